@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ff {
+
+/// A number that a reconciler lets its operator choose, declared beside the reconciler and read by
+/// configuration, command line and documentation alike.
+struct SettingDecl {
+  enum class Kind { duration /* milliseconds */, count, flag /* 0 or 1 */ };
+
+  std::string_view name;
+  Kind kind;
+  std::int64_t fallback;  ///< the value when nothing is configured
+  std::int64_t least;
+  std::int64_t most;
+  bool may_be_unlimited = false;  ///< the word "unlimited" is allowed as well
+  std::string_view summary;
+};
+
+/// Values by setting name; nothing stands for "unlimited".
+using Settings = std::map<std::string, std::optional<std::int64_t>, std::less<>>;
+
+}  // namespace ff
