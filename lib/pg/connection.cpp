@@ -1,0 +1,221 @@
+#include "pg/connection.hpp"
+
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <system_error>
+#include <vector>
+
+#include "pg/wait.hpp"
+
+namespace ff::pg {
+namespace {
+
+// The server is asked to give up first; only when it does not even say so do we.
+constexpr Milliseconds kAnswerSlack{5000};
+
+std::string trimmed(const char* message) {
+  std::string text = message == nullptr ? "" : message;
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+Error server_error(const PGresult* result, std::string_view sql) {
+  const auto field = [&](int code) { return trimmed(PQresultErrorField(result, code)); };
+  std::string message = field(PG_DIAG_MESSAGE_PRIMARY);
+  if (message.empty()) message = trimmed(PQresultErrorMessage(result));
+  const std::string sqlstate = field(PG_DIAG_SQLSTATE);
+  if (!sqlstate.empty()) message += " (SQLSTATE " + sqlstate + ")";
+  if (const auto detail = field(PG_DIAG_MESSAGE_DETAIL); !detail.empty()) message += ": " + detail;
+  // An error without a SQLSTATE is libpq's own: the connection broke while it waited.
+  const auto kind = sqlstate.empty() ? Error::Kind::connection : Error::Kind::server;
+  return Error(kind, message, sqlstate, std::string(sql));
+}
+
+// The values of a statement as libpq wants them.
+class Pointers {
+ public:
+  explicit Pointers(const Params& params) {
+    pointers_.reserve(params.size());
+    for (const auto& value : params.values()) pointers_.push_back(value ? value->c_str() : nullptr);
+  }
+  int count() const { return static_cast<int>(pointers_.size()); }
+  const char* const* data() const { return pointers_.data(); }
+
+ private:
+  std::vector<const char*> pointers_;
+};
+
+}  // namespace
+
+void wait_for(int fd, bool for_write, SteadyTime deadline, const Interrupt* interrupt,
+              std::string_view what) {
+  std::array<pollfd, 2> polled{pollfd{fd, static_cast<short>(for_write ? POLLOUT | POLLIN : POLLIN), 0},
+                               pollfd{interrupt != nullptr ? interrupt->fd() : -1, POLLIN, 0}};
+  for (;;) {
+    const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::system().now()).count();
+    if (left <= 0)
+      throw Error(Error::Kind::timeout, "no answer in time while waiting for " + std::string(what));
+    const int ready =
+        ::poll(polled.data(), polled.size(), static_cast<int>(std::min<std::int64_t>(left, 60'000)));
+    if (ready < 0 && errno != EINTR)
+      throw Error(Error::Kind::connection, "poll: " + std::generic_category().message(errno));
+    if (polled[1].revents != 0)
+      throw Error(Error::Kind::interrupted, "interrupted while waiting for " + std::string(what));
+    if (ready > 0 && polled[0].revents != 0) return;
+  }
+}
+
+Connection::Connection(pg_conn* owned, Milliseconds statement_timeout, const Interrupt* interrupt)
+    : connection_(owned), statement_timeout_(statement_timeout), interrupt_(interrupt) {}
+
+Connection::Connection(Connection&&) noexcept = default;
+Connection& Connection::operator=(Connection&&) noexcept = default;
+Connection::~Connection() = default;
+
+void Connection::Finish::operator()(pg_conn* connection) const {
+  PQfinish(connection);
+}
+
+SteadyTime Connection::default_deadline() const {
+  return Clock::system().now() + statement_timeout_ + kAnswerSlack;
+}
+
+bool Connection::lost() const {
+  return !connection_ || PQstatus(connection_.get()) != CONNECTION_OK;
+}
+
+bool Connection::idle() const {
+  return !lost() && PQtransactionStatus(connection_.get()) == PQTRANS_IDLE;
+}
+
+void Connection::close() {
+  connection_.reset();
+}
+
+std::string Connection::description() const {
+  if (!connection_) return "closed";
+  const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
+  const pg_conn* c = connection_.get();
+  return text(PQhost(c)) + ":" + text(PQport(c)) + "/" + text(PQdb(c)) + " as " + text(PQuser(c));
+}
+
+Result Connection::execute(std::string_view sql, const Params& params) {
+  return execute(sql, params, default_deadline());
+}
+
+Result Connection::execute(std::string_view sql, const Params& params, SteadyTime deadline) {
+  const Pointers values(params);
+  const std::string text(sql);
+  if (PQsendQueryParams(usable(sql), text.c_str(), values.count(), params.types().data(), values.data(),
+                        nullptr, nullptr, 0) == 0)
+    fail(Error::Kind::connection, sql);
+  return collect(sql, deadline);
+}
+
+Result Connection::execute_prepared(std::string_view sql, const Params& params) {
+  if (!may_prepare_) return execute(sql, params);
+  const Pointers values(params);
+  try {
+    const std::string& name = prepare(sql, params);
+    if (PQsendQueryPrepared(usable(sql), name.c_str(), values.count(), values.data(), nullptr, nullptr, 0) ==
+        0)
+      fail(Error::Kind::connection, sql);
+    return collect(sql, default_deadline());
+  } catch (const Error& error) {
+    if (error.statement_name_lost()) may_prepare_ = false;
+    throw;
+  }
+}
+
+const std::string& Connection::prepare(std::string_view sql, const Params& params) {
+  const auto known = prepared_.find(sql);
+  if (known != prepared_.end()) return known->second;
+  const std::string text(sql);
+  const std::string name = "ff_" + std::to_string(prepared_.size() + 1);
+  if (PQsendPrepare(usable(sql), name.c_str(), text.c_str(), static_cast<int>(params.size()),
+                    params.types().data()) == 0)
+    fail(Error::Kind::connection, sql);
+  collect(sql, default_deadline());
+  return prepared_.emplace(text, name).first->second;
+}
+
+pg_conn* Connection::usable(std::string_view sql) {
+  if (!connection_) throw Error(Error::Kind::connection, "the connection is closed", {}, std::string(sql));
+  return connection_.get();
+}
+
+Result Connection::execute_script(const std::string& sql) {
+  return execute_script(sql, default_deadline());
+}
+
+Result Connection::execute_script(const std::string& sql, SteadyTime deadline) {
+  if (PQsendQuery(usable(sql), sql.c_str()) == 0) fail(Error::Kind::connection, sql);
+  return collect(sql, deadline);
+}
+
+// Waits for all results of what was sent. The first error wins, but everything is read, so that the
+// connection is ready for the next statement.
+Result Connection::collect(std::string_view sql, SteadyTime deadline) {
+  flush(deadline, sql);
+  std::optional<Result> last;
+  std::optional<Error> error;
+  for (;;) {
+    while (PQisBusy(connection_.get()) != 0) {
+      wait(false, deadline, sql);
+      if (PQconsumeInput(connection_.get()) == 0) fail(Error::Kind::connection, sql);
+    }
+    PGresult* next = PQgetResult(connection_.get());
+    if (next == nullptr) break;
+    last.emplace(next);
+    const auto status = PQresultStatus(next);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && !error) error = server_error(next, sql);
+  }
+  if (error) throw *error;
+  if (!last) fail(Error::Kind::connection, sql);
+  return std::move(*last);
+}
+
+void Connection::flush(SteadyTime deadline, std::string_view sql) {
+  for (;;) {
+    const int left = PQflush(connection_.get());
+    if (left == 0) return;
+    if (left < 0) fail(Error::Kind::connection, sql);
+    wait(true, deadline, sql);
+    // The server may be blocked on sending to us: read, so that it goes on reading.
+    if (PQconsumeInput(connection_.get()) == 0) fail(Error::Kind::connection, sql);
+  }
+}
+
+void Connection::wait(bool for_write, SteadyTime deadline, std::string_view sql) {
+  try {
+    wait_for(PQsocket(connection_.get()), for_write, deadline, interrupt_, "an answer");
+  } catch (const Error& error) {
+    if (error.interrupted()) cancel();
+    close();
+    throw Error(error.kind(), error.what(), {}, std::string(sql));
+  }
+}
+
+void Connection::cancel() {
+  struct FreeCancel {
+    void operator()(PGcancel* cancel) const { PQfreeCancel(cancel); }
+  };
+  const std::unique_ptr<PGcancel, FreeCancel> request(PQgetCancel(connection_.get()));
+  std::array<char, 256> reason{};
+  if (request) PQcancel(request.get(), reason.data(), static_cast<int>(reason.size()));
+  // A request that fails changes nothing: the connection is closed next, and the server's statement_timeout
+  // remains.
+}
+
+void Connection::fail(Error::Kind kind, std::string_view sql) {
+  const std::string message =
+      trimmed(connection_ ? PQerrorMessage(connection_.get()) : "the connection is closed");
+  close();
+  throw Error(kind, message, {}, std::string(sql));
+}
+
+}  // namespace ff::pg

@@ -1,0 +1,78 @@
+#include "pg/error.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace ff::pg {
+namespace {
+
+using namespace std::string_view_literals;
+
+// The classes that a reconciler meets in practice (PostgreSQL documentation, appendix A); all others count as
+// "other", so that the set of label values is known from the start.
+constexpr std::array kCountedClasses{"21"sv, "22"sv, "23"sv, "25"sv, "26"sv, "28"sv, "3D"sv, "40"sv,
+                                     "42"sv, "53"sv, "54"sv, "55"sv, "57"sv, "58"sv, "P0"sv, "XX"sv};
+
+std::string_view class_of(std::string_view sqlstate) {
+  return sqlstate.substr(0, 2);
+}
+
+}  // namespace
+
+Error::Error(Kind kind, const std::string& message, std::string sqlstate, std::string query)
+    : std::runtime_error(message), kind_(kind), sqlstate_(std::move(sqlstate)), query_(std::move(query)) {}
+
+bool Error::connection_lost() const {
+  return kind_ == Kind::connection || kind_ == Kind::unknown_commit || class_of(sqlstate_) == "08" ||
+         sqlstate_ == "57P01" || sqlstate_ == "57P02" || sqlstate_ == "57P03";
+}
+
+bool Error::retryable() const {
+  return sqlstate_ == "40001" || sqlstate_ == "40P01" || statement_name_lost();
+}
+
+bool Error::statement_name_lost() const {
+  return sqlstate_ == "26000" || sqlstate_ == "42P05";
+}
+
+bool Error::not_writable() const {
+  return kind_ == Kind::not_writable || sqlstate_ == "25006";
+}
+
+bool Error::timed_out() const {
+  return kind_ == Kind::timeout || sqlstate_ == "57014" || sqlstate_ == "55P03";
+}
+
+bool Error::authentication() const {
+  return class_of(sqlstate_) == "28" || sqlstate_ == "3D000" || sqlstate_ == "42501";
+}
+
+bool Error::may_be_one_row() const {
+  if (kind_ != Kind::server) return false;
+  constexpr std::array kOfTheData{"21"sv, "22"sv, "23"sv, "2F"sv, "38"sv,
+                                  "39"sv, "44"sv, "54"sv, "P0"sv, "XX"sv};
+  const auto cls = class_of(sqlstate_);
+  // 57014: the statement took too long, which fewer rows may not; a custom SQLSTATE is a trigger's own.
+  return std::find(kOfTheData.begin(), kOfTheData.end(), cls) != kOfTheData.end() || sqlstate_ == "57014" ||
+         (!cls.empty() && cls[0] >= 'I' && cls != "XX");
+}
+
+std::string_view Error::error_class() const {
+  if (timed_out()) return "timeout";
+  if (kind_ == Kind::server && !connection_lost()) {
+    const auto* known = std::find(kCountedClasses.begin(), kCountedClasses.end(), class_of(sqlstate_));
+    return known == kCountedClasses.end() ? "other" : *known;
+  }
+  return kind_ == Kind::interrupted ? "internal" : "connection";
+}
+
+const std::vector<std::string_view>& error_classes() {
+  static const std::vector<std::string_view> classes = [] {
+    std::vector<std::string_view> all(kCountedClasses.begin(), kCountedClasses.end());
+    all.insert(all.end(), {"other", "timeout", "connection", "internal"});
+    return all;
+  }();
+  return classes;
+}
+
+}  // namespace ff::pg

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ff::pg {
+
+/// Whatever went wrong between us and PostgreSQL. It answers the questions that a caller has to decide by;
+/// nobody outside lib/pg compares SQLSTATEs (the codes: PostgreSQL documentation, appendix A).
+class Error : public std::runtime_error {
+ public:
+  enum class Kind {
+    server,         ///< the server answered with a SQLSTATE
+    connection,     ///< no connection could be made, or it broke
+    timeout,        ///< our own deadline passed: for a connection from the pool, or for an answer
+    interrupted,    ///< an Interrupt was raised while waiting
+    not_writable,   ///< servers were reached, but none that accepts writes
+    unknown_commit  ///< the connection broke while COMMIT was under way: it may or may not have happened
+  };
+
+  Error(Kind kind, const std::string& message, std::string sqlstate = {}, std::string query = {});
+
+  Kind kind() const { return kind_; }
+  /// Five characters, or empty where the server did not answer.
+  const std::string& sqlstate() const { return sqlstate_; }
+  /// The text of the statement, or empty.
+  const std::string& query() const { return query_; }
+
+  /// The connection is of no further use.
+  bool connection_lost() const;
+  /// The transaction was the victim of a conflict (serialization failure, deadlock): the same again may
+  /// succeed.
+  bool retryable() const;
+  /// The transaction may have been committed.
+  bool outcome_unknown() const { return kind_ == Kind::unknown_commit; }
+  /// This server takes no writes, now or any more: look for another.
+  bool not_writable() const;
+  /// An answer took too long: our deadline or the server's statement_timeout or lock_timeout.
+  bool timed_out() const;
+  bool interrupted() const { return kind_ == Kind::interrupted; }
+  /// The server refused who we are (wrong password, unknown role or database, pg_hba).
+  bool authentication() const;
+  /// A prepared statement is not there, or is somebody else's: a pooler stands in between.
+  bool statement_name_lost() const;
+  /// The fault may lie in the data of a single row (a constraint, a trigger that raises, a value that does
+  /// not cast), so that the same statement over other rows may succeed.
+  bool may_be_one_row() const;
+
+  /// How the error is counted: a SQLSTATE class of two characters, or one of the words of error_classes().
+  std::string_view error_class() const;
+
+ private:
+  Kind kind_;
+  std::string sqlstate_;
+  std::string query_;
+};
+
+/// Every value that Error::error_class() can return, plus "internal" for what is no Error at all.
+const std::vector<std::string_view>& error_classes();
+
+}  // namespace ff::pg

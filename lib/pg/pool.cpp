@@ -1,0 +1,109 @@
+#include "pg/pool.hpp"
+
+#include <algorithm>
+
+namespace ff::pg {
+namespace {
+
+// An Interrupt cannot notify a condition variable; whoever waits for a place looks at it this often.
+constexpr Milliseconds kLookAtInterrupt{50};
+
+}  // namespace
+
+PooledConnection::PooledConnection(PooledConnection&& other) noexcept
+    : pool_(std::exchange(other.pool_, nullptr)),
+      generation_(other.generation_),
+      connection_(std::exchange(other.connection_, std::nullopt)) {}
+
+PooledConnection::~PooledConnection() {
+  if (pool_ != nullptr) pool_->give_back(std::move(*connection_), generation_);
+}
+
+Pool::Pool(const Connector& connector, int size, Milliseconds acquire_timeout, const Interrupt* interrupt,
+           PoolObserver* observer)
+    : connector_(connector),
+      size_(size),
+      acquire_timeout_(acquire_timeout),
+      interrupt_(interrupt),
+      observer_(observer) {}
+
+Pool::~Pool() = default;
+
+PooledConnection Pool::acquire() {
+  return acquire(Clock::system().now() + acquire_timeout_);
+}
+
+PooledConnection Pool::acquire(SteadyTime deadline) {
+  const auto started = Clock::system().now();
+  auto [idle, generation] = take_idle_or_slot(deadline);
+  if (observer_ != nullptr) observer_->waited(Clock::system().now() - started);
+  if (idle) return {*this, generation, std::move(*idle)};
+  try {
+    PooledConnection connected{*this, generation, connector_.connect(deadline, interrupt_)};
+    if (observer_ != nullptr) observer_->connected(nullptr);
+    return connected;
+  } catch (const Error& error) {
+    give_up_slot();
+    if (observer_ != nullptr) observer_->connected(&error);
+    throw;
+  }
+}
+
+// Either an idle connection, or nothing and the right to make one; both count as in use.
+std::pair<std::optional<Connection>, std::uint64_t> Pool::take_idle_or_slot(SteadyTime deadline) {
+  std::unique_lock lock(mutex_);
+  ++waiting_;
+  const auto available = [&] { return !idle_.empty() || in_use_ < size_; };
+  while (!available()) {
+    const auto now = Clock::system().now();
+    const bool interrupted = interrupt_ != nullptr && interrupt_->raised();
+    if (interrupted || now >= deadline) {
+      --waiting_;
+      if (interrupted)
+        throw Error(Error::Kind::interrupted, "interrupted while waiting for a connection of the pool");
+      if (observer_ != nullptr) observer_->acquire_timed_out();
+      throw Error(Error::Kind::timeout,
+                  "all " + std::to_string(size_) + " connections of the pool are in use");
+    }
+    returned_.wait_until(lock, std::min<SteadyTime>(deadline, now + kLookAtInterrupt), available);
+  }
+  --waiting_;
+  ++in_use_;
+  std::optional<Connection> connection;
+  while (!idle_.empty() && !connection) {
+    if (idle_.back().idle()) connection = std::move(idle_.back());
+    idle_.pop_back();
+  }
+  return {std::move(connection), generation_};
+}
+
+void Pool::give_back(Connection connection, std::uint64_t generation) {
+  {
+    const std::lock_guard lock(mutex_);
+    --in_use_;
+    if (connection.idle() && generation == generation_) idle_.push_back(std::move(connection));
+  }
+  returned_.notify_one();
+}
+
+void Pool::give_up_slot() {
+  {
+    const std::lock_guard lock(mutex_);
+    --in_use_;
+  }
+  returned_.notify_one();
+}
+
+void Pool::discard_all() {
+  std::deque<Connection> closing;  // declared before the lock, so that closing does not happen under it
+  const std::lock_guard lock(mutex_);
+  ++generation_;
+  closing.swap(idle_);
+}
+
+PoolState Pool::state() const {
+  const std::lock_guard lock(mutex_);
+  return {static_cast<int>(idle_.size()), in_use_, size_, waiting_};
+}
+
+}  // namespace ff::pg

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "pg/connect.hpp"
+
+namespace ff::pg {
+
+class Pool;
+
+/// A connection on loan from a Pool: goes back when this ends, if it is idle, and is closed otherwise.
+class PooledConnection {
+ public:
+  PooledConnection(PooledConnection&& other) noexcept;
+  PooledConnection& operator=(PooledConnection&&) = delete;
+  ~PooledConnection();
+
+  Connection& operator*() { return *connection_; }
+  Connection* operator->() { return &*connection_; }
+
+ private:
+  friend class Pool;
+  PooledConnection(Pool& pool, std::uint64_t generation, Connection connection)
+      : pool_(&pool), generation_(generation), connection_(std::move(connection)) {}
+  Pool* pool_;
+  std::uint64_t generation_;
+  std::optional<Connection> connection_;
+};
+
+/// What a Pool tells of itself; every number is of now.
+struct PoolState {
+  int idle = 0;
+  int in_use = 0;
+  int size = 0;
+  int waiting = 0;
+};
+
+/// Told of a pool's events, from the thread that caused them. Implementations must not call the pool.
+class PoolObserver {
+ public:
+  virtual ~PoolObserver() = default;
+  virtual void waited(std::chrono::duration<double> /*for_connection*/) {}
+  virtual void acquire_timed_out() {}
+  /// Null: connected.
+  virtual void connected(const Error* /*failure*/) {}
+};
+
+/// At most `size` connections, made when needed and shared by whoever asks. Safe from any thread.
+class Pool {
+ public:
+  /// `interrupt` (may be null) ends every wait in the pool and on its connections; it, like `observer`, must
+  /// outlive the pool.
+  Pool(const Connector& connector, int size, Milliseconds acquire_timeout,
+       const Interrupt* interrupt = nullptr, PoolObserver* observer = nullptr);
+  ~Pool();
+
+  /// Waits for a connection at most until the deadline (default: acquire_timeout from now), connecting if
+  /// need be. Throws Error: timeout, interrupted, or what connecting says.
+  PooledConnection acquire();
+  PooledConnection acquire(SteadyTime deadline);
+
+  /// Closes what is idle, and what is on loan as it comes back: after the server changed or failed.
+  void discard_all();
+
+  PoolState state() const;
+
+ private:
+  friend class PooledConnection;
+  std::pair<std::optional<Connection>, std::uint64_t> take_idle_or_slot(SteadyTime deadline);
+  void give_back(Connection connection, std::uint64_t generation);
+  void give_up_slot();
+
+  const Connector& connector_;
+  const int size_;
+  const Milliseconds acquire_timeout_;
+  const Interrupt* interrupt_;
+  PoolObserver* observer_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable returned_;
+  std::deque<Connection> idle_;   // the most recently used at the back
+  std::uint64_t generation_ = 0;  // raised by discard_all: what was made before is closed, not kept
+  int in_use_ = 0;
+  int waiting_ = 0;
+};
+
+}  // namespace ff::pg

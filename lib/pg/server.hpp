@@ -1,0 +1,26 @@
+#pragma once
+
+#include "base/time.hpp"
+#include "pg/connection.hpp"
+
+namespace ff::pg {
+
+/// What a server says of itself. Two connections with the same `started_at` reach the same, uninterrupted
+/// server.
+struct ServerInfo {
+  UnixMillis now;         ///< by the server's clock
+  UnixMillis started_at;  ///< of the postmaster, by the server's clock
+  bool writable = false;  ///< neither a standby nor read-only
+  int version = 0;        ///< server_version_num: 150004
+};
+
+/// One round trip. Throws Error.
+ServerInfo server_info(Connection& connection);
+
+/// How many sessions on the server carry this application_name. One round trip. Throws Error.
+int sessions_of(Connection& connection, std::string_view application_name);
+
+/// The version of the client library: 150004.
+int libpq_version();
+
+}  // namespace ff::pg

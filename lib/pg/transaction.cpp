@@ -1,0 +1,63 @@
+#include "pg/transaction.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+
+namespace ff::pg {
+namespace {
+
+// Row locks are never waited for, so the only locks met are those of DDL. Better to give the connection back
+// and come again than to queue behind an ALTER TABLE, with every worker queueing behind us.
+constexpr Milliseconds kLongestLockWait{5000};
+
+// A plan over hundreds of hash children looks expensive enough to the server to be compiled, which takes
+// seconds for a statement that runs for milliseconds: no JIT.
+std::string begin(Milliseconds statement_timeout, Plan plan) {
+  const auto lock_timeout = std::min(kLongestLockWait, statement_timeout / 2);
+  return "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = " +
+         std::to_string(statement_timeout.count()) +
+         "; SET LOCAL lock_timeout = " + std::to_string(lock_timeout.count()) + "; SET LOCAL jit = off" +
+         (plan == Plan::reused ? "; SET LOCAL plan_cache_mode = force_generic_plan" : "");
+}
+
+}  // namespace
+
+Transaction::Transaction(Connection& connection, Plan plan) : connection_(connection), plan_(plan) {
+  connection_.execute_script(begin(connection_.statement_timeout(), plan));
+}
+
+Transaction::~Transaction() {
+  if (!open_) return;
+  try {
+    rollback();
+  } catch (const std::exception& error) {
+    spdlog::warn("rollback failed, the connection is discarded: {}", error.what());
+    connection_.close();
+  }
+}
+
+Result Transaction::execute(std::string_view sql, const Params& params) {
+  return plan_ == Plan::reused ? connection_.execute_prepared(sql, params) : connection_.execute(sql, params);
+}
+
+void Transaction::commit() {
+  open_ = false;
+  try {
+    const Result result = connection_.execute_script("COMMIT");
+    if (result.command() != "COMMIT")
+      throw Error(Error::Kind::server, "the transaction had failed and was rolled back", "25P02", "COMMIT");
+  } catch (const Error& error) {
+    if (error.connection_lost() || error.kind() == Error::Kind::timeout || error.interrupted())
+      throw Error(Error::Kind::unknown_commit, error.what(), error.sqlstate(), "COMMIT");
+    throw;
+  }
+}
+
+void Transaction::rollback() {
+  open_ = false;
+  if (!connection_.lost()) connection_.execute_script("ROLLBACK");
+}
+
+}  // namespace ff::pg
