@@ -1,0 +1,168 @@
+#include "migrate/contract.hpp"
+
+namespace ff::migrate {
+namespace {
+
+/// A table that the reconcilers touch, and its columns as "<name> <type>", with "!" where null is not
+/// allowed. What only workers use (payloads, tokens, counters) is left out: a later FlowFabric may change it.
+struct Table {
+  const char* name;
+  const char* columns;
+};
+
+constexpr Table kTables[] = {
+    {"ff_exec_core",
+     "partition_key smallint!, execution_id uuid!, flow_id uuid, lane_id text!, attempt_index integer!, "
+     "lifecycle_phase text!, ownership_state text!, eligibility_state text!, public_state text!, "
+     "attempt_state text!, cancellation_reason text, cancelled_by text, created_at_ms bigint!, "
+     "terminal_at_ms bigint, deadline_at_ms bigint, policy jsonb, raw_fields jsonb!"},
+    {"ff_flow_core",
+     "partition_key smallint!, flow_id uuid!, graph_revision bigint!, public_flow_state text!, "
+     "created_at_ms bigint!, terminal_at_ms bigint, raw_fields jsonb!"},
+    {"ff_attempt",
+     "partition_key smallint!, execution_id uuid!, attempt_index integer!, worker_id text, "
+     "worker_instance_id text, lease_epoch bigint!, lease_expires_at_ms bigint, started_at_ms bigint, "
+     "terminal_at_ms bigint, outcome text, policy jsonb, raw_fields jsonb!"},
+    {"ff_edge",
+     "partition_key smallint!, flow_id uuid!, edge_id uuid!, upstream_eid uuid!, downstream_eid uuid!, "
+     "policy jsonb!"},
+    {"ff_edge_group",
+     "partition_key smallint!, flow_id uuid!, downstream_eid uuid!, policy jsonb!, success_count integer!, "
+     "fail_count integer!, skip_count integer!, running_count integer!, cancel_siblings_pending_flag "
+     "boolean!, "
+     "cancel_siblings_pending_members text[]!"},
+    {"ff_pending_cancel_groups",
+     "partition_key smallint!, flow_id uuid!, downstream_eid uuid!, enqueued_at_ms bigint!"},
+    {"ff_suspension_current",
+     "partition_key smallint!, execution_id uuid!, suspension_id uuid!, suspended_at_ms bigint!, "
+     "timeout_at_ms bigint, member_map jsonb!, timeout_behavior text"},
+    {"ff_waitpoint_pending",
+     "partition_key smallint!, waitpoint_id uuid!, execution_id uuid!, expires_at_ms bigint, "
+     "waitpoint_key text!"},
+    {"ff_completion_event",
+     "partition_key smallint!, event_id bigint!, execution_id uuid!, flow_id uuid, outcome text!, "
+     "namespace text, instance_tag text, occurred_at_ms bigint!, committed_at_ms bigint!, "
+     "dispatched_at_ms bigint"},
+    {"ff_lease_event",
+     "event_id bigint!, execution_id text!, lease_id text, event_type text!, occurred_at_ms bigint!, "
+     "partition_key integer!, namespace text, instance_tag text"},
+    {"ff_budget_policy",
+     "partition_key smallint!, budget_id text!, policy_json jsonb!, updated_at_ms bigint!, "
+     "last_breach_at_ms bigint, last_breach_dim text, next_reset_at_ms bigint"},
+    {"ff_budget_usage",
+     "partition_key smallint!, budget_id text!, dimensions_key text!, current_value bigint!, "
+     "last_reset_at_ms bigint, updated_at_ms bigint!"},
+    {"ff_worker_registry",
+     "partition_key smallint!, namespace text!, worker_instance_id text!, last_heartbeat_ms bigint!, "
+     "liveness_ttl_ms bigint!"},
+    {"ff_worker_registry_event",
+     "partition_key smallint!, namespace text!, worker_instance_id text!, event_at_ms bigint!, "
+     "event_kind text!, reason text"},
+    {"ff_partition_config", "num_flow_partitions integer!, num_budget_partitions integer!"},
+};
+
+/// Indexes as "<table> <index>".
+const std::vector<std::string> kIndexes{
+    "ff_exec_core ff_exec_core_lane_phase_idx",
+    "ff_exec_core ff_exec_core_caps_gin_idx",
+    "ff_exec_core ff_exec_core_flow_idx",
+    "ff_exec_core ff_exec_core_deadline_idx",
+    "ff_attempt ff_attempt_lease_expiry_idx",
+    "ff_attempt ff_attempt_worker_idx",
+    "ff_edge ff_edge_downstream_idx",
+    "ff_edge ff_edge_upstream_idx",
+    "ff_pending_cancel_groups ff_pending_cancel_groups_enqueued_idx",
+    "ff_suspension_current ff_suspension_current_suspended_at_idx",
+    "ff_suspension_current ff_suspension_current_timeout_idx",
+    "ff_waitpoint_pending ff_waitpoint_pending_expires_idx",
+    "ff_waitpoint_pending ff_waitpoint_pending_exec_idx",
+    "ff_completion_event ff_completion_event_event_id_idx",
+    "ff_completion_event ff_completion_event_pending_dispatch_idx",
+    "ff_completion_event ff_completion_event_lookup_idx",
+    "ff_lease_event ff_lease_event_partition_key_idx",
+    "ff_lease_event ff_lease_event_namespace_idx",
+    "ff_lease_event ff_lease_event_instance_tag_idx",
+    "ff_budget_policy ff_budget_policy_reset_due_idx",
+    "ff_worker_registry ff_worker_registry_ns_inst_idx",
+};
+
+/// Notify triggers as "<table> <channel>".
+const std::vector<std::string> kChannels{"ff_completion_event ff_completion",
+                                         "ff_lease_event ff_lease_event"};
+
+// $1 tables, $2 their columns. One sentence per table that is missing, else per column.
+constexpr std::string_view kColumns = R"(
+  SELECT CASE WHEN c.oid IS NULL THEN 'table ' || w.relation || ' is missing'
+              WHEN a.attname IS NULL THEN 'column ' || w.relation || '.' || w.name || ' is missing'
+              WHEN format_type(a.atttypid, a.atttypmod) <> rtrim(w.type, '!')
+                THEN 'column ' || w.relation || '.' || w.name || ' is '
+                     || format_type(a.atttypid, a.atttypmod) || ', ' || rtrim(w.type, '!') || ' is needed'
+              ELSE 'column ' || w.relation || '.' || w.name || ' may be null, which must not be'
+               END AS sentence
+    FROM (SELECT relation, split_part(item, ' ', 1) AS name, split_part(item, ' ', 2) AS type,
+                 row_number() OVER () AS place
+            FROM unnest($1, $2) AS t(relation, columns), regexp_split_to_table(columns, ', ') AS item) AS w
+    LEFT JOIN pg_class c ON c.oid = to_regclass(w.relation) AND c.relkind IN ('r', 'p')
+    LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = w.name AND NOT a.attisdropped
+   WHERE a.attname IS NULL OR format_type(a.atttypid, a.atttypmod) <> rtrim(w.type, '!')
+      OR (w.type LIKE '%!' AND NOT a.attnotnull)
+   GROUP BY sentence ORDER BY min(w.place))";
+
+// $1 tables. The children of a hash-partitioned table are complete when the fractions of the hash space that
+// they take add up to one: their moduli need not be equal.
+constexpr std::string_view kChildren = R"(
+  SELECT 'table ' || c.relname || ' lacks some of its hash children' AS sentence
+    FROM unnest($1) WITH ORDINALITY AS w(relation, place)
+    JOIN pg_class c ON c.oid = to_regclass(w.relation) AND c.relkind = 'p'
+    JOIN pg_partitioned_table p ON p.partrelid = c.oid AND p.partstrat = 'h'
+    LEFT JOIN pg_inherits i ON i.inhparent = c.oid
+    LEFT JOIN pg_class child ON child.oid = i.inhrelid
+   GROUP BY c.relname, w.place
+  HAVING coalesce(sum(1 / substring(pg_get_expr(child.relpartbound, child.oid)
+                                    FROM 'modulus (\d+)')::float8), 0) < 0.999999
+   ORDER BY w.place)";
+
+// $1 "<table> <index>". An index of a partitioned table is valid once every child has its part.
+constexpr std::string_view kIndexesMissing = R"(
+  SELECT 'index ' || split_part(item, ' ', 2) || ' on ' || split_part(item, ' ', 1)
+         || ' is missing or invalid' AS sentence
+    FROM unnest($1) WITH ORDINALITY AS w(item, place)
+   WHERE NOT EXISTS (SELECT FROM pg_index i
+                      WHERE i.indexrelid = to_regclass(split_part(item, ' ', 2))
+                        AND i.indrelid = to_regclass(split_part(item, ' ', 1)) AND i.indisvalid)
+   ORDER BY place)";
+
+// $1 "<table> <channel>". Per row (FlowFabric) or per statement (ours), under any name: bit 4 of tgtype is
+// INSERT.
+constexpr std::string_view kTriggersMissing = R"(
+  SELECT 'no enabled insert trigger on ' || split_part(item, ' ', 1) || ' notifies '
+         || split_part(item, ' ', 2) || ': subscribers learn of events by polling only' AS sentence
+    FROM unnest($1) WITH ORDINALITY AS w(item, place)
+   WHERE NOT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
+                      WHERE t.tgrelid = to_regclass(split_part(item, ' ', 1)) AND NOT t.tgisinternal
+                        AND t.tgenabled IN ('O', 'A') AND t.tgtype & 4 <> 0
+                        AND strpos(f.prosrc, quote_literal(split_part(item, ' ', 2))) > 0)
+   ORDER BY place)";
+
+void append_sentences(std::vector<std::string>& to, const pg::Result& result) {
+  for (const pg::Row row : result) to.push_back(row.get<std::string>(0));
+}
+
+}  // namespace
+
+Differences compare_with_contract(pg::Connection& connection) {
+  std::vector<std::string> names;
+  std::vector<std::string> columns;
+  for (const Table& table : kTables) {
+    names.emplace_back(table.name);
+    columns.emplace_back(table.columns);
+  }
+  Differences found;
+  append_sentences(found.problems, connection.execute(kColumns, pg::Params::of(names, columns)));
+  append_sentences(found.problems, connection.execute(kChildren, pg::Params::of(names)));
+  append_sentences(found.warnings, connection.execute(kIndexesMissing, pg::Params::of(kIndexes)));
+  append_sentences(found.warnings, connection.execute(kTriggersMissing, pg::Params::of(kChannels)));
+  return found;
+}
+
+}  // namespace ff::migrate

@@ -1,0 +1,142 @@
+#include "migrate/migrate.hpp"
+
+#include "base/time.hpp"
+#include "pg/transaction.hpp"
+
+namespace ff::migrate {
+namespace {
+
+// An arbitrary number; ff_reconciler_create_children() takes the same.
+constexpr std::string_view kLock = "SELECT pg_advisory_xact_lock(7378413942531219554)";
+// The same for a script: without a row for psql to print.
+constexpr std::string_view kQuietLock =
+    "DO $lock$ BEGIN PERFORM pg_advisory_xact_lock(7378413942531219554); END $lock$;\n";
+
+// Making children may take long on a slow disk, and is no reason to give up.
+constexpr std::chrono::minutes kLongestCall{30};
+
+constexpr std::string_view kLedgerExists = "SELECT to_regclass('ff_reconciler_migration') IS NOT NULL";
+// $1 version
+constexpr std::string_view kRecorded =
+    "SELECT EXISTS (SELECT FROM ff_reconciler_migration WHERE version = $1)";
+// $1 version, $2 name, $3 checksum, $4 fan-out, kept from the first migration on
+constexpr std::string_view kRecord = R"(
+  INSERT INTO ff_reconciler_migration (version, name, checksum, applied_at_ms, fan_out)
+  VALUES ($1, $2, $3, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+          coalesce((SELECT fan_out FROM ff_reconciler_migration WHERE version = 1), $4))
+  ON CONFLICT (version) DO NOTHING)";
+
+void check_fan_out(int fan_out) {
+  if (fan_out < 1 || fan_out > kMaxFanOut)
+    throw std::invalid_argument("the fan-out has to be between 1 and " + std::to_string(kMaxFanOut));
+}
+
+bool recorded(pg::Transaction& transaction, const Migration& migration) {
+  if (!transaction.execute(kLedgerExists).one().get<bool>(0)) return false;
+  return transaction.execute(kRecorded, pg::Params::of(std::int32_t{migration.version})).one().get<bool>(0);
+}
+
+/// Begins a transaction's work: alone among migrators, however long that takes within statement_timeout.
+void take_lock(pg::Transaction& transaction) {
+  transaction.execute("SELECT set_config('lock_timeout', '0', true)");
+  transaction.execute(kLock);
+}
+
+/// Returns false where another migrator recorded it meanwhile.
+bool apply(pg::Connection& connection, const Migration& migration, int fan_out) {
+  for (const Step& step : steps(migration.sql)) {
+    pg::Transaction transaction(connection);
+    take_lock(transaction);
+    if (recorded(transaction, migration)) return false;
+    if (step.commits_itself) {
+      transaction.rollback();
+      connection.execute(step.sql, {}, Clock::system().now() + kLongestCall);
+    } else {
+      // What a file says IF NOT EXISTS of would be a notice when it is resumed.
+      transaction.execute("SELECT set_config('client_min_messages', 'warning', true)");
+      connection.execute_script(std::string(step.sql));
+      transaction.commit();
+    }
+  }
+  pg::Transaction transaction(connection);
+  take_lock(transaction);
+  const auto record = pg::Params::of(std::int32_t{migration.version}, migration.name, migration.checksum,
+                                     std::int32_t{fan_out});
+  const bool ours = transaction.execute(kRecord, record).affected() == 1;
+  transaction.commit();
+  return ours;
+}
+
+std::string joined(const std::vector<std::string>& sentences) {
+  std::string text;
+  for (const std::string& sentence : sentences) text += (text.empty() ? "" : "; ") + sentence;
+  return text;
+}
+
+// Ends the script where FlowFabric made the database, by the rule of inspect().
+constexpr std::string_view kGuard = R"(DO $guard$
+DECLARE
+  rows bigint := 0;
+BEGIN
+  IF to_regclass('ff_migration_annotation') IS NOT NULL THEN
+    EXECUTE 'SELECT count(*) FROM ff_migration_annotation' INTO rows;
+    IF rows > 0 OR to_regclass('ff_reconciler_migration') IS NULL THEN
+      RAISE EXCEPTION 'FlowFabric''s own migrations made this database: there is nothing to apply';
+    END IF;
+  END IF;
+END
+$guard$;
+)";
+
+void append_migration(std::string& script, const Migration& migration, int fan_out) {
+  const std::string begin = "BEGIN;\n" + std::string(kQuietLock);
+  for (const Step& step : steps(migration.sql)) {
+    if (step.commits_itself)
+      script += step.sql;
+    else
+      script += begin + std::string(step.sql) + "COMMIT;\n";
+  }
+  script +=
+      begin +
+      "INSERT INTO ff_reconciler_migration (version, name, checksum, applied_at_ms, fan_out)\nSELECT " +
+      std::to_string(migration.version) + ", '" + std::string(migration.name) + "', '" +
+      std::string(migration.checksum) +
+      "', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,\n       coalesce((SELECT fan_out FROM "
+      "ff_reconciler_migration WHERE version = 1), " +
+      std::to_string(fan_out) + ")\nON CONFLICT (version) DO NOTHING;\nCOMMIT;\n";
+}
+
+}  // namespace
+
+Report up(pg::Connection& connection, int fan_out, const std::function<void(const Migration&)>& on_applied) {
+  check_fan_out(fan_out);
+  const State before = inspect(connection);
+  if (!before.changed.empty()) throw Refused(joined(before.changed));
+  Report report;
+  for (const Migration& migration : before.pending) {
+    if (!apply(connection, migration, fan_out)) continue;
+    report.applied.push_back(migration.version);
+    if (on_applied) on_applied(migration);
+  }
+  report.state = inspect(connection);
+  return report;
+}
+
+std::string sql(int fan_out) {
+  check_fan_out(fan_out);
+  std::string text = "\\set ON_ERROR_STOP on\nSET client_min_messages = warning;\nSET ff.fan_out = " +
+                     std::to_string(fan_out) + ";\n" + std::string(kGuard);
+  for (const Migration& migration : migrations()) {
+    const std::string version = std::to_string(migration.version);
+    text += "\n-- Migration " + version + ": " + std::string(migration.name) + "\n";
+    // The first one makes the ledger, so that nothing can be looked up before; it can be repeated.
+    if (migration.version > 1)
+      text += "SELECT NOT EXISTS (SELECT FROM ff_reconciler_migration WHERE version = " + version +
+              ") AS pending \\gset\n\\if :pending\n";
+    append_migration(text, migration, fan_out);
+    if (migration.version > 1) text += "\\endif\n";
+  }
+  return text;
+}
+
+}  // namespace ff::migrate

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "migrate/migrations.hpp"
+#include "pg/connection.hpp"
+
+/// The schema: what is there, what is missing, and the way from one to the other. The contract is with
+/// FlowFabric's workers; a database that FlowFabric's own migrations made is verified and never altered.
+namespace ff::migrate {
+
+/// The level of FlowFabric's own migrations that the reconcilers need; later ones are fine.
+constexpr int kFlowFabricLevel = 22;
+
+constexpr int kDefaultFanOut = 256;
+constexpr int kMaxFanOut = 1024;
+
+/// Who made the schema. FlowFabric: there is an ff_migration_annotation that has rows, or one without our
+/// ledger beside it (ours is made with our ledger, and stays empty).
+enum class Origin { none, ours, flowfabric };
+
+/// What was found in a database.
+struct State {
+  Origin origin = Origin::none;
+  /// The highest version of ours that the ledger records; 0: none.
+  int level = 0;
+  /// The highest version in ff_migration_annotation; 0: none.
+  int flowfabric_level = 0;
+  /// Hash children per table, as the ledger has it; empty where it is not known.
+  std::optional<int> fan_out;
+  /// Migrations of ours that are still to be applied, in order; empty on FlowFabric's database.
+  std::vector<Migration> pending;
+  /// Migrations in the ledger whose text was another one: one sentence each. They are among `problems`, too.
+  std::vector<std::string> changed;
+  /// Why the reconcilers cannot run on it, a sentence each; empty: they can.
+  std::vector<std::string> problems;
+  /// What is missing but not vital (indexes, notify triggers), a sentence each.
+  std::vector<std::string> warnings;
+
+  bool usable() const { return problems.empty(); }
+  /// The level by its maker's count: ours or FlowFabric's.
+  int schema_version() const { return origin == Origin::flowfabric ? flowfabric_level : level; }
+};
+
+/// `up` will not touch this database; the message says why.
+class Refused : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Report {
+  /// Versions that this call recorded; those that another migrator recorded meanwhile are not among them.
+  std::vector<int> applied;
+  /// After it.
+  State state;
+};
+
+/// Reads only. Throws pg::Error.
+State inspect(pg::Connection& connection);
+
+/// Applies what is pending, calling `on_applied` (may be empty) after each migration is recorded. On
+/// FlowFabric's database it only inspects. `fan_out` counts for an empty database: later the one in the
+/// ledger is kept. Throws Refused when a migration that was applied has been changed since,
+/// std::invalid_argument for a fan-out outside 1 to kMaxFanOut, pg::Error.
+///
+/// A migration is several transactions where one would need too many locks; each can be repeated, and one
+/// that fails leaves those before it, so that calling `up` again resumes. Any number of migrators may run at
+/// once: each of these transactions takes the same advisory lock and then looks whether the migration is
+/// still missing. The lock is held by transactions and not by the session, because behind a pooler in
+/// transaction mode a session's lock stays with a server connection that other clients use next.
+Report up(pg::Connection& connection, int fan_out,
+          const std::function<void(const Migration&)>& on_applied = nullptr);
+
+/// The same as a script for psql, which can be run again after a failure. It stops where FlowFabric made the
+/// database. Throws std::invalid_argument for a fan-out outside 1 to kMaxFanOut.
+std::string sql(int fan_out);
+
+}  // namespace ff::migrate

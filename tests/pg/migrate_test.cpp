@@ -1,0 +1,316 @@
+#include "migrate/migrate.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <future>
+#include <numeric>
+
+#include "pg/connect.hpp"
+#include "support/database.hpp"
+
+using namespace ff;
+using migrate::Origin;
+
+namespace {
+
+constexpr int kFanOut = 3;
+
+pg::Connection connect(const test::Database& db) {
+  pg::ConnectOptions options;
+  options.conninfo = db.conninfo();
+  return pg::Connector(options).connect(Clock::system().now() + Milliseconds{10'000});
+}
+
+std::vector<int> all_versions() {
+  std::vector<int> versions(migrate::migrations().size());
+  std::iota(versions.begin(), versions.end(), 1);
+  return versions;
+}
+
+std::int64_t number(pg::Connection& connection, const std::string& sql) {
+  return connection.execute(sql).one().get<std::int64_t>(0);
+}
+
+std::int64_t children(pg::Connection& connection, const std::string& table) {
+  return number(connection, "SELECT count(*) FROM pg_inherits WHERE inhparent = '" + table + "'::regclass");
+}
+
+/// Changes with every change of a table, column, index, function or trigger: xmin is the last one's
+/// transaction.
+std::string catalog(pg::Connection& connection) {
+  constexpr std::string_view kEverything = R"(
+    SELECT md5(string_agg(line, '|' ORDER BY line)) FROM (
+      SELECT 'class ' || oid || ' ' || relname || ' ' || xmin FROM pg_class
+      UNION ALL SELECT 'column ' || attrelid || ' ' || attname || ' ' || xmin FROM pg_attribute
+      UNION ALL SELECT 'function ' || oid || ' ' || xmin FROM pg_proc
+      UNION ALL SELECT 'trigger ' || oid || ' ' || xmin FROM pg_trigger) AS lines(line))";
+  return connection.execute(kEverything).one().get<std::string>(0);
+}
+
+/// Makes the database look as if FlowFabric's own migrations had made it, at their level `level`.
+void disguise_as_flowfabric(pg::Connection& connection, int level) {
+  migrate::up(connection, kFanOut);
+  connection.execute_script(R"(
+    DROP TABLE ff_reconciler_migration;
+    DROP PROCEDURE ff_reconciler_create_children;
+    CREATE OR REPLACE FUNCTION ff_notify_lease_event() RETURNS trigger LANGUAGE plpgsql AS $f$
+      BEGIN PERFORM pg_notify('ff_lease_event', NEW.event_id::text); RETURN NEW; END $f$;
+    DROP TRIGGER ff_lease_event_notify_trg ON ff_lease_event;
+    CREATE TRIGGER ff_lease_event_notify_trg AFTER INSERT ON ff_lease_event
+      FOR EACH ROW EXECUTE FUNCTION ff_notify_lease_event();
+    INSERT INTO ff_migration_annotation SELECT v, 'migration ' || v, 1, true FROM generate_series(1, )" +
+                            std::to_string(level) + ") AS v WHERE v <> 15");
+}
+
+}  // namespace
+
+TEST_CASE("steps keep each CALL line apart from what is around it") {
+  const auto steps =
+      migrate::steps("CREATE TABLE a ();\nCALL fill('a');\nCALL fill('b');\n\nSELECT 'CALL x';");
+  REQUIRE(steps.size() == 4);
+  CHECK(steps[0].sql == "CREATE TABLE a ();\n");
+  CHECK_FALSE(steps[0].commits_itself);
+  CHECK(steps[1].sql == "CALL fill('a');\n");
+  CHECK(steps[1].commits_itself);
+  CHECK(steps[2].commits_itself);
+  CHECK(steps[3].sql == "\nSELECT 'CALL x';");
+  CHECK_FALSE(steps[3].commits_itself);
+}
+
+TEST_CASE("up on an empty database makes a schema that passes its own inspection") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  const auto before = migrate::inspect(connection);
+  CHECK(before.origin == Origin::none);
+  CHECK_FALSE(before.usable());
+  CHECK(before.pending.size() == migrate::migrations().size());
+
+  std::vector<int> told;
+  const auto report =
+      migrate::up(connection, kFanOut, [&](const migrate::Migration& m) { told.push_back(m.version); });
+  CHECK(report.applied == all_versions());
+  CHECK(told == all_versions());
+  CHECK(report.state.origin == Origin::ours);
+  CHECK(report.state.schema_version() == migrate::migrations().back().version);
+  CHECK(report.state.fan_out == kFanOut);
+  CHECK(report.state.problems == std::vector<std::string>{});
+  CHECK(report.state.warnings == std::vector<std::string>{});
+  CHECK(children(connection, "ff_attempt") == kFanOut);
+  CHECK(number(connection, "SELECT count(*) FROM pg_class WHERE relname = 'ff_worker_registry_p002'") == 1);
+}
+
+TEST_CASE("up for the second time changes nothing and keeps the first fan-out") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  migrate::up(connection, kFanOut);
+  const auto before = catalog(connection);
+  const auto report = migrate::up(connection, kFanOut + 1);
+  CHECK(report.applied.empty());
+  CHECK(report.state.fan_out == kFanOut);
+  CHECK(catalog(connection) == before);
+}
+
+TEST_CASE("the script makes the same schema by psql, and can be run again") {
+  const test::Database db{test::empty_database()};
+  const auto psql = [&] {
+    FILE* const pipe = ::popen(("psql -X -q -d '" + db.conninfo() + "' -f -").c_str(), "w");
+    REQUIRE(pipe != nullptr);
+    std::fputs(migrate::sql(kFanOut).c_str(), pipe);
+    return ::pclose(pipe);
+  };
+  REQUIRE(psql() == 0);
+  auto connection = connect(db);
+  const auto state = migrate::inspect(connection);
+  CHECK(state.origin == Origin::ours);
+  CHECK(state.pending.empty());
+  CHECK(state.problems == std::vector<std::string>{});
+  CHECK(state.fan_out == kFanOut);
+  CHECK(psql() == 0);
+  CHECK(migrate::up(connection, kFanOut).applied.empty());
+}
+
+TEST_CASE("up refuses a fan-out out of range before it touches the database") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  CHECK_THROWS_AS(migrate::up(connection, 0), std::invalid_argument);
+  CHECK_THROWS_AS(migrate::up(connection, migrate::kMaxFanOut + 1), std::invalid_argument);
+  CHECK_THROWS_AS(migrate::sql(0), std::invalid_argument);
+  CHECK(migrate::inspect(connection).origin == Origin::none);
+}
+
+TEST_CASE("up refuses when an applied migration has another checksum") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  migrate::up(connection, kFanOut);
+  connection.execute("UPDATE ff_reconciler_migration SET checksum = 'another' WHERE version = 2");
+  CHECK_THROWS_AS(migrate::up(connection, kFanOut), migrate::Refused);
+  const auto state = migrate::inspect(connection);
+  CHECK_FALSE(state.usable());
+  REQUIRE(state.changed.size() == 1);
+  CHECK_THAT(state.changed[0], Catch::Matchers::StartsWith("migration 2 (core)"));
+}
+
+TEST_CASE("a ledger that a later release wrote is accepted") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  migrate::up(connection, kFanOut);
+  connection.execute("INSERT INTO ff_reconciler_migration VALUES (99, 'later', 'x', 1, 3)");
+  const auto state = migrate::inspect(connection);
+  CHECK(state.usable());
+  CHECK(state.schema_version() == 99);
+}
+
+TEST_CASE("a database that FlowFabric made is verified and not altered") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  const int level = GENERATE(22, 23);
+  disguise_as_flowfabric(connection, level);
+  const auto before = catalog(connection);
+  const auto report = migrate::up(connection, kFanOut);
+  CHECK(report.applied.empty());
+  CHECK(report.state.origin == Origin::flowfabric);
+  CHECK(report.state.schema_version() == level);
+  CHECK(report.state.problems == std::vector<std::string>{});
+  CHECK(report.state.warnings == std::vector<std::string>{});
+  CHECK(catalog(connection) == before);
+}
+
+TEST_CASE("a FlowFabric database below the needed level is not usable") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  disguise_as_flowfabric(connection, 21);
+  const auto state = migrate::up(connection, kFanOut).state;
+  CHECK(state.problems == std::vector<std::string>{"schema level 21 of FlowFabric, needed 22"});
+}
+
+TEST_CASE("an annotation table without our ledger is FlowFabric's even while it is empty") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  connection.execute(
+      "CREATE TABLE ff_migration_annotation (version integer PRIMARY KEY, name text NOT NULL, "
+      "applied_at_ms bigint NOT NULL, backward_compatible boolean NOT NULL)");
+  const auto report = migrate::up(connection, kFanOut);
+  CHECK(report.applied.empty());
+  CHECK_FALSE(report.state.usable());
+  CHECK(number(connection, "SELECT count(*) FROM pg_class WHERE relname LIKE 'ff_exec%'") == 0);
+}
+
+TEST_CASE("every kind of difference from the contract is named") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  disguise_as_flowfabric(connection, 22);
+  connection.execute_script(R"(
+    ALTER TABLE ff_exec_core DROP COLUMN deadline_at_ms;
+    ALTER TABLE ff_attempt ALTER COLUMN lease_epoch TYPE integer;
+    ALTER TABLE ff_edge ALTER COLUMN policy DROP NOT NULL;
+    DROP TABLE ff_budget_usage;
+    DROP TABLE ff_flow_core_p1;
+    DROP INDEX ff_lease_event_partition_key_idx;
+    ALTER TABLE ff_lease_event DISABLE TRIGGER ff_lease_event_notify_trg;)");
+  const auto state = migrate::inspect(connection);
+  CHECK(state.problems ==
+        std::vector<std::string>{"column ff_exec_core.deadline_at_ms is missing",
+                                 "column ff_attempt.lease_epoch is integer, bigint is needed",
+                                 "column ff_edge.policy may be null, which must not be",
+                                 "table ff_budget_usage is missing",
+                                 "table ff_flow_core lacks some of its hash children"});
+  CHECK(state.warnings ==
+        std::vector<std::string>{
+            "index ff_exec_core_deadline_idx on ff_exec_core is missing or invalid",
+            "index ff_lease_event_partition_key_idx on ff_lease_event is missing or invalid",
+            "no enabled insert trigger on ff_lease_event notifies ff_lease_event: "
+            "subscribers learn of events by polling only"});
+}
+
+TEST_CASE("a partition configuration without its row is a problem") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  migrate::up(connection, kFanOut);
+  connection.execute("DELETE FROM ff_partition_config");
+  CHECK(migrate::inspect(connection).problems ==
+        std::vector<std::string>{"table ff_partition_config has no row"});
+}
+
+TEST_CASE("two migrators at once apply each migration once") {
+  const test::Database db{test::empty_database()};
+  const auto run = [&](int fan_out) {
+    auto connection = connect(db);
+    return migrate::up(connection, fan_out);
+  };
+  auto first = std::async(std::launch::async, run, 2);
+  auto second = std::async(std::launch::async, run, 4);
+  auto reports = std::vector{first.get(), second.get()};
+  auto applied = reports[0].applied;
+  applied.insert(applied.end(), reports[1].applied.begin(), reports[1].applied.end());
+  std::sort(applied.begin(), applied.end());
+  CHECK(applied == all_versions());
+
+  auto connection = connect(db);
+  const auto state = migrate::inspect(connection);
+  CHECK(state.problems == std::vector<std::string>{});
+  REQUIRE(state.fan_out.has_value());
+  CHECK(children(connection, "ff_exec_core") == *state.fan_out);
+  CHECK(children(connection, "ff_worker_registry") == *state.fan_out);
+}
+
+TEST_CASE("a run that ended between two migrations is reported and resumed") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  const auto stop = [](const migrate::Migration& m) {
+    if (m.version == 2) throw std::runtime_error("stopped");
+  };
+  CHECK_THROWS_WITH(migrate::up(connection, kFanOut, stop), "stopped");
+  const auto state = migrate::inspect(connection);
+  CHECK(state.level == 2);
+  CHECK(state.problems == std::vector<std::string>{"schema level 2, needed 6"});
+  const auto report = migrate::up(connection, kFanOut + 1);
+  CHECK(report.applied == std::vector<int>{3, 4, 5, 6});
+  CHECK(report.state.usable());
+  CHECK(children(connection, "ff_edge") == kFanOut);
+}
+
+TEST_CASE("a run that ended in the middle of a table's children is resumed there") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  connection.execute_script(R"(
+    CREATE FUNCTION fail_at_one() RETURNS event_trigger LANGUAGE plpgsql AS $f$
+      BEGIN
+        IF 'public.ff_edge_p66' IN (SELECT object_identity FROM pg_event_trigger_ddl_commands()) THEN
+          RAISE EXCEPTION 'no space left';
+        END IF;
+      END $f$;
+    CREATE EVENT TRIGGER fail_at_one ON ddl_command_end WHEN TAG IN ('CREATE TABLE')
+      EXECUTE FUNCTION fail_at_one())");
+  CHECK_THROWS_AS(migrate::up(connection, 70), pg::Error);
+  CHECK(children(connection, "ff_edge") == 64);
+  CHECK(migrate::inspect(connection).level == 2);
+
+  connection.execute("DROP EVENT TRIGGER fail_at_one");
+  CHECK(migrate::up(connection, 70).state.usable());
+  CHECK(children(connection, "ff_edge") == 70);
+}
+
+TEST_CASE("the triggers notify once per statement and partition") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  migrate::up(connection, kFanOut);
+  // A pg_notify that the search path puts before the server's own, and that writes down what it is asked.
+  connection.execute_script(R"(
+    CREATE TABLE notified (channel text, payload text);
+    CREATE FUNCTION public.pg_notify(text, text) RETURNS void LANGUAGE sql AS
+      $f$ INSERT INTO notified VALUES ($1, $2) $f$;
+    SET search_path = public, pg_catalog;
+    INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms)
+      SELECT n % 3, gen_random_uuid(), 'success', 1 FROM generate_series(1, 9) AS n;
+    INSERT INTO ff_lease_event (partition_key, execution_id, event_type, occurred_at_ms)
+      SELECT n % 3, gen_random_uuid(), 'expired', 1 FROM generate_series(1, 9) AS n;
+    INSERT INTO ff_lease_event (partition_key, execution_id, event_type, occurred_at_ms)
+      SELECT 1, 'none', 'expired', 1 WHERE false;)");
+  const auto notified =
+      connection.execute("SELECT channel || ' ' || payload FROM notified ORDER BY channel, payload");
+  std::vector<std::string> lines;
+  for (const pg::Row row : notified) lines.push_back(row.get<std::string>(0));
+  CHECK(lines == std::vector<std::string>{"ff_completion 7", "ff_completion 8", "ff_completion 9",
+                                          "ff_lease_event 7", "ff_lease_event 8", "ff_lease_event 9"});
+}
