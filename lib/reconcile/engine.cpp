@@ -1,0 +1,317 @@
+#include "reconcile/engine.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "pg/transaction.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+// A partition that shows this many due rows in the probe is paged through by itself; the others show all that
+// is due there and, behind it, what falls due next.
+constexpr int kProbeDepth = 2;
+
+// Up to this many partitions the planner looks at their hash children only, which is cheaper than running a
+// plan that has them all (measured with 256 children: 4 ms for one partition, 0.3 ms for each row through the
+// plan over all).
+constexpr std::size_t kPlannedAfresh = 8;
+
+// How often a batch that lost against another transaction (deadlock, serialization) is tried at once.
+constexpr int kTries = 3;
+
+constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kBeforeAll = std::numeric_limits<std::int64_t>::min();
+
+pg::Plan plan_for(const Partitions& partitions) {
+  return partitions.size() <= kPlannedAfresh ? pg::Plan::fresh : pg::Plan::reused;
+}
+
+RowKey key_of(const pg::Row& row, std::size_t columns) {
+  RowKey key{row.get<PartitionKey>(0), {}};
+  for (std::size_t i = 0; i < columns; ++i)
+    key.columns.push_back(row.get<std::string>(static_cast<int>(i) + 1));
+  return key;
+}
+
+std::string describe(const Reconciler& reconciler, const RowKey& key) {
+  std::string text = "partition_key=" + std::to_string(key.partition.value);
+  for (std::size_t i = 0; i < key.columns.size(); ++i)
+    text += " " + std::string(reconciler.key[i].name) + "=" + key.columns[i];
+  return text;
+}
+
+template <class Batch>
+Partitions partitions_of(const Batch& batch) {
+  std::set<PartitionKey> distinct;
+  for (const auto& row : batch) distinct.insert(row.key.partition);
+  return {distinct.begin(), distinct.end()};
+}
+
+template <class Batch>
+void add_keys(pg::Params& params, const Reconciler& reconciler, const Batch& batch) {
+  std::vector<std::string> values;
+  const auto add = [&](std::string_view type, auto value_of) {
+    values.clear();
+    for (const auto& row : batch) values.push_back(value_of(row));
+    params.add_array(type, values);
+  };
+  add("smallint", [](const auto& row) { return std::to_string(row.key.partition.value); });
+  for (std::size_t i = 0; i < reconciler.key.size(); ++i)
+    add(reconciler.key[i].type, [i](const auto& row) { return row.key.columns[i]; });
+}
+
+}  // namespace
+
+/// One tick under way: its wishes, what it has found so far, and the connection that it holds throughout.
+struct Engine::Pass {
+  const TickOptions& options;
+  TickReport report;
+  pg::PooledConnection connection;
+
+  bool out_of_time(SteadyTime now) const { return now >= options.deadline || options.stop.stop_requested(); }
+};
+
+Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock)
+    : reconciler_(reconciler),
+      statements_(reconciler),
+      scope_(std::move(scope)),
+      pool_(pool),
+      clock_(clock) {}
+
+TickReport Engine::tick(const TickOptions& options) {
+  return guarded(options, [this](Pass& pass) { take_all(pass); });
+}
+
+TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& options) {
+  return guarded(options, [&](Pass& pass) {
+    pg::Params params = common_params({execution.partition});
+    params.add(execution.uuid);
+    for (const Candidate& row : read_candidates(pass, statements_.of_execution, params, pg::Plan::fresh))
+      take(pass, {&row, 1});
+  });
+}
+
+// What went wrong with the whole tick is part of its report, so that what was committed before is not
+// forgotten.
+TickReport Engine::guarded(const TickOptions& options, const std::function<void(Pass&)>& work) {
+  std::optional<Pass> pass;
+  TickReport report;
+  try {
+    quarantine_.forget_old(clock_.now());
+    pass.emplace(Pass{options, {}, pool_.acquire()});
+    work(*pass);
+    report = std::move(pass->report);
+  } catch (const pg::Error& error) {
+    if (pass) report = std::move(pass->report);
+    ++report.errors[std::string(error.error_class())];
+    report.failure = error;
+  }
+  report.quarantined = quarantine_.size();
+  return report;
+}
+
+void Engine::take_all(Pass& pass) {
+  std::vector<Candidate> few;
+  std::vector<Candidate> oldest_of_many;
+  const auto probed = page(pass, scope_.partitions, nullptr, kProbeDepth, false);
+  for (std::size_t i = 0; i < probed.size();) {
+    std::size_t end = i;
+    while (end < probed.size() && probed[end].key.partition == probed[i].key.partition) ++end;
+    const bool many = end - i == static_cast<std::size_t>(kProbeDepth) && probed[end - 1].due;
+    if (many) oldest_of_many.push_back(probed[i]);
+    for (; i < end; ++i) {
+      if (probed[i].due && !many) few.push_back(probed[i]);
+      auto& next = pass.report.next_due;
+      const auto takeable_at = probed[i].due_at + reconciler_.holdoff(scope_.settings);
+      if (!probed[i].due && (!next || takeable_at < *next)) next = takeable_at;
+    }
+  }
+
+  const auto due = without_quarantined(pass, std::move(few));
+  const auto most = static_cast<std::size_t>(scope_.batch_size);
+  for (std::size_t from = 0; from < due.size(); from += most) {
+    if (pass.out_of_time(clock_.now()))
+      pass.report.more = true;
+    else
+      take(pass, Candidates(due).subspan(from, std::min(most, due.size() - from)));
+  }
+
+  std::sort(oldest_of_many.begin(), oldest_of_many.end(),
+            [](const Candidate& a, const Candidate& b) { return a.due_at < b.due_at; });
+  for (const Candidate& oldest : oldest_of_many) take_partition(pass, oldest.key.partition);
+}
+
+// Pages on past rows that could not be moved, so that they hide nothing behind them.
+void Engine::take_partition(Pass& pass, PartitionKey partition) {
+  std::optional<Candidate> last;
+  for (;;) {
+    if (pass.out_of_time(clock_.now())) {
+      pass.report.more = true;
+      return;
+    }
+    auto rows = page(pass, {partition}, last ? &*last : nullptr, scope_.batch_size, true);
+    const bool full = rows.size() == static_cast<std::size_t>(scope_.batch_size);
+    if (!rows.empty()) last = rows.back();
+    const auto due = without_quarantined(pass, std::move(rows));
+    if (!due.empty()) take(pass, due);
+    if (!full) return;
+  }
+}
+
+std::vector<Engine::Candidate> Engine::page(Pass& pass, const Partitions& partitions, const Candidate* after,
+                                            int limit, bool due_only) {
+  pg::Params params = common_params(partitions);
+  params.add(static_cast<std::int64_t>(limit));
+  params.add(due_only ? std::nullopt : std::optional(kForever));
+  params.add(after == nullptr ? kBeforeAll : count(after->due_at));
+  for (std::size_t i = 0; i < reconciler_.key.size(); ++i)
+    params.add(after == nullptr ? std::nullopt : std::optional(after->key.columns[i]));
+  return read_candidates(pass, statements_.page, params, plan_for(partitions));
+}
+
+std::vector<Engine::Candidate> Engine::read_candidates(Pass& pass, const std::string& sql,
+                                                       const pg::Params& params, pg::Plan plan) {
+  pg::Transaction transaction(*pass.connection, plan);
+  const pg::Result rows = transaction.execute(sql, params);
+  transaction.rollback();
+
+  const std::size_t columns = reconciler_.key.size();
+  const int due_at = static_cast<int>(columns) + 1;
+  std::vector<Candidate> found;
+  found.reserve(static_cast<std::size_t>(rows.size()));
+  for (const pg::Row row : rows)
+    found.push_back(
+        {key_of(row, columns), unix_millis(row.get<std::int64_t>(due_at)), row.get<bool>(due_at + 1)});
+  if (!rows.empty()) pass.report.database_time = unix_millis(rows[0].get<std::int64_t>(due_at + 2));
+  return found;
+}
+
+std::vector<Engine::Candidate> Engine::without_quarantined(Pass& pass, std::vector<Candidate> found) {
+  auto& report = pass.report;
+  report.scanned += static_cast<std::int64_t>(found.size());
+  for (const Candidate& row : found)
+    if (!report.oldest_due || row.due_at < *report.oldest_due) report.oldest_due = row.due_at;
+  if (quarantine_.empty()) return found;
+  const auto now = clock_.now();
+  const auto held =
+      std::erase_if(found, [&](const Candidate& row) { return quarantine_.holds(row.key, now); });
+  if (held > 0) report.skipped[Skip::quarantined] += static_cast<std::int64_t>(held);
+  return found;
+}
+
+void Engine::take(Pass& pass, Candidates batch) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return take_once(pass, batch);
+    } catch (const pg::Error& error) {
+      if (error.connection_lost()) throw;
+      if (error.retryable() && tries < kTries) continue;
+      if (!error.may_be_one_row()) throw;
+      if (batch.size() == 1) return set_aside(pass, batch.front(), error);
+    }
+    break;
+  }
+  // One row spoils the others: halve until it is alone. The others are committed on the way.
+  take(pass, batch.first(batch.size() / 2));
+  take(pass, batch.last(batch.size() - batch.size() / 2));
+}
+
+void Engine::take_once(Pass& pass, Candidates batch) {
+  const Partitions partitions = partitions_of(batch);
+  pg::Params params = common_params(partitions);
+  add_keys(params, reconciler_, batch);
+
+  const auto started = clock_.now();
+  pg::Transaction transaction(*pass.connection, plan_for(partitions));
+  const pg::Result rows = transaction.execute(statements_.act, params);
+  if (pass.options.dry_run)
+    transaction.rollback();
+  else
+    transaction.commit();
+  const auto took = std::chrono::duration_cast<Milliseconds>(clock_.now() - started);
+
+  const std::size_t columns = reconciler_.key.size();
+  std::set<RowKey> moved;
+  for (const pg::Row row : rows) {
+    RowKey key = key_of(row, columns);
+    const int after_key = static_cast<int>(columns) + 1;
+    const auto due_at = unix_millis(row.get<std::int64_t>(after_key));
+    const auto outcome = row.get<std::string>(after_key + 1);
+    const auto acted_at = unix_millis(row.get<std::int64_t>(after_key + 2));
+    ++pass.report.processed;
+    ++pass.report.outcomes[outcome];
+    pass.report.lateness.push_back(acted_at - due_at + took);
+    if (pass.options.list_moves) pass.report.moves.push_back({key, outcome, due_at});
+    if (!quarantine_.empty()) quarantine_.release(key);
+    moved.insert(std::move(key));
+  }
+  if (moved.size() == batch.size()) return;
+  std::vector<Candidate> left;
+  std::copy_if(batch.begin(), batch.end(), std::back_inserter(left),
+               [&](const Candidate& row) { return !moved.contains(row.key); });
+  count_left(pass, left);
+}
+
+// What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the
+// meantime.
+void Engine::count_left(Pass& pass, Candidates left) {
+  const Partitions partitions = partitions_of(left);
+  pg::Params params = common_params(partitions);
+  add_keys(params, reconciler_, left);
+  pg::Transaction transaction(*pass.connection, plan_for(partitions));
+  const pg::Result rows = transaction.execute(statements_.still_due, params);
+  transaction.rollback();
+  std::set<RowKey> locked;
+  for (const pg::Row row : rows) locked.insert(key_of(row, reconciler_.key.size()));
+  for (const Candidate& row : left) {
+    const bool is_locked = locked.contains(row.key);
+    ++pass.report.skipped[is_locked ? Skip::locked : Skip::no_longer_due];
+    if (!is_locked) quarantine_.release(row.key);
+  }
+}
+
+void Engine::set_aside(Pass& pass, const Candidate& row, const pg::Error& error) {
+  ++pass.report.errors[std::string(error.error_class())];
+  const bool known = quarantine_.contains(row.key);
+  const Milliseconds pause = quarantine_.add(row.key, clock_.now());
+  if (!known)
+    spdlog::error("{}: this row cannot be moved and is set aside for {} s, then longer: {}: {}",
+                  reconciler_.name, pause.count() / 1000, describe(reconciler_, row.key), error.what());
+}
+
+Backlog Engine::backlog(std::int64_t cap) {
+  const TickOptions options;
+  Pass pass{options, {}, pool_.acquire()};
+  Backlog backlog;
+  for (const Candidate& row : page(pass, scope_.partitions, nullptr, kProbeDepth, false))
+    if (!row.due && (!backlog.next_due || row.due_at < *backlog.next_due)) backlog.next_due = row.due_at;
+
+  pg::Params params = common_params(scope_.partitions);
+  params.add(cap);
+  pg::Transaction transaction(*pass.connection, plan_for(scope_.partitions));
+  const pg::Result counted = transaction.execute(statements_.backlog, params);
+  transaction.rollback();
+  const pg::Row row = counted.one();
+  backlog.due = row.get<std::int64_t>("due");
+  backlog.capped = backlog.due >= cap;
+  if (const auto oldest = row.get<std::optional<std::int64_t>>("oldest_due_ms"))
+    backlog.oldest_due = unix_millis(*oldest);
+  backlog.database_time = unix_millis(row.get<std::int64_t>("now_ms"));
+  return backlog;
+}
+
+pg::Params Engine::common_params(const Partitions& partitions) const {
+  const auto& tag = scope_.filter.instance_tag;
+  pg::Params params =
+      pg::Params::of(partitions, scope_.filter.name_space, tag ? std::optional(tag->key) : std::nullopt,
+                     tag ? std::optional(tag->value) : std::nullopt);
+  params.append(reconciler_.parameters(scope_.settings, scope_.family));
+  params.add(static_cast<std::int64_t>(reconciler_.holdoff(scope_.settings).count()));
+  return params;
+}
+
+}  // namespace ff::reconcile

@@ -1,0 +1,127 @@
+// lease_expiry: a lapsed lease is taken back, so that another worker can continue the same attempt.
+//
+// Rows     ff_attempt with a lapsed lease, whatever the phase of its execution, and even when its core row is
+// missing. Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in
+// raw_fields.lease_reclaims), the core where it
+//          is active on this very attempt (runnable again, same attempt_index), one lease event.
+// Others   Workers renew, complete or fail the same attempt: what they hold is skipped here. attempt_timeout
+// takes over once an attempt
+//          of an active execution has been reclaimed `max_reclaims` times, so that a crash loop ends (see
+//          `parameters`). A worker that wakes up late finds another epoch.
+// Repeat   The lease is null afterwards, so the row is not found again.
+
+#include "lease/outbox.hpp"
+#include "reconcile/phrases.hpp"
+#include "reconcile/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+using phrases::core_matches;
+using phrases::event_origin;
+using phrases::object;
+using phrases::whole_number;
+
+const std::string kReclaims = whole_number("a.raw_fields->'lease_reclaims'");
+
+// $5: how often an attempt is reclaimed before it is left to attempt_timeout, which takes active executions
+// only; null: without end.
+const std::string kIsOurs =
+    "($5 IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active' OR " + kReclaims + " < $5)";
+
+const std::string kScan = R"sql(
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms
+    FROM ff_attempt a
+    LEFT JOIN )sql" + phrases::core_of("a") +
+                          R"sql( c ON true
+   WHERE a.partition_key = ANY($1)
+     AND a.lease_expires_at_ms IS NOT NULL
+     AND )sql" + kIsOurs + " AND " +
+                          core_matches("c");
+
+// The core row may be missing, and the missing side of an outer join cannot be locked: attempt and core are
+// locked one after the other, and `lapsed` leaves out an attempt whose core exists but was not to be had.
+const std::string kAct =
+    R"sql(
+attempt AS MATERIALIZED (
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms, a.raw_fields, clock.now_ms
+    FROM clock, key
+    JOIN ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
+                     AND a.attempt_index = key.attempt_index
+   WHERE a.partition_key = ANY($1) AND a.lease_expires_at_ms <= clock.due_ms
+     FOR NO KEY UPDATE OF a SKIP LOCKED
+),
+core AS MATERIALIZED (
+  SELECT c.partition_key, c.execution_id, c.attempt_index, c.lifecycle_phase, c.raw_fields
+    FROM (SELECT DISTINCT partition_key, execution_id FROM attempt) held
+    JOIN ff_exec_core c ON c.partition_key = held.partition_key AND c.execution_id = held.execution_id
+   WHERE c.partition_key = ANY($1)
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),
+lapsed AS MATERIALIZED (
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms, a.now_ms,
+         )sql" +
+    event_origin("c") + R"sql(,
+         CASE WHEN c.lifecycle_phase = 'active' AND c.attempt_index = a.attempt_index THEN 'reclaimable'
+              ELSE 'released' END AS outcome
+    FROM attempt a
+    LEFT JOIN core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
+   WHERE (c.execution_id IS NOT NULL
+          OR NOT EXISTS (SELECT FROM ff_exec_core e
+                          WHERE e.partition_key = ANY($1) AND e.partition_key = a.partition_key
+                            AND e.execution_id = a.execution_id))
+     AND )sql" +
+    kIsOurs + " AND " + core_matches("c") + R"sql(
+),
+released AS (
+  UPDATE ff_attempt a
+     SET outcome = 'lease_expired_reclaimable',
+         lease_expires_at_ms = NULL,
+         lease_epoch = a.lease_epoch + 1,
+         raw_fields = )sql" +
+    object("a.raw_fields") + " || jsonb_build_object('lease_reclaims', " + kReclaims + R"sql( + 1)
+    FROM lapsed l
+   WHERE a.partition_key = ANY($1) AND a.partition_key = l.partition_key
+     AND a.execution_id = l.execution_id AND a.attempt_index = l.attempt_index
+),
+reclaimable AS (
+  UPDATE ff_exec_core c
+     SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
+         attempt_state = 'attempt_interrupted', public_state = 'waiting',
+         raw_fields = )sql" +
+    object("c.raw_fields") + R"sql( || jsonb_build_object('lease_expired_at_ms', l.now_ms)
+    FROM lapsed l
+   WHERE l.outcome = 'reclaimable'
+     AND c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+),
+lease_event AS ()sql" +
+    lease::append_events(lease::EventType::expired, "lapsed") + R"sql(),
+moved AS (SELECT partition_key, execution_id, attempt_index, due_at_ms, outcome FROM lapsed))sql";
+
+}  // namespace
+
+Reconciler lease_expiry() {
+  using namespace std::chrono_literals;
+  return {.name = "lease_expiry",
+          .summary = "Takes back a lapsed lease, so that another worker can continue the same attempt.",
+          .outcomes = {"reclaimable", "released"},
+          .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
+          .execution_column = "execution_id",
+          .scan = kScan,
+          .act = kAct,
+          .interval = 1500ms,
+          .takes_leases = true,
+          .settings = {{.name = "max_reclaims",
+                        .kind = SettingDecl::Kind::count,
+                        .fallback = 3,
+                        .least = 0,
+                        .most = 1'000'000,
+                        .may_be_unlimited = true,
+                        .summary = "how often an attempt is reclaimed before attempt_timeout takes it"}},
+          .parameters = [](const Settings& own, const Family& family) {
+            const bool shared = family.find("attempt_timeout") != nullptr;
+            return pg::Params::of(shared ? own.at("max_reclaims") : std::nullopt);
+          }};
+}
+
+}  // namespace ff::reconcile

@@ -1,0 +1,34 @@
+#include "reconcile/quarantine.hpp"
+
+#include <algorithm>
+
+namespace ff::reconcile {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr Milliseconds kFirstPause = 5s;
+constexpr Milliseconds kLongestPause = 10min;
+
+}  // namespace
+
+bool Quarantine::holds(const RowKey& key, SteadyTime now) const {
+  const auto found = rows_.find(key);
+  return found != rows_.end() && now < found->second.until;
+}
+
+Milliseconds Quarantine::add(const RowKey& key, SteadyTime now) {
+  const auto [row, fresh] = rows_.try_emplace(key, Entry{now, kFirstPause});
+  if (!fresh) row->second.pause = std::min(row->second.pause * 2, kLongestPause);
+  row->second.until = now + row->second.pause;
+  return row->second.pause;
+}
+
+void Quarantine::release(const RowKey& key) {
+  rows_.erase(key);
+}
+
+void Quarantine::forget_old(SteadyTime now) {
+  std::erase_if(rows_, [&](const auto& row) { return row.second.until + kLongestPause < now; });
+}
+
+}  // namespace ff::reconcile

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/setting.hpp"
+#include "base/time.hpp"
+#include "pg/params.hpp"
+
+namespace ff::reconcile {
+
+/// The reconcilers that run together, with their settings: what one of them leaves to another depends on
+/// whether the other is there.
+struct Family {
+  std::map<std::string, Settings, std::less<>> enabled;
+
+  /// The settings of a member, or null when it does not run.
+  const Settings* find(std::string_view name) const {
+    const auto found = enabled.find(name);
+    return found == enabled.end() ? nullptr : &found->second;
+  }
+};
+
+struct KeyColumn {
+  std::string_view name;
+  std::string_view type;  ///< "uuid", "integer", "bigint" or "text"
+};
+
+/// A reconciler is a pair of statements and the words that describe them; the Engine runs any such pair.
+///
+/// Both are written without any limit, order, lock-step or clock of their own. They see
+///   $1  partition keys, smallint[]: every table that is read carries `partition_key = ANY($1)`, so that with
+///   one key
+///       the planner sees one hash child
+///   $2  namespace, $3 tag key, $4 tag value, text, null where not asked for (see phrases.hpp,
+///   `core_matches`) $5… what parameters() returns.
+///
+/// `scan` is a SELECT of every row that will ever fall due: partition_key, the key columns, due_at_ms.
+/// Conditions of time are not in it; the engine adds them, and so learns from the same statement what is due
+/// and what falls due next.
+///
+/// `act` is a list of common table expressions, the last of them named `moved` with partition_key, the key
+/// columns, due_at_ms and outcome. It starts from `key` (partition_key and the key columns of the rows to
+/// take) and `clock` (now_ms; due_ms: rows with due_at_ms <= due_ms are due), locks with SKIP LOCKED, and
+/// repeats each condition of `scan` and that of time under the lock.
+struct Reconciler {
+  std::string_view name;
+  std::string_view summary;  ///< one sentence for operators
+  std::vector<std::string_view> outcomes;
+  std::vector<KeyColumn> key;  ///< beside partition_key
+  std::string_view execution_column =
+      {};  ///< the key column that holds an execution: a single row is named by it
+
+  std::string scan;
+  std::string act;
+
+  bool on_by_default = true;
+  Milliseconds interval;  ///< how often it is worth looking, unless configured otherwise
+  int batch_size = 1000;
+  bool filterable = true;
+  /// It takes leases away, which is unfair while workers could not renew them: it pauses during recovery
+  /// grace.
+  bool takes_leases = false;
+  std::vector<SettingDecl> settings = {};
+
+  /// How long after due_at_ms a row may be taken: 0 for "due_at_ms <= now", 1 ms for "due_at_ms < now".
+  Milliseconds (*holdoff)(const Settings& own) = [](const Settings&) { return Milliseconds{1}; };
+  /// The values of $5 and on; settings of others decide who takes what two could take.
+  pg::Params (*parameters)(const Settings& own, const Family& family) = [](const Settings&, const Family&) {
+    return pg::Params{};
+  };
+};
+
+/// The declared defaults of a reconciler's settings.
+Settings default_settings(const Reconciler& reconciler);
+
+}  // namespace ff::reconcile

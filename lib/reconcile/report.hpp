@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/time.hpp"
+#include "pg/error.hpp"
+
+namespace ff::reconcile {
+
+/// Why a due row was left alone.
+enum class Skip { locked, no_longer_due, quarantined };
+constexpr std::string_view name(Skip skip) {
+  return skip == Skip::locked ? "locked" : skip == Skip::no_longer_due ? "no_longer_due" : "quarantined";
+}
+constexpr Skip kSkips[] = {Skip::locked, Skip::no_longer_due, Skip::quarantined};
+
+/// The key of one row as text, beside its partition: one entry per key column of the reconciler, in their
+/// order.
+struct RowKey {
+  PartitionKey partition;
+  std::vector<std::string> columns;
+  friend auto operator<=>(const RowKey&, const RowKey&) = default;
+};
+
+/// A row that was moved, or in a dry run would have been.
+struct Move {
+  RowKey key;
+  std::string outcome;
+  UnixMillis due_at;
+};
+
+/// What one tick did. Counts are of rows.
+struct TickReport {
+  std::int64_t scanned = 0;  ///< found due
+  std::int64_t processed =
+      0;  ///< their transition was committed by this tick (in a dry run: would have been)
+  std::map<Skip, std::int64_t> skipped;
+  std::map<std::string, std::int64_t, std::less<>> outcomes;  ///< the processed ones by outcome
+  std::map<std::string, std::int64_t, std::less<>>
+      errors;  ///< rows, or the tick itself, by pg::Error::error_class()
+
+  bool more = false;  ///< the tick ended with due rows it had not looked at: run again at once
+  std::optional<UnixMillis> oldest_due;  ///< of the rows found due
+  std::optional<UnixMillis> next_due;    ///< when the earliest row that was not due yet may be taken
+  UnixMillis database_time{};            ///< by the database's clock, when the tick looked
+  std::size_t quarantined = 0;           ///< rows in quarantine now
+  std::vector<Milliseconds> lateness;    ///< per processed row: due time to commit, by the database's clock
+  std::vector<Move> moves;               ///< only where asked for: see TickOptions::list_moves
+
+  /// Set when the tick could not go on (connection, privileges, …). What is counted above happened all the
+  /// same.
+  std::optional<pg::Error> failure;
+
+  std::int64_t error_count() const {
+    std::int64_t sum = 0;
+    for (const auto& [cls, count] : errors) sum += count;
+    return sum;
+  }
+};
+
+}  // namespace ff::reconcile

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "reconcile/reconciler.hpp"
+
+namespace ff::reconcile {
+
+/// The statements that an engine sends, all made from the pair of one reconciler. After the parameters that
+/// the pair itself uses ($1 to $4 and its own), which every statement has, and the holdoff in milliseconds,
+/// come those named here.
+struct Statements {
+  explicit Statements(const Reconciler& reconciler);
+
+  /// Rows of each partition, oldest first, strictly after a position, up to a number per partition.
+  /// Parameters: limit bigint; through bigint (rows due up to this, or null: up to now); position: due_at_ms
+  /// bigint and one text per key column (null where `due_at_ms` stands before all rows). Columns:
+  /// partition_key, key columns, due_at_ms, is_due, now_ms.
+  std::string page;
+
+  /// The rows of one execution. Parameter: execution uuid. Columns as in `page`. Empty where rows cannot be
+  /// named so.
+  std::string of_execution;
+
+  /// Which of the given rows are due, by a look without locks. Parameters: the keys as arrays, partition_key
+  /// first. Columns: partition_key, key columns.
+  std::string still_due;
+
+  /// Moves the given rows. Parameters as in `still_due`. Columns: partition_key, key columns, due_at_ms,
+  /// outcome, now_ms.
+  std::string act;
+
+  /// Counts what is due. Parameter: cap bigint. Columns: due, oldest_due_ms, now_ms.
+  std::string backlog;
+};
+
+}  // namespace ff::reconcile
