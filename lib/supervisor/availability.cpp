@@ -1,0 +1,61 @@
+#include "supervisor/availability.hpp"
+
+#include <algorithm>
+
+#include "supervisor/schedule.hpp"
+
+namespace ff::supervisor {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Milliseconds kWhileWell = 10s;
+constexpr Milliseconds kWhileSchemaIsOld = 30s;
+
+}  // namespace
+
+void Availability::observe(const Observation& observation, SteadyTime now) {
+  using Found = Observation::Found;
+  const bool reached = observation.found == Found::writable || observation.found == Found::schema_outdated;
+  failures_ = reached ? 0 : failures_ + 1;
+  if (reached) {
+    const bool another =
+        server_ && observation.server_started_at && *server_ != *observation.server_started_at;
+    if (outage_ || another) trusted_from_ = std::max(trusted_from_, now + recovery_grace_);
+    trusted_from_ = std::max(trusted_from_, now + (recovery_grace_ - observation.server_uptime));
+    server_ = observation.server_started_at;
+  }
+  outage_ = !reached;
+  seen_ = true;
+  last_ = observation;
+}
+
+State Availability::state(SteadyTime now) const {
+  if (!seen_) return State::starting;
+  switch (last_.found) {
+    case Observation::Found::writable:
+      return may_take_leases(now) ? State::ready : State::recovering;
+    case Observation::Found::read_only:
+      return State::read_only;
+    case Observation::Found::unreachable:
+      return State::unreachable;
+    case Observation::Found::schema_outdated:
+      return State::schema_outdated;
+  }
+  return State::unreachable;
+}
+
+SteadyTime Availability::next_look(SteadyTime now, double jitter) const {
+  switch (state(now)) {
+    case State::ready:
+      return now + kWhileWell;
+    case State::recovering:
+      return std::min<SteadyTime>(now + kWhileWell, trusted_from_);
+    case State::schema_outdated:
+      return now + kWhileSchemaIsOld;
+    default:
+      return now + reconnect_delay(std::max(failures_, 1), jitter);
+  }
+}
+
+}  // namespace ff::supervisor

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/time.hpp"
+#include "supervisor/observer.hpp"
+
+namespace ff::supervisor {
+
+/// What one look at the database found.
+struct Observation {
+  enum class Found { writable, read_only, unreachable, schema_outdated };
+
+  Found found = Found::unreachable;
+  std::string reason;                           ///< for people; empty when writable
+  bool authentication = false;                  ///< the server refused who we are: somebody has to act
+  std::optional<UnixMillis> server_started_at;  ///< by the server's clock; names one uninterrupted server
+  Milliseconds server_uptime{0};
+  int schema_version = 0;
+};
+
+/// Decides from a series of observations whether reconcilers may run, whether leases may be taken, and when
+/// to look again. Pure: time comes in as a parameter. Not thread-safe.
+///
+/// Recovery grace: leases that lapsed while no server could be reached, or while the server was down, say
+/// nothing about their workers. Until `recovery_grace` after the server came back (from an outage that was
+/// seen, as another server than before, or by its own start) leases are not taken.
+class Availability {
+ public:
+  explicit Availability(Milliseconds recovery_grace) : recovery_grace_(recovery_grace) {}
+
+  void observe(const Observation& observation, SteadyTime now);
+
+  State state(SteadyTime now) const;
+  const std::string& reason() const { return last_.reason; }
+  bool may_run() const { return seen_ && last_.found == Observation::Found::writable; }
+  bool may_take_leases(SteadyTime now) const { return may_run() && now >= trusted_from_; }
+
+  /// When to look again: soon while something is wrong, now and then while all is well, and at the end of
+  /// recovery grace.
+  SteadyTime next_look(SteadyTime now, double jitter) const;
+
+ private:
+  Milliseconds recovery_grace_;
+  bool seen_ = false;
+  bool outage_ = false;
+  int failures_ = 0;
+  Observation last_;
+  std::optional<UnixMillis> server_;
+  SteadyTime trusted_from_{SteadyTime::min()};
+};
+
+}  // namespace ff::supervisor

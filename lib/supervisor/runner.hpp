@@ -1,0 +1,67 @@
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "reconcile/engine.hpp"
+#include "supervisor/observer.hpp"
+#include "supervisor/schedule.hpp"
+
+namespace ff::supervisor {
+
+/// What of a reconciler's life can change while it runs.
+struct Pace {
+  bool enabled = true;
+  Milliseconds interval{1000};
+};
+
+/// One reconciler's life: ticks, one after the other, each reported to the observer and logged, and the
+/// decision when the next one is due.
+class Runner {
+ public:
+  using Tick = std::function<reconcile::TickReport(const reconcile::TickOptions&)>;
+
+  Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Observer& observer, const Clock& clock);
+
+  const std::string& name() const { return name_; }
+  bool takes_leases() const { return takes_leases_; }
+  /// Safe from any thread.
+  Pace pace() const;
+
+  /// From the next tick on; `apply` is called before it, with no tick under way. Safe from any thread.
+  void change(Pace pace, std::function<void()> apply);
+
+  /// What a tick may start with: nothing throws out of it.
+  struct Step {
+    SteadyTime next;        ///< when to run again
+    bool doubtful = false;  ///< the connection broke or the server took no writes: the database wants a look
+  };
+  /// Runs one tick that was planned for `planned`. One at a time.
+  Step step(SteadyTime planned, const std::stop_token& stop);
+
+ private:
+  void take_over_changes();
+  void log(const reconcile::TickReport& report);
+
+  const std::string name_;
+  const bool takes_leases_;
+  const Tick tick_;
+  Observer& observer_;
+  const Clock& clock_;
+
+  mutable std::mutex mutex_;
+  Pace pace_;
+  std::function<void()> apply_;
+
+  int consecutive_failures_ = 0;
+  std::string last_failure_;  // as logged, so that a repetition is counted instead
+  SteadyTime last_failure_logged_;
+  std::int64_t failures_unlogged_ = 0;
+};
+
+/// How long one tick goes on starting batches before it lets others run.
+constexpr Milliseconds kTickBudget{5000};
+
+}  // namespace ff::supervisor

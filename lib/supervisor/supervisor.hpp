@@ -1,0 +1,44 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+#include "supervisor/runner.hpp"
+#include "supervisor/watch.hpp"
+
+namespace ff::supervisor {
+
+/// Runs the runners on a thread pool, each by its own timer and never twice at once, as long as the watch
+/// lets them. It does not know what a runner does. All members are safe from any thread, except that start()
+/// and drain() are called once each.
+class Supervisor {
+ public:
+  /// The runners and the watch must outlive the supervisor. `longest_tick` is how long a tick can take when
+  /// all is well: a scheduler that made no progress for longer is no longer alive().
+  Supervisor(std::vector<Runner*> runners, int threads, Watch& watch, Milliseconds longest_tick,
+             const Clock& clock);
+  ~Supervisor();
+
+  void start();
+
+  /// Looks at every runner again now: after the watch or a runner's pace changed.
+  void reconsider();
+
+  /// Starts no further tick or batch and waits for what is running, at most until the deadline. Returns the
+  /// names of the runners that had not stopped by then; those want their connections interrupted. Call join()
+  /// afterwards.
+  std::vector<std::string> drain(SteadyTime deadline);
+  /// Waits for the threads to end, the watch's included: at most as long as their statements may take, unless interrupted.
+  void join();
+
+  /// The scheduler makes progress: timers fire, and no tick takes longer than a tick can.
+  bool alive() const;
+
+ private:
+  struct Life;
+  std::unique_ptr<Life> life_;
+};
+
+}  // namespace ff::supervisor
