@@ -1,0 +1,50 @@
+#include "config/checks.hpp"
+
+#include "base/duration.hpp"
+
+namespace ff::config {
+namespace {
+
+template <typename FilterOf>
+Check half_a_tag(const std::string& section, FilterOf filter) {
+  const std::string tag = section + ".instance_tag";
+  return {{tag, tag + ".key", tag + ".value"},
+          [filter](const Config& config) {
+            const auto& own = filter(config).instance_tag;
+            return own && (own->key.empty() || own->value.empty());
+          },
+          [](const Config&) { return std::string("an instance tag needs both key and value"); }};
+}
+
+}  // namespace
+
+std::vector<Check> checks(const std::vector<ReconcilerDecl>& decls) {
+  std::vector<Check> table{
+      {{"database.pool_size", "threads"},
+       [](const Config& c) { return c.database.pool_size < c.threads + 1; },
+       [](const Config& c) {
+         return "database.pool_size is " + std::to_string(c.database.pool_size) + ", but " +
+                std::to_string(c.threads) +
+                " threads need one connection each and the daemon one for itself (allowed: " +
+                std::to_string(c.threads + 1) + " or more)";
+       }},
+      {{"database.connect_timeout", "database.acquire_timeout"},
+       [](const Config& c) { return c.database.connect_timeout > c.database.acquire_timeout; },
+       [](const Config& c) {
+         return "database.connect_timeout is longer than database.acquire_timeout, which would always end "
+                "first "
+                "(allowed: at most " +
+                format_duration(c.database.acquire_timeout) + ")";
+       }},
+  };
+  table.push_back(half_a_tag("filter", [](const Config& c) -> const ScannerFilter& { return c.filter; }));
+  for (std::size_t i = 0; i < decls.size(); ++i) {
+    if (!decls[i].filterable) continue;
+    const std::string section = "reconcilers." + std::string(decls[i].name) + ".filter";
+    table.push_back(half_a_tag(
+        section, [i](const Config& c) -> const ScannerFilter& { return c.reconcilers.at(i).filter; }));
+  }
+  return table;
+}
+
+}  // namespace ff::config

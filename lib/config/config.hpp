@@ -1,0 +1,83 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/partitions.hpp"
+#include "base/scanner_filter.hpp"
+#include "base/setting.hpp"
+#include "base/time.hpp"
+
+namespace ff::config {
+
+/// What configuration has to know of a reconciler: its name, its defaults and what its operator may choose.
+/// The caller passes one per reconciler; this library knows none by itself. The views must outlive every call
+/// they are passed to.
+struct ReconcilerDecl {
+  std::string_view name;     ///< the key below `reconcilers`, in snake case
+  std::string_view summary;  ///< one line for the documentation
+  bool enabled = true;
+  Milliseconds interval{1000};
+  int batch_size = 1000;
+  bool filterable = true;  ///< false: the scanner filter does not apply to its rows
+  std::vector<SettingDecl> settings;
+};
+
+/// How to reach the database. At most one of `password` and `password_file` is set.
+struct Database {
+  std::string url;            ///< URL or keyword string; empty: libpq's PG* variables and defaults
+  std::string url_file;       ///< where `url` was read from when the configuration was loaded, or empty
+  std::string password;       ///< overrides the one in `url`
+  std::string password_file;  ///< not opened here: it is read anew for each connection
+  int pool_size = 8;
+  Milliseconds acquire_timeout{5'000};
+  Milliseconds connect_timeout{3'000};
+  Milliseconds statement_timeout{30'000};
+};
+
+struct Reconciler {
+  std::string name;
+  bool enabled = true;
+  Milliseconds interval{};
+  int batch_size = 0;
+  ScannerFilter filter;  ///< what holds for it: its own, else the common one; empty when it is not filterable
+  Settings settings;     ///< one entry per declared setting
+};
+
+struct Http {
+  std::string host = "127.0.0.1";  ///< a name or an address, without brackets
+  int port = 9464;                 ///< 0: any free one
+};
+
+enum class LogLevel { trace, debug, info, warn, error };
+enum class LogFormat { text, json };
+
+struct Log {
+  LogLevel level = LogLevel::info;
+  LogFormat format = LogFormat::text;
+};
+
+struct Shutdown {
+  Milliseconds grace{20'000};
+};
+
+struct Metrics {
+  bool per_partition = false;
+};
+
+/// A complete configuration: every range and contradiction has been checked by the time anybody sees one.
+struct Config {
+  Database database;
+  Partitions partitions = partition_range({0}, {255});
+  ScannerFilter filter;
+  int threads = 4;
+  Milliseconds recovery_grace{15'000};
+  std::vector<Reconciler> reconcilers;  ///< in the order of the declarations, one each
+  Http http;
+  Log log;
+  Shutdown shutdown;
+  Metrics metrics;
+};
+
+}  // namespace ff::config

@@ -1,0 +1,164 @@
+#include "config/document.hpp"
+
+#include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "config/utf8.hpp"
+
+namespace ff::config {
+namespace {
+
+constexpr std::size_t kLargestFile = 1024 * 1024;
+
+/// Builds the tree from the parser's events, because yaml-cpp's own nodes lose duplicates, quotes and
+/// anchors.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  TreeBuilder(const std::string& file, std::vector<Problem>& problems) : file_(file), problems_(problems) {}
+
+  Node take_root() { return std::move(root_); }
+  int documents() const { return documents_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ == 2) refuse(mark, "a second document begins here (allowed: one)");
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { add(leaf(Node::Kind::null, mark)); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    refuse(mark, "aliases (*name) are not allowed; write the value out");
+    add(leaf(Node::Kind::alias, mark));
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                const std::string& value) override {
+    check_tag(mark, tag);
+    Node node = leaf(Node::Kind::scalar, mark);
+    node.text = value;
+    node.quoted = tag == "!";
+    add(std::move(node));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    check_tag(mark, tag);
+    open_.push_back(leaf(Node::Kind::sequence, mark));
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    check_tag(mark, tag);
+    open_.push_back(leaf(Node::Kind::mapping, mark));
+  }
+  void OnMapEnd() override { close(); }
+  void OnAnchor(const YAML::Mark& mark, const std::string&) override {
+    refuse(mark, "anchors (&name) are not allowed; write the value out where it is needed");
+  }
+
+ private:
+  static Node leaf(Node::Kind kind, const YAML::Mark& mark) {
+    Node node;
+    node.kind = kind;
+    node.line = mark.line + 1;
+    return node;
+  }
+
+  void refuse(const YAML::Mark& mark, std::string message) {
+    problems_.push_back({file_, mark.line + 1, {}, {}, std::move(message)});
+  }
+
+  /// yaml-cpp passes "?" for a plain node and "!" for a quoted one.
+  void check_tag(const YAML::Mark& mark, const std::string& tag) {
+    if (tag != "?" && tag != "!" && !tag.empty()) refuse(mark, "tags (!name) are not allowed");
+  }
+
+  void close() {
+    Node node = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(node));
+  }
+
+  void add(Node node) {
+    if (open_.empty()) {
+      if (documents_ == 1) root_ = std::move(node);
+      return;
+    }
+    Node& parent = open_.back();
+    if (parent.kind == Node::Kind::mapping && parent.keys.size() == parent.items.size()) {
+      parent.keys.push_back(std::move(node));
+      return;
+    }
+    // The parser notices a missing value only at whatever comes next.
+    if (parent.kind == Node::Kind::mapping && node.kind == Node::Kind::null)
+      node.line = parent.keys.back().line;
+    parent.items.push_back(std::move(node));
+  }
+
+  const std::string& file_;
+  std::vector<Problem>& problems_;
+  std::vector<Node> open_;
+  Node root_;
+  int documents_ = 0;
+};
+
+int line_of(const std::string& text, std::size_t offset) {
+  return 1 +
+         static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
+}
+
+bool readable_characters(const std::string& text, const std::string& file, std::vector<Problem>& problems) {
+  if (const auto at = invalid_utf8_at(text)) {
+    problems.push_back({file, line_of(text, *at), {}, {}, "not UTF-8 (allowed: UTF-8 only)"});
+    return false;
+  }
+  if (const auto at = control_character_at(text, false)) {
+    problems.push_back({file, line_of(text, *at), {}, {}, "a control character (allowed: printable text)"});
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Node> parse_document(const std::string& text, const std::string& file,
+                                   std::vector<Problem>& problems) {
+  if (!readable_characters(text, file, problems)) return std::nullopt;
+  // yaml-cpp closes an open quote at the end of its input; an end-of-document mark makes it an error.
+  std::istringstream input(text + "\n...\n");
+  TreeBuilder builder(file, problems);
+  try {
+    YAML::Parser parser(input);
+    // One too many is enough: at a stray comma yaml-cpp finds empty documents without end.
+    while (builder.documents() < 2 && parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    // Behind a colon the parser repeats a piece of the file, and that may be a piece of a password.
+    const bool deep = dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr;
+    const std::string what = deep ? "nested too deeply" : error.msg.substr(0, error.msg.find(':'));
+    const int line = std::min(error.mark.line + 1, line_of(text, text.size()));
+    problems.push_back({file, line, {}, {}, "no valid YAML: " + what});
+    return std::nullopt;
+  }
+  return builder.take_root();
+}
+
+std::string read_small_file(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kLargestFile + 1, '\0');
+  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file && !file.eof())
+    throw std::runtime_error("cannot be read: " + std::generic_category().message(errno != 0 ? errno : EIO));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kLargestFile) throw std::runtime_error("larger than 1 MiB");
+  return text;
+}
+
+}  // namespace ff::config

@@ -1,0 +1,257 @@
+#include "config/loader.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "config/checks.hpp"
+#include "config/nearest.hpp"
+#include "config/secrets.hpp"
+#include "config/value.hpp"
+
+namespace ff::config {
+namespace {
+
+using Kind = Node::Kind;
+
+constexpr int kFromFile = 1;
+constexpr std::size_t kMostProblems = 1000;  // a file that is no configuration at all has one per line
+constexpr std::string_view kHiddenValue = "(hidden)";
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+bool is_below(std::string_view path, std::string_view section) {
+  if (section.empty()) return true;
+  return path.size() > section.size() && path.starts_with(section) && path[section.size()] == '.';
+}
+
+std::string below(const std::string& section, const std::string& key) {
+  return section.empty() ? key : section + '.' + key;
+}
+
+}  // namespace
+
+Loader::Loader(const std::vector<ReconcilerDecl>& decls)
+    : decls_(decls), options_(options(decls)), config_(defaults(decls)) {}
+
+void Loader::read_file(const std::string& path) {
+  file_ = path;
+  file_was_read_ = false;
+  try {
+    const auto document = parse_document(read_small_file(path), path, problems_);
+    if (!document) return;
+    file_was_read_ = true;
+    read_section(*document, "");
+  } catch (const std::runtime_error& error) {
+    blame({kFromFile, path, 0, {}}, {},
+          error.what() + std::string(" (allowed: a readable file of at most 1 MiB)"));
+  }
+}
+
+void Loader::read_section(const Node& node, const std::string& path) {
+  if (node.kind == Kind::alias) return;  // refused already
+  const bool own_filter = path.ends_with(".filter");
+  if (node.kind == Kind::null && !own_filter) return;
+  if (node.kind != Kind::mapping) {
+    const std::string also = own_filter ? "; {} for none, although others have one" : "";
+    return blame(in_file(node, path), shown(path, node),
+                 "not a section (allowed: " + joined(keys_of(path)) + ", each on a line below" + also + ")");
+  }
+  if (!path.empty()) given_[path] = in_file(node, path);
+  std::map<std::string, int> lines;
+  for (std::size_t i = 0; i < node.keys.size() && problems_.size() <= kMostProblems; ++i) {
+    const Node& key = node.keys[i];
+    if (key.kind != Kind::scalar) {
+      if (key.kind != Kind::alias)
+        blame(in_file(key, path), {}, "a key that is no word (allowed: " + joined(keys_of(path)) + ")");
+      continue;
+    }
+    const auto [first, fresh] = lines.emplace(key.text, key.line);
+    if (fresh)
+      read_entry(key, node.items[i], path);
+    else
+      blame(in_file(key, hide_secrets(below(path, key.text))), {},
+            "duplicate key, first in line " + std::to_string(first->second) + " (allowed: once)");
+  }
+}
+
+void Loader::read_entry(const Node& key, const Node& value, const std::string& section) {
+  const std::string path = below(section, key.text);
+  const bool single_word = key.text.find('.') == std::string::npos;
+  if (const Option* option = find(path); option && single_word) {
+    if (value.kind != Kind::alias) apply(*option, value, in_file(value, path));
+    return;
+  }
+  if (is_section(path) && single_word) return read_section(value, path);
+  const Origin origin = in_file(key, below(section, hide_secrets(key.text)));
+  const bool of_reconciler =
+      section.starts_with("reconcilers.") && section.find('.', 12) == std::string::npos;
+  if (key.text == "filter" && of_reconciler)
+    return blame(origin, {},
+                 "the filter does not apply to this reconciler (allowed: " + joined(keys_of(section)) + ")");
+  const std::string meant = nearest(key.text, keys_of(section));
+  // The value is not repeated: it may be a password under a misspelled key.
+  blame(origin, {},
+        "unknown key" + (meant.empty() ? "" : ", did you mean " + meant + "?") +
+            " (allowed: " + joined(keys_of(section)) + ")");
+}
+
+void Loader::read_overrides(const std::vector<Override>& overrides) {
+  for (const Override& given : overrides) {
+    const Origin origin{3, "command line", 0, given.flag};
+    if (const Option* option = find(given.path))
+      read_text(*option, given.value, origin);
+    else
+      blame(origin, {}, "there is no option " + given.path);
+  }
+}
+
+void Loader::read_text(const Option& option, const std::string& text, const Origin& origin) {
+  if (const auto earlier = given_.find(option.path);
+      earlier != given_.end() && earlier->second.source == origin.source)
+    blame(origin, {}, "says the same as " + earlier->second.label + " (allowed: one of them)");
+  const bool structured =
+      option.type == Option::Type::partitions && (text.starts_with('[') || text.starts_with('{'));
+  std::vector<Problem> problems;
+  if (const auto parsed = structured ? parse_document(text, origin.file, problems) : std::nullopt;
+      parsed && problems.empty())
+    return apply(option, *parsed, origin);
+  Node node;
+  node.kind = Kind::scalar;
+  node.text = text;
+  apply(option, node, origin);
+}
+
+void Loader::apply(const Option& option, const Node& node, const Origin& origin) {
+  settle_other_form(option, origin);
+  given_[option.path] = origin;
+  try {
+    option.set(config_, parse_value(option, node));
+  } catch (const std::invalid_argument& error) {
+    failed_.insert(option.path);
+    blame(origin, shown(option.path, node),
+          std::string(error.what()) + " (allowed: " + allowed(option) + ")");
+  }
+}
+
+void Loader::settle_other_form(const Option& option, const Origin& origin) {
+  if (option.other_form.empty()) return;
+  const auto other = given_.find(option.other_form);
+  if (other == given_.end()) return;
+  if (other->second.source == origin.source)
+    blame(origin, {}, "contradicts " + other->second.label + " (allowed: one of them)");
+  find(option.other_form)->set(config_, std::string());
+}
+
+Config Loader::finish() {
+  read_url_file();
+  inherit_filters();
+  run_checks();
+  if (problems_.size() > kMostProblems) {
+    problems_.resize(kMostProblems);
+    problems_.push_back({file_, 0, {}, {}, "there are more problems than these"});
+  }
+  if (!problems_.empty()) throw Invalid(std::move(problems_));
+  return std::move(config_);
+}
+
+void Loader::read_url_file() {
+  if (config_.database.url_file.empty()) return;
+  const Option& url = *find("database.url");
+  try {
+    Node node;
+    node.kind = Kind::scalar;
+    node.text = read_small_file(config_.database.url_file);
+    if (node.text.ends_with('\n')) node.text.pop_back();
+    if (node.text.ends_with('\r')) node.text.pop_back();
+    if (node.text.empty()) throw std::invalid_argument("is empty");
+    url.set(config_, parse_value(url, node));
+  } catch (const std::exception& error) {
+    blame(given_["database.url_file"], config_.database.url_file,
+          "the file: " + std::string(error.what()) + " (allowed: one line with a URL or a keyword string)");
+  }
+}
+
+void Loader::inherit_filters() {
+  for (std::size_t i = 0; i < decls_.size(); ++i) {
+    const std::string section = "reconcilers." + std::string(decls_[i].name) + ".filter";
+    const bool own = std::any_of(given_.begin(), given_.end(), [&](const auto& entry) {
+      return entry.first == section || is_below(entry.first, section);
+    });
+    if (decls_[i].filterable && !own) config_.reconcilers[i].filter = config_.filter;
+  }
+}
+
+void Loader::run_checks() {
+  if (!file_was_read_) return;  // what it says could make every contradiction disappear
+  for (const Check& check : checks(decls_)) {
+    const auto failed = [&](const std::string& key) { return failed_.count(key) > 0; };
+    if (std::any_of(check.keys.begin(), check.keys.end(), failed) || !check.contradicts(config_)) continue;
+    // The blame goes to what was said last among those that take part. What nobody set contradicts nothing.
+    const Origin* origin = nullptr;
+    for (const std::string& key : check.keys) {
+      const auto given = given_.find(key);
+      if (given == given_.end()) continue;
+      if (!origin ||
+          std::pair(given->second.source, given->second.line) >= std::pair(origin->source, origin->line))
+        origin = &given->second;
+    }
+    if (origin) blame(*origin, {}, check.message(config_));
+  }
+}
+
+const Option* Loader::find(std::string_view path) const {
+  const auto found = std::find_if(options_.begin(), options_.end(),
+                                  [&](const Option& option) { return option.path == path; });
+  return found == options_.end() ? nullptr : &*found;
+}
+
+bool Loader::is_section(std::string_view path) const {
+  return std::any_of(options_.begin(), options_.end(),
+                     [&](const Option& option) { return is_below(option.path, path); });
+}
+
+bool Loader::holds_secret(std::string_view path) const {
+  return std::any_of(options_.begin(), options_.end(), [&](const Option& option) {
+    return option.secret != Option::Secret::none && (option.path == path || is_below(option.path, path));
+  });
+}
+
+std::vector<std::string> Loader::keys_of(std::string_view section) const {
+  std::vector<std::string> keys;
+  for (const Option& option : options_) {
+    if (!is_below(option.path, section)) continue;
+    const std::size_t begin = section.empty() ? 0 : section.size() + 1;
+    const std::string key = option.path.substr(begin, option.path.find('.', begin) - begin);
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
+  }
+  return keys;
+}
+
+Loader::Origin Loader::in_file(const Node& node, const std::string& path) const {
+  return {kFromFile, file_, node.line, path};
+}
+
+std::string Loader::shown(const std::string& path, const Node& node) const {
+  if (node.kind == Kind::mapping) return "{...}";
+  if (node.kind == Kind::sequence) return "[...]";
+  if (node.kind != Kind::scalar || node.text.empty()) return {};
+  return holds_secret(path) ? std::string(kHiddenValue) : node.text;
+}
+
+void Loader::blame(const Origin& origin, std::string value, std::string message) {
+  problems_.push_back({origin.file, origin.line, origin.label, std::move(value), std::move(message)});
+}
+
+Config load(const Sources& sources, const std::vector<ReconcilerDecl>& decls) {
+  Loader loader(decls);
+  if (sources.file) loader.read_file(*sources.file);
+  loader.read_environment(sources.environment);
+  loader.read_overrides(sources.overrides);
+  return loader.finish();
+}
+
+}  // namespace ff::config

@@ -1,0 +1,143 @@
+#include "config/secrets.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace ff::config {
+namespace {
+
+constexpr std::string_view kBlank = " \t\n\r\f\v";
+constexpr auto npos = std::string_view::npos;
+
+bool is_blank(char c) {
+  return kBlank.find(c) != npos;
+}
+
+bool is_word_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/// libpq decodes the names of URL parameters, too.
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned code = 0;
+    const char* const digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, code, 16).ptr == digits + 2) {
+      decoded += static_cast<char>(code);
+      i += 2;
+    } else {
+      decoded += text[i];
+    }
+  }
+  return decoded;
+}
+
+bool names_a_secret(std::string_view keyword) {
+  std::string name = percent_decoded(keyword);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  const auto has = [&](std::string_view part) { return name.find(part) != npos; };
+  return (has("pass") && name != "passfile") || has("pwd") || has("secret") || has("token");
+}
+
+std::string hide_in_query(std::string_view query) {
+  std::string shown;
+  bool after_secret = false;
+  for (std::size_t at = 0; at <= query.size();) {
+    const std::size_t end = std::min(query.find('&', at), query.size());
+    const std::string_view parameter = query.substr(at, end - at);
+    const std::size_t equals = parameter.find('=');
+    at = end + 1;
+    // A part without "=" behind a secret is the rest of one that contains a bare "&".
+    if (equals == npos && after_secret) continue;
+    after_secret = names_a_secret(parameter.substr(0, equals));
+    if (!shown.empty()) shown += '&';
+    if (after_secret && equals != npos)
+      shown.append(parameter.substr(0, equals + 1)).append(kHidden);
+    else
+      shown += parameter;
+  }
+  return shown;
+}
+
+/// Everything from the first colon to the last "@" goes: a password with a bare "@", "/" or "?" in it is no
+/// valid URL, but a secret all the same.
+std::string hide_in_url(std::string_view url) {
+  const std::size_t scheme = url.find("://");
+  const std::size_t begin = scheme == npos ? 0 : scheme + 3;
+  const std::size_t colon = url.find(':', begin);
+  const std::size_t at = url.rfind('@');
+  std::string shown;
+  if (colon != npos && at != npos && colon < at) {
+    shown.append(url.substr(0, colon + 1)).append(kHidden);
+    url.remove_prefix(at);
+  }
+  const std::size_t query = url.find('?');
+  if (query == npos) return shown.append(url);
+  return shown.append(url.substr(0, query + 1)).append(hide_in_query(url.substr(query + 1)));
+}
+
+struct KeywordValue {
+  std::size_t end;
+  bool terminated;
+};
+
+/// The end of a value by libpq's rules: quoted or up to white space, a backslash escapes the next character.
+KeywordValue end_of_value(std::string_view text, std::size_t at) {
+  const bool quoted = at < text.size() && text[at] == '\'';
+  if (quoted) ++at;
+  for (; at < text.size(); ++at) {
+    if (text[at] == '\\')
+      ++at;
+    else if (quoted && text[at] == '\'')
+      return {at + 1, true};
+    else if (!quoted && is_blank(text[at]))
+      return {at, true};
+  }
+  return {text.size(), !quoted};
+}
+
+/// Reads a keyword string from left to right and copies what may be shown.
+std::string hide_in_keywords(std::string_view text) {
+  std::string shown;
+  bool after_secret = false;
+  for (std::size_t at = 0; at < text.size();) {
+    if (is_blank(text[at])) {
+      shown += text[at++];
+      continue;
+    }
+    const std::size_t begin = at;
+    while (at < text.size() && is_word_character(text[at])) ++at;
+    const std::string_view word = text.substr(begin, at - begin);
+    const std::size_t equals = std::min(text.find_first_not_of(kBlank, at), text.size());
+    if (word.empty() || equals == text.size() || text[equals] != '=') {
+      // No keyword: the rest of an unquoted secret, a misspelled URL, or a secret whose "=" was forgotten.
+      const std::size_t end = std::min(text.find_first_of(kBlank, begin), text.size());
+      if (!after_secret) shown += hide_in_url(text.substr(begin, end - begin));
+      after_secret = after_secret || names_a_secret(word);
+      at = end;
+      continue;
+    }
+    const std::size_t value = std::min(text.find_first_not_of(kBlank, equals + 1), text.size());
+    const auto [end, terminated] = end_of_value(text, value);
+    after_secret = names_a_secret(word) || !terminated;
+    shown += text.substr(begin, value - begin);
+    shown += after_secret ? std::string(kHidden) : hide_in_url(text.substr(value, end - value));
+    at = end;
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::string hide_secrets(std::string_view conninfo) {
+  const std::size_t scheme = conninfo.find("://");
+  const std::size_t start = std::min(conninfo.find_first_not_of(kBlank), conninfo.size());
+  if (scheme != npos && conninfo.substr(start, scheme - start).find_first_of("= \t\r\n") == npos)
+    return hide_in_url(conninfo);
+  return hide_in_keywords(conninfo);
+}
+
+}  // namespace ff::config

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace ff::config {
+
+/// The offset of the first byte that is not part of well-formed UTF-8, if there is one.
+std::optional<std::size_t> invalid_utf8_at(std::string_view text);
+
+/// The offset of the first control character, if there is one. Tabs and line breaks count only when `strict`.
+std::optional<std::size_t> control_character_at(std::string_view text, bool strict);
+
+}  // namespace ff::config

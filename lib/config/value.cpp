@@ -1,0 +1,230 @@
+#include "config/value.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "config/utf8.hpp"
+
+namespace ff::config {
+namespace {
+
+using Type = Option::Type;
+using Kind = Node::Kind;
+
+constexpr PartitionKey kLastShardedPartition{255};
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw std::invalid_argument(why);
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+/// YAML 1.1 would read 010 as eight, people as ten: neither, then.
+bool has_leading_zero(std::string_view text) {
+  for (std::size_t i = 0; i + 1 < text.size(); ++i) {
+    const bool starts = i == 0 || !is_digit(text[i - 1]);
+    if (starts && text[i] == '0' && is_digit(text[i + 1])) return true;
+  }
+  return false;
+}
+
+void check_range(const Option& option, std::int64_t number) {
+  if (number < option.least) refuse("too small");
+  if (number > option.most) refuse("too large");
+}
+
+std::int64_t parse_count(const Node& node) {
+  if (node.kind != Kind::scalar) refuse("no number");
+  if (node.quoted) refuse("a text in quotes, not a number");
+  const std::string& text = node.text;
+  if (text.empty() || !std::all_of(text.begin(), text.end(), is_digit)) refuse("no decimal whole number");
+  if (has_leading_zero(text)) refuse("a leading zero (would it be octal?)");
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{}) return std::numeric_limits<std::int64_t>::max();  // the range check says the rest
+  return number;
+}
+
+std::int64_t parse_span(const std::string& text) {
+  if (!text.empty() && std::all_of(text.begin(), text.end(), is_digit)) refuse("the unit is missing");
+  if (has_leading_zero(text)) refuse("a leading zero (would it be octal?)");
+  const auto duration = parse_duration(text);
+  if (!duration) refuse("no duration");
+  return duration->count();
+}
+
+std::string parse_text(const Option& option, const std::string& text) {
+  if (invalid_utf8_at(text)) refuse("not UTF-8");
+  if (control_character_at(text, true)) refuse("has a control character or a line break in it");
+  if (static_cast<std::int64_t>(text.size()) < option.least) refuse("empty");
+  if (static_cast<std::int64_t>(text.size()) > option.most) refuse("too long");
+  return text;
+}
+
+std::int64_t parse_choice(const Option& option, const std::string& text) {
+  const auto found = std::find(option.choices.begin(), option.choices.end(), text);
+  if (found == option.choices.end()) refuse("unknown word");
+  return found - option.choices.begin();
+}
+
+std::string parse_address(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos) refuse("the port is missing");
+  const std::string port = text.substr(colon + 1);
+  const bool digits = !port.empty() && port.size() <= 5 && std::all_of(port.begin(), port.end(), is_digit);
+  if (!digits || has_leading_zero(port) || std::stoi(port) > 65'535)
+    refuse("the port is out of range or no number");
+  std::string host = text.substr(0, colon);
+  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (brackets) host = host.substr(1, host.size() - 2);
+  constexpr std::string_view kName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+  constexpr std::string_view kIpv6 = "abcdefABCDEF0123456789:.";
+  if (host.empty()) refuse("the host is missing");
+  if (!brackets && host.find(':') != std::string::npos) refuse("an IPv6 address needs brackets");
+  if (host.find_first_not_of(brackets ? kIpv6 : kName) != std::string::npos)
+    refuse("no host name or address");
+  if (brackets && host.find(':') == std::string::npos) refuse("only an IPv6 address has brackets");
+  return text;
+}
+
+/// Collects keys part by part; each part that is wrong gets its own reason.
+class PartitionCollector {
+ public:
+  void add(std::string_view text) {
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t comma = std::min(text.find(',', at), text.size());
+      add_part(text.substr(at, comma - at));
+      at = comma + 1;
+    }
+  }
+  void blame(const std::string& why) { reasons_ += (reasons_.empty() ? "" : "; ") + why; }
+  Partitions take() {
+    if (!reasons_.empty()) refuse(reasons_);
+    if (keys_.empty()) refuse("no partition at all");
+    return {keys_.begin(), keys_.end()};
+  }
+
+ private:
+  void add_part(std::string_view part) {
+    if (reasons_.size() >= kEnough) return;
+    try {
+      if (has_leading_zero(part)) refuse('"' + one_line(part) + "\" has a leading zero (would it be octal?)");
+      for (const PartitionKey key : parse_partitions(part)) {
+        if (!keys_.insert(key).second) refuse("partition " + std::to_string(key.value) + " is named twice");
+      }
+    } catch (const std::invalid_argument& error) {
+      blame(one_line(error.what()));
+    }
+  }
+
+  static constexpr std::size_t kEnough = 1000;  // bytes of complaint about one value
+
+  std::set<PartitionKey> keys_;
+  std::string reasons_;
+};
+
+/// {shard: 0, of: 4}
+Partitions parse_shard(const Node& node) {
+  std::int64_t shard = -1;
+  std::int64_t of = -1;
+  for (std::size_t i = 0; i < node.keys.size(); ++i) {
+    const std::string& key = node.keys[i].text;
+    std::int64_t* const number = key == "shard" ? &shard : key == "of" ? &of : nullptr;
+    if (!number) refuse("unknown key \"" + one_line(key) + "\" beside shard and of");
+    if (*number != -1) refuse("duplicate key \"" + key + '"');
+    try {
+      *number = parse_count(node.items[i]);
+    } catch (const std::invalid_argument& error) {
+      refuse(key + ": " + error.what());
+    }
+  }
+  if (shard == -1 || of == -1) refuse("shard and of are both needed");
+  if (of < 1 || of > kLastShardedPartition.value + 1) refuse("of is out of range (1 to 256)");
+  if (shard >= of) refuse("shard has to be less than of");
+  return shard_of(partition_range({0}, kLastShardedPartition), static_cast<int>(shard), static_cast<int>(of));
+}
+
+Partitions parse_partition_set(const Node& node) {
+  if (node.kind == Kind::mapping) return parse_shard(node);
+  PartitionCollector keys;
+  if (node.kind == Kind::scalar) keys.add(node.text);
+  for (const Node& item : node.items) {
+    if (item.kind == Kind::scalar)
+      keys.add(item.text);
+    else
+      keys.blame("an element of the list is no partition or range of partitions");
+  }
+  return keys.take();
+}
+
+/// Whether a text can stand in YAML without quotes and still be read back as it is.
+bool is_plain(const std::string& text) {
+  constexpr std::string_view kSafe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/.-:@%?=&,+*";
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c); };
+  if (text.empty() || (!letter(text.front()) && text.front() != '/') || text.back() == ':') return false;
+  if (text == "null" || text == "Null" || text == "NULL") return false;
+  return text.find_first_not_of(kSafe) == std::string::npos;
+}
+
+std::string quoted(const std::string& text) {
+  std::string shown = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') shown += '\\';
+    shown += c;
+  }
+  return shown + '"';
+}
+
+}  // namespace
+
+Value parse_value(const Option& option, const Node& node) {
+  if (node.kind == Kind::null) refuse("no value");
+  if (option.type == Type::partitions) return parse_partition_set(node);
+  if (node.kind != Kind::scalar)
+    refuse(node.kind == Kind::mapping ? "a section, not a value" : "a list, not a value");
+  if (option.may_be_unlimited && node.text == "unlimited") return {};
+  switch (option.type) {
+    case Type::count: {
+      const std::int64_t number = parse_count(node);
+      check_range(option, number);
+      return number;
+    }
+    case Type::duration: {
+      const std::int64_t duration = parse_span(node.text);
+      check_range(option, duration);
+      return duration;
+    }
+    case Type::flag:
+      if (node.quoted || (node.text != "true" && node.text != "false")) refuse("neither true nor false");
+      return node.text == "true";
+    case Type::choice:
+      return parse_choice(option, node.text);
+    case Type::address:
+      return parse_address(node.text);
+    case Type::text:
+    case Type::partitions:
+      break;
+  }
+  return parse_text(option, node.text);
+}
+
+std::string format_value(const Option& option, const Value& value) {
+  if (std::holds_alternative<std::monostate>(value)) return option.may_be_unlimited ? "unlimited" : "";
+  if (const bool* on = std::get_if<bool>(&value)) return *on ? "true" : "false";
+  if (const auto* text = std::get_if<std::string>(&value)) return is_plain(*text) ? *text : quoted(*text);
+  if (const auto* keys = std::get_if<Partitions>(&value)) return format_partitions(*keys);
+  const std::int64_t number = std::get<std::int64_t>(value);
+  if (option.type == Type::duration) return format_duration(Milliseconds{number});
+  if (option.type == Type::choice) return std::string(option.choices.at(static_cast<std::size_t>(number)));
+  return std::to_string(number);
+}
+
+}  // namespace ff::config

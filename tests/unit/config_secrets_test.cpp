@@ -1,0 +1,149 @@
+#include <catch2/catch.hpp>
+
+#include "config/options.hpp"
+#include "config/print.hpp"
+#include "config/secrets.hpp"
+#include "config_samples.hpp"
+
+using namespace ff::config;
+using namespace ff::config::samples;
+
+TEST_CASE("a connection string without a secret is shown as it is") {
+  for (const char* conninfo :
+       {"", "flowfabric", "postgresql://db/flowfabric",
+        "postgresql://u@db1:5432,db2:5432/f?target_session_attrs=any", "postgresql://[::1]:5432/f",
+        "host=a,b port=5432 user=u dbname=f", "host = a  passfile=/p", "options='-c a=b'",
+        "postgresql:///f?host=/run/pg&passfile=/x"})
+    CHECK(hide_secrets(conninfo) == conninfo);
+}
+
+TEST_CASE("a password is hidden in every form of a connection string") {
+  const auto hidden = [](const std::string& conninfo) { return hide_secrets(conninfo); };
+  CHECK(hidden("postgresql://u:hunter2@h/d") == "postgresql://u:***@h/d");
+  CHECK(hidden("postgres://u:hunter2@h1:1,h2:2/d?a=b") == "postgres://u:***@h1:1,h2:2/d?a=b");
+  CHECK(hidden("postgresql://:hunter2@h/d") == "postgresql://:***@h/d");
+  CHECK(hidden("postgresql://h/d?password=hunter2") == "postgresql://h/d?password=***");
+  CHECK(hidden("postgresql://h/d?user=u&password=hunter2&x=y") == "postgresql://h/d?user=u&password=***&x=y");
+  CHECK(hidden("postgresql://h/d?sslpassword=hunter2") == "postgresql://h/d?sslpassword=***");
+  CHECK(hidden("postgresql://h/d?p%61ssword=hunter2") == "postgresql://h/d?p%61ssword=***");
+  CHECK(hidden("host=h password=hunter2 user=u") == "host=h password=*** user=u");
+  CHECK(hidden("password = 'hunter2 it\\'s'  user=u") == "password = ***  user=u");
+  CHECK(hidden("password=hunter2\\ too user=u") == "password=*** user=u");
+  CHECK(hidden("PASSWORD=hunter2") == "PASSWORD=***");
+  CHECK(hidden("sslpassword='hunter2' sslkey=/k") == "sslpassword=*** sslkey=/k");
+  CHECK(hidden("dbname=postgresql://u:hunter2@h/d") == "dbname=postgresql://u:***@h/d");
+}
+
+TEST_CASE("a password is hidden in a connection string that libpq would refuse, too") {
+  for (const char* conninfo :
+       {"postgresql://u:hunter2/@h/d", "postgresql://u:a@hunter2@h/d", "postgresql://u:a?hunter2@h/d",
+        "postgresql://u:a#hunter2 b@h", "u:hunter2@h/d", "mysql://u:hunter2@h", "password='hunter2",
+        "password hunter2", "password=a hunter2 user=u", "password='a'hunter2", "host='a password=hunter2",
+        " postgresql://u:hunter2@h/d", "postgresql://h/d?password=a&hunter2",
+        "postgresql://h/d?password=a@hunter2", "password=\nhunter2", "host=h postgresql://u:hunter2@h?a=b",
+        "postgresql://u:a=hunter2@h/d", "u:a=hunter2@h"}) {
+    CAPTURE(conninfo);
+    CHECK(hide_secrets(conninfo).find("hunter2") == std::string::npos);
+  }
+}
+
+TEST_CASE("no problem repeats a secret") {
+  const std::vector<std::string> files{
+      "database: {password: [hunter2]}\n",
+      "database: {password: \"hunter2\\n\"}\n",
+      "database: {url: \"postgresql://u:hunter2@h\\n\"}\n",
+      "database: postgresql://u:hunter2@h\n",
+      "database: {pasword: hunter2}\n",
+      "database: {\"postgresql://u:hunter2@h/d\"}\n",
+      "\"postgresql://u:hunter2@h\": 1\n\"postgresql://u:hunter2@h\": 1\n",
+      "postgresql://u:hunter2@h\n",
+      "database: {password: *hunter2}\n",
+      "database: {password: !hunter2 x}\n",
+      "database: {password: &hunter2 x}\n",
+      "database: {password: hunter2, password: hunter2}\n",
+      "database: {password: hunter2, password_file: /x}\n",
+      "database:\n  password: a: hunter2\n",
+      "database:\n  password: \"\\hunter2\"\n",
+      "database:\n  password: \"hunter2\n",
+  };
+  for (const std::string& yaml : files) {
+    CAPTURE(yaml);
+    const auto problems = problems_in(yaml);
+    CHECK_FALSE(problems.empty());
+    CHECK(std::string(Invalid(problems).what()).find("hunter2") == std::string::npos);
+  }
+  const auto others = problems_of({{},
+                                   {{"FF_RECONCILER_DATABASE_PASWORD", "hunter2"},
+                                    {"FF_RECONCILER_DATABASE_PASSWORD", "hunter2\n"},
+                                    {"FF_DATABASE_URL", "password=hunter2\n"}},
+                                   {{"--database-url", "database.url", "password=\"hunter2\"\n"}}});
+  CHECK(others.size() == 4);
+  CHECK(std::string(Invalid(others).what()).find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("the effective configuration shows no secret") {
+  const std::string text =
+      print(load_yaml("database: {url: 'postgresql://u:hunter2@h/d', password: hunter2}\n"), decls());
+  CHECK(text.find("hunter2") == std::string::npos);
+  CHECK(text.find("url: postgresql://u:***@h/d\n") != std::string::npos);
+  CHECK(text.find("# password: (hidden)\n") != std::string::npos);
+  const TemporaryFile url("host=h password=hunter2\n");
+  const std::string by_file = print(load_yaml("database: {url_file: " + url.path() + "}\n"), decls());
+  CHECK(by_file.find("hunter2") == std::string::npos);
+  CHECK(by_file.find("url_file: " + url.path() + '\n') != std::string::npos);
+}
+
+namespace {
+
+/// Whether every option has the same value in both.
+bool same(const Config& a, const Config& b) {
+  for (const Option& option : options(decls())) {
+    if (option.get(a) != option.get(b)) {
+      UNSCOPED_INFO(option.path);
+      return false;
+    }
+  }
+  for (std::size_t i = 0; i < a.reconcilers.size(); ++i) {
+    if (a.reconcilers[i].filter != b.reconcilers[i].filter) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("the effective configuration reads back to itself") {
+  for (const char* yaml :
+       {"", "filter: {namespace: a}\nreconcilers: {lease_expiry: {filter: {}}}\n",
+        "filter: {namespace: a}\nreconcilers: {lease_expiry: {filter: {instance_tag: {key: 'b: c', value: "
+        "'#d'}}}}\n",
+        "reconcilers: {lease_expiry: {max_reclaims: unlimited, include_waiting: true, interval: 61s}}\n",
+        "partitions: {shard: 1, of: 3}\nlog: {level: error, format: json}\nmetrics: {per_partition: true}\n",
+        "filter: {namespace: 'null', instance_tag: {key: '~', value: \"a\\\\\\\"b 'c' \"}}\n",
+        "filter: {namespace: '- a', instance_tag: {key: 'a:', value: '{x}'}}\n", "http: {listen: '[::]:0'}\n",
+        "database: {url: \"host=/run/pg user='a b'\", password_file: '/a b/c', pool_size: 99}\nthreads: "
+        "98\n"}) {
+    CAPTURE(yaml);
+    const Config config = load_yaml(yaml);
+    const std::string text = print(config, decls());
+    CAPTURE(text);
+    const Config again = load_yaml(text);
+    CHECK(same(config, again));
+    CHECK(print(again, decls()) == text);
+  }
+}
+
+TEST_CASE("the default file names every option and is the default") {
+  const std::string text = print_default(decls());
+  CHECK(same(load_yaml(text), defaults(decls())));
+  for (const Option& option : options(decls())) {
+    const std::string key = option.path.substr(option.path.rfind('.') + 1);
+    CAPTURE(option.path);
+    CHECK(text.find(' ' + key + ": ") + text.find('\n' + key + ": ") != 2 * std::string::npos);
+  }
+  CHECK(text.find("  pool_size: 8  # connections, shared by all reconcilers (1 to 1000; restart)\n") !=
+        std::string::npos);
+  CHECK(text.find("    max_reclaims: 3  # by the next worker (0 to 1000000, or unlimited)\n") !=
+        std::string::npos);
+  CHECK(text.find("\n# filter:  # for every reconciler; each may have its own\n#   namespace: tenant-a") !=
+        std::string::npos);
+}
