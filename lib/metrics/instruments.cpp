@@ -1,0 +1,192 @@
+#include "metrics/instruments.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ff::metrics {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Registry;
+using Buckets = Histogram::BucketBoundaries;
+
+// Boundaries in seconds. A tick is one round trip when idle and many batches after an outage; a row is
+// ideally taken within milliseconds of its due time, and after an outage hours late.
+const Buckets kTickDuration{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+const Buckets kTickStartDelay{0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60};
+const Buckets kRowLateness{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+                           2.5,   5,     10,   30,    60,   300, 900,  3600};
+const Buckets kPoolWait{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10};
+
+std::string full_name(const char* name) {
+  return std::string("ff_reconciler_") + name;
+}
+
+// A help text is written as it is: a line break in it would spoil the exposition.
+Family<Counter>& counters(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(full_name(name)).Help(help).Register(registry);
+}
+Family<Gauge>& gauges(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildGauge().Name(full_name(name)).Help(help).Register(registry);
+}
+Family<Histogram>& histograms(Registry& registry, const char* name, const char* help) {
+  return prometheus::BuildHistogram().Name(full_name(name)).Help(help).Register(registry);
+}
+
+std::vector<std::string_view> skip_reasons() {
+  std::vector<std::string_view> reasons;
+  for (const auto skip : reconcile::kSkips) reasons.push_back(reconcile::name(skip));
+  return reasons;
+}
+
+constexpr std::string_view kResults[] = {"success", "failure"};
+
+std::map<supervisor::State, Gauge*> state_gauges(Registry& registry) {
+  auto& family = gauges(registry, "state", "1 for the state that the daemon is in, 0 for every other.");
+  std::map<supervisor::State, Gauge*> states;
+  for (const auto state : supervisor::kStates)
+    states.emplace(state, &family.Add({{"state", std::string(supervisor::name(state))}}));
+  return states;
+}
+
+}  // namespace
+
+CounterSet::CounterSet(Family<Counter>& family, prometheus::Labels fixed, std::string label,
+                       std::span<const std::string_view> values)
+    : family_(family), fixed_(std::move(fixed)), label_(std::move(label)) {
+  for (const auto value : values) resolve(value);
+}
+
+void CounterSet::add(std::string_view value, std::int64_t count) {
+  resolve(value).Increment(static_cast<double>(count));
+}
+
+Counter& CounterSet::resolve(std::string_view value) {
+  if (const auto found = counters_.find(value); found != counters_.end()) return *found->second;
+  auto labels = fixed_;
+  labels.emplace(label_, value);
+  auto& counter = family_.Add(labels);
+  counters_.emplace(value, &counter);
+  return counter;
+}
+
+ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
+    : processed(counters(registry, "processed_total", "Rows whose transition was committed, by outcome.")),
+      errors(counters(
+          registry, "errors_total",
+          "Rows or whole ticks that failed, by SQLSTATE class, timeout, connection, internal or other.")),
+      skipped(counters(registry, "skipped_total", "Due rows that a tick left alone, by reason.")),
+      ticks(counters(
+          registry, "ticks_total",
+          "Ticks by result: a failure could not go on, a success did, though single rows may have failed.")),
+      ticks_missed(counters(registry, "ticks_missed_total",
+                            "Whole intervals without a tick because the one before was still running.")),
+      tick_duration(histograms(registry, "tick_duration_seconds", "How long a tick took.")),
+      tick_start_delay(histograms(registry, "tick_start_delay_seconds",
+                                  "How long after its planned time a tick started.")),
+      row_lateness(histograms(registry, "row_lateness_seconds",
+                              "From due time to commit, per processed row, by the clock of the database.")),
+      last_success(gauges(registry, "last_success_timestamp_seconds",
+                          "When the last successful tick ended, in Unix time; 0 before the first.")),
+      consecutive_failures(
+          gauges(registry, "consecutive_failures", "Ticks that failed since the last successful one.")),
+      due_rows(gauges(
+          registry, "due_rows",
+          "Rows that the last tick found due. Capped: it counts only the rows that this tick looked at.")),
+      oldest_due(
+          gauges(registry, "oldest_due_timestamp_seconds",
+                 "Due time of the oldest row that the last tick found due, in Unix time; 0 when none was.")),
+      next_due(
+          gauges(registry, "next_due_timestamp_seconds",
+                 "When the next row falls due, in Unix time, as the last tick saw it; 0 when it saw none.")),
+      quarantined(gauges(registry, "quarantined_rows",
+                         "Rows that are left out for a while because they failed on their own.")) {}
+
+ReconcilerInstruments::ReconcilerInstruments(const ReconcilerFamilies& families, const std::string& name,
+                                             std::span<const std::string_view> outcomes)
+    : processed(families.processed, {{"reconciler", name}}, "outcome", outcomes),
+      errors(families.errors, {{"reconciler", name}}, "class", pg::error_classes()),
+      skipped(families.skipped, {{"reconciler", name}}, "reason", skip_reasons()),
+      ticks(families.ticks, {{"reconciler", name}}, "result", kResults),
+      ticks_missed(families.ticks_missed.Add({{"reconciler", name}})),
+      tick_duration(families.tick_duration.Add({{"reconciler", name}}, kTickDuration)),
+      tick_start_delay(families.tick_start_delay.Add({{"reconciler", name}}, kTickStartDelay)),
+      row_lateness(families.row_lateness.Add({{"reconciler", name}}, kRowLateness)),
+      last_success(families.last_success.Add({{"reconciler", name}})),
+      consecutive_failures(families.consecutive_failures.Add({{"reconciler", name}})),
+      due_rows(families.due_rows.Add({{"reconciler", name}})),
+      oldest_due(families.oldest_due.Add({{"reconciler", name}})),
+      next_due(families.next_due.Add({{"reconciler", name}})),
+      quarantined(families.quarantined.Add({{"reconciler", name}})) {}
+
+void ReconcilerInstruments::observe_lateness(const std::vector<Milliseconds>& lateness) {
+  if (lateness.empty()) return;
+  // All at once: a batch of a thousand rows takes the histogram's lock once.
+  std::vector<double> increments(kRowLateness.size() + 1);
+  double sum = 0;
+  for (const auto row : lateness) {
+    // A sum that can fall would look like a restart; a database whose clock was set back is not late.
+    const double late = std::max(0.0, seconds(row));
+    const auto bucket = std::lower_bound(kRowLateness.begin(), kRowLateness.end(), late);
+    ++increments[static_cast<std::size_t>(std::distance(kRowLateness.begin(), bucket))];
+    sum += late;
+  }
+  row_lateness.ObserveMultiple(increments, sum);
+}
+
+Instruments::Instruments(const Description& description)
+    : families(registry),
+      connects(counters(registry, "db_connects_total", "Attempts of the pool to connect, by result."), {},
+               "result", kResults),
+      database_errors(
+          counters(registry, "db_errors_total",
+                   "Errors outside of ticks, by class: in connecting, and in the daemon's own queries."),
+          {}, "class", pg::error_classes()),
+      connections(gauges(registry, "db_connections", "Connections of the pool, by state.")),
+      connections_idle(connections.Add({{"state", "idle"}})),
+      connections_in_use(connections.Add({{"state", "in_use"}})),
+      connections_max(
+          gauges(registry, "db_connections_max", "The most connections that the pool may have.").Add({})),
+      pool_wait(histograms(registry, "db_pool_wait_seconds", "How long one waited for a place in the pool.")
+                    .Add({}, kPoolWait)),
+      pool_timeouts(
+          counters(registry, "db_pool_timeouts_total", "Waits for a place in the pool that were given up.")
+              .Add({})),
+      writable(
+          gauges(registry, "db_writable", "1 if the last look found a server that takes writes.").Add({})),
+      ready(gauges(registry, "ready", "1 while the reconcilers run, as /readyz says.").Add({})),
+      states(state_gauges(registry)),
+      schema_version(
+          gauges(registry, "schema_version", "Level of the database's schema; 0 while it is not known.")
+              .Add({})),
+      reload_successful(
+          gauges(registry, "config_last_reload_successful",
+                 "1 if the configuration was last read without a problem, at the start or later.")
+              .Add({})),
+      reload_success_time(gauges(registry, "config_last_reload_success_timestamp_seconds",
+                                 "When the configuration was last read without a problem, in Unix time.")
+                              .Add({})) {
+  for (const auto& [name, outcomes] : description.reconcilers) {
+    const std::vector<std::string_view> known(outcomes.begin(), outcomes.end());
+    reconcilers.try_emplace(name, families, name, known);
+  }
+  connections_max.Set(description.pool_size);
+  const auto& build = description.build;
+  gauges(registry, "build_info", "Always 1; the labels say what runs.")
+      .Add({{"version", build.version},
+            {"revision", build.revision},
+            {"compiler", build.compiler},
+            {"libpq_version", build.libpq_version}})
+      .Set(1);
+}
+
+ReconcilerInstruments& Instruments::of(std::string_view reconciler) {
+  if (const auto found = reconcilers.find(reconciler); found != reconcilers.end()) return found->second;
+  const std::string name(reconciler);
+  return reconcilers.try_emplace(name, families, name, std::span<const std::string_view>{}).first->second;
+}
+
+}  // namespace ff::metrics

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "metrics/metrics.hpp"
+#include "metrics/process.hpp"
+
+namespace ff::metrics {
+
+/// A counter for each value of one label. The values known from the start exist at 0; another one gets its
+/// counter when it first occurs. Not thread-safe.
+class CounterSet {
+ public:
+  /// `fixed`: the labels that all of the set have in common.
+  CounterSet(prometheus::Family<prometheus::Counter>& family, prometheus::Labels fixed, std::string label,
+             std::span<const std::string_view> values);
+
+  void add(std::string_view value, std::int64_t count);
+
+ private:
+  prometheus::Counter& resolve(std::string_view value);
+
+  prometheus::Family<prometheus::Counter>& family_;
+  const prometheus::Labels fixed_;
+  const std::string label_;
+  std::map<std::string, prometheus::Counter*, std::less<>> counters_;
+};
+
+/// The families that have a label `reconciler`.
+struct ReconcilerFamilies {
+  explicit ReconcilerFamilies(prometheus::Registry& registry);
+
+  prometheus::Family<prometheus::Counter>& processed;
+  prometheus::Family<prometheus::Counter>& errors;
+  prometheus::Family<prometheus::Counter>& skipped;
+  prometheus::Family<prometheus::Counter>& ticks;
+  prometheus::Family<prometheus::Counter>& ticks_missed;
+  prometheus::Family<prometheus::Histogram>& tick_duration;
+  prometheus::Family<prometheus::Histogram>& tick_start_delay;
+  prometheus::Family<prometheus::Histogram>& row_lateness;
+  prometheus::Family<prometheus::Gauge>& last_success;
+  prometheus::Family<prometheus::Gauge>& consecutive_failures;
+  prometheus::Family<prometheus::Gauge>& due_rows;
+  prometheus::Family<prometheus::Gauge>& oldest_due;
+  prometheus::Family<prometheus::Gauge>& next_due;
+  prometheus::Family<prometheus::Gauge>& quarantined;
+};
+
+/// Those of one reconciler, resolved, so that an event builds no labels.
+struct ReconcilerInstruments {
+  ReconcilerInstruments(const ReconcilerFamilies& families, const std::string& name,
+                        std::span<const std::string_view> outcomes);
+
+  void observe_lateness(const std::vector<Milliseconds>& lateness);
+
+  CounterSet processed;
+  CounterSet errors;
+  CounterSet skipped;
+  CounterSet ticks;
+  prometheus::Counter& ticks_missed;
+  prometheus::Histogram& tick_duration;
+  prometheus::Histogram& tick_start_delay;
+  prometheus::Histogram& row_lateness;
+  prometheus::Gauge& last_success;
+  prometheus::Gauge& consecutive_failures;
+  prometheus::Gauge& due_rows;
+  prometheus::Gauge& oldest_due;
+  prometheus::Gauge& next_due;
+  prometheus::Gauge& quarantined;
+};
+
+/// Every instrument of the daemon. What a comment calls guarded is used under that mutex only; the rest is
+/// thread-safe by itself.
+struct Instruments {
+  explicit Instruments(const Description& description);
+
+  /// Under the mutex. Makes what is not there yet.
+  ReconcilerInstruments& of(std::string_view reconciler);
+
+  prometheus::Registry registry;
+  ProcessCollector process;
+
+  std::mutex mutex;
+  ReconcilerFamilies families;                                            // guarded by mutex
+  std::map<std::string, ReconcilerInstruments, std::less<>> reconcilers;  // guarded by mutex
+  CounterSet connects;                                                    // guarded by mutex
+  CounterSet database_errors;                                             // guarded by mutex
+
+  // Apart from the other, because the pool's own lock is taken under it.
+  std::mutex pool_mutex;
+  std::function<pg::PoolState()> pool_state;  // guarded by pool_mutex
+
+  prometheus::Family<prometheus::Gauge>& connections;
+  prometheus::Gauge& connections_idle;
+  prometheus::Gauge& connections_in_use;
+  prometheus::Gauge& connections_max;
+  prometheus::Histogram& pool_wait;
+  prometheus::Counter& pool_timeouts;
+  prometheus::Gauge& writable;
+  prometheus::Gauge& ready;
+  std::map<supervisor::State, prometheus::Gauge*> states;
+  prometheus::Gauge& schema_version;
+  prometheus::Gauge& reload_successful;
+  prometheus::Gauge& reload_success_time;
+};
+
+}  // namespace ff::metrics

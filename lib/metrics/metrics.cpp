@@ -1,0 +1,109 @@
+#include "metrics/metrics.hpp"
+
+#include <prometheus/text_serializer.h>
+
+#include <iterator>
+
+#include "metrics/instruments.hpp"
+
+namespace ff::metrics {
+namespace {
+
+double unix_seconds_or_zero(const std::optional<UnixMillis>& at) {
+  return at ? unix_seconds(*at) : 0;
+}
+
+// A tick that failed before it had an answer knows nothing of the rows: what the last scan saw stands.
+bool has_scanned(const reconcile::TickReport& report) {
+  return !report.failure || report.database_time != UnixMillis{};
+}
+
+}  // namespace
+
+Metrics::Metrics(const Description& description, const Clock& clock)
+    : clock_(clock), instruments_(std::make_unique<Instruments>(description)) {
+  Metrics::state_changed(supervisor::State::starting, {});
+  config_reloaded(true);
+}
+
+Metrics::~Metrics() = default;
+
+void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
+  const auto& report = event.report;
+  const std::lock_guard lock(instruments_->mutex);
+  auto& to = instruments_->of(event.reconciler);
+  for (const auto& [outcome, rows] : report.outcomes) to.processed.add(outcome, rows);
+  for (const auto& [cls, count] : report.errors) to.errors.add(cls, count);
+  for (const auto& [skip, rows] : report.skipped) to.skipped.add(reconcile::name(skip), rows);
+  to.observe_lateness(report.lateness);
+
+  to.ticks.add(report.failure ? "failure" : "success", 1);
+  to.ticks_missed.Increment(static_cast<double>(event.missed));
+  to.tick_duration.Observe(event.duration.count());
+  to.tick_start_delay.Observe(event.start_delay.count());
+  to.consecutive_failures.Set(event.consecutive_failures);
+  if (!report.failure) to.last_success.Set(unix_seconds(clock_.wall()));
+  if (!has_scanned(report)) return;
+  to.due_rows.Set(static_cast<double>(report.scanned));
+  to.oldest_due.Set(unix_seconds_or_zero(report.oldest_due));
+  to.next_due.Set(unix_seconds_or_zero(report.next_due));
+  to.quarantined.Set(static_cast<double>(report.quarantined));
+}
+
+void Metrics::state_changed(supervisor::State state, const std::string& /*reason*/) noexcept {
+  using supervisor::State;
+  for (const auto& [each, gauge] : instruments_->states) gauge->Set(each == state ? 1 : 0);
+  instruments_->ready.Set(is_ready(state) ? 1 : 0);
+  // Stopping says nothing about the server.
+  if (state != State::stopping)
+    instruments_->writable.Set(is_ready(state) || state == State::schema_outdated ? 1 : 0);
+}
+
+void Metrics::schema_version(int version) noexcept {
+  instruments_->schema_version.Set(version);
+}
+
+void Metrics::waited(std::chrono::duration<double> for_connection) noexcept {
+  instruments_->pool_wait.Observe(for_connection.count());
+}
+
+void Metrics::acquire_timed_out() noexcept {
+  instruments_->pool_timeouts.Increment();
+}
+
+void Metrics::connected(const pg::Error* failure) noexcept {
+  const std::lock_guard lock(instruments_->mutex);
+  instruments_->connects.add(failure == nullptr ? "success" : "failure", 1);
+  if (failure != nullptr) instruments_->database_errors.add(failure->error_class(), 1);
+}
+
+void Metrics::database_error(const pg::Error& error) noexcept {
+  const std::lock_guard lock(instruments_->mutex);
+  instruments_->database_errors.add(error.error_class(), 1);
+}
+
+void Metrics::config_reloaded(bool successful) noexcept {
+  instruments_->reload_successful.Set(successful ? 1 : 0);
+  if (successful) instruments_->reload_success_time.Set(unix_seconds(clock_.wall()));
+}
+
+void Metrics::watch_pool(std::function<pg::PoolState()> state) {
+  const std::lock_guard lock(instruments_->pool_mutex);
+  instruments_->pool_state = std::move(state);
+}
+
+std::string Metrics::scrape() const {
+  {
+    const std::lock_guard lock(instruments_->pool_mutex);
+    const auto pool = instruments_->pool_state ? instruments_->pool_state() : pg::PoolState{};
+    instruments_->connections_idle.Set(pool.idle);
+    instruments_->connections_in_use.Set(pool.in_use);
+  }
+  auto families = instruments_->registry.Collect();
+  auto of_process = instruments_->process.Collect();
+  families.insert(families.end(), std::make_move_iterator(of_process.begin()),
+                  std::make_move_iterator(of_process.end()));
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace ff::metrics

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/time.hpp"
+#include "pg/pool.hpp"
+#include "supervisor/observer.hpp"
+
+namespace ff::metrics {
+
+struct Instruments;
+
+/// What Metrics::scrape() returns, as HTTP names it.
+inline constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What is known before anything happens, so that every label set exists from the start.
+struct Description {
+  struct Reconciler {
+    std::string name;
+    std::vector<std::string> outcomes;
+  };
+  struct Build {
+    std::string version;
+    std::string revision;
+    std::string compiler;
+    std::string libpq_version;
+  };
+
+  std::vector<Reconciler> reconcilers;
+  Build build;
+  int pool_size = 0;
+};
+
+/// The daemon's metrics: hears of events as an observer of the supervisor and of the pool, and writes them as
+/// text for Prometheus. Safe from any thread. What was not described (a reconciler, an outcome) is counted
+/// all the same, from its first event on.
+///
+/// It is made when a configuration has been loaded, and so starts with a successful reload.
+class Metrics final : public supervisor::Observer, public pg::PoolObserver {
+ public:
+  /// The clock must outlive this.
+  explicit Metrics(const Description& description, const Clock& clock = Clock::system());
+  ~Metrics() override;
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  void tick_finished(const supervisor::TickEvent& event) noexcept override;
+  void state_changed(supervisor::State state, const std::string& reason) noexcept override;
+  void schema_version(int version) noexcept override;
+
+  void waited(std::chrono::duration<double> for_connection) noexcept override;
+  void acquire_timed_out() noexcept override;
+  void connected(const pg::Error* failure) noexcept override;
+
+  /// For what the daemon itself meets in the database, outside the ticks and beside connecting (its probe of
+  /// the server, the check of the schema).
+  void database_error(const pg::Error& error) noexcept;
+
+  /// A re-reading of the configuration ended; a failed one left the earlier configuration in force.
+  void config_reloaded(bool successful) noexcept;
+
+  /// Where each scrape gets the number of connections from. Whatever it uses must live until it is replaced;
+  /// an empty function ends it, and the connections then count as none.
+  void watch_pool(std::function<pg::PoolState()> state);
+
+  /// Everything as it is now, as text of the type kContentType.
+  std::string scrape() const;
+
+ private:
+  const Clock& clock_;
+  const std::unique_ptr<Instruments> instruments_;
+};
+
+}  // namespace ff::metrics

@@ -1,0 +1,338 @@
+#include "metrics/metrics.hpp"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using ff::unix_millis;
+using ff::metrics::Metrics;
+using ff::supervisor::State;
+
+/// A clock whose wall time stands still at 1700000000.
+struct StandingClock final : ff::Clock {
+  ff::SteadyTime now() const override { return {}; }
+  ff::UnixMillis wall() const override { return unix_millis(1'700'000'000'000); }
+};
+const StandingClock kClock;
+
+ff::metrics::Description two_reconcilers() {
+  return {{{"attempt_timeout", {"retried", "failed"}}, {"lease_expiry", {"reclaimed"}}},
+          {"0.1.0", "abc123", "g++ 12.2", "15.3"},
+          8};
+}
+
+/// The value of a sample by its name and labels as they are written, without the common prefix.
+std::string sample(const std::string& text, const std::string& name) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto start = "ff_reconciler_" + name + " ";
+    if (line.starts_with(start)) return line.substr(start.size());
+  }
+  return "absent";
+}
+std::string sample(const Metrics& metrics, const std::string& name) {
+  return sample(metrics.scrape(), name);
+}
+
+void tick(Metrics& metrics, const ff::reconcile::TickReport& report,
+          const char* reconciler = "attempt_timeout") {
+  metrics.tick_finished({reconciler, report, 0.02s, 0.3s, 2, report.failure ? 3 : 0});
+}
+
+ff::reconcile::TickReport busy_report() {
+  ff::reconcile::TickReport report;
+  report.scanned = 9;
+  report.processed = 4;
+  report.outcomes = {{"retried", 3}, {"failed", 1}};
+  report.skipped = {{ff::reconcile::Skip::locked, 2}, {ff::reconcile::Skip::quarantined, 1}};
+  report.errors = {{"23", 2}};
+  report.oldest_due = unix_millis(1'699'999'000'500);
+  report.next_due = unix_millis(1'700'000'060'000);
+  report.database_time = unix_millis(1'700'000'000'000);
+  report.quarantined = 5;
+  report.lateness = {1ms, 2ms, 40min, 3h};
+  return report;
+}
+
+ff::reconcile::TickReport lost_connection() {
+  ff::reconcile::TickReport report;
+  report.failure = ff::pg::Error(ff::pg::Error::Kind::connection, "server closed the connection");
+  report.errors = {{"connection", 1}};
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("every label set is there at 0 before anything happened") {
+  const Metrics metrics(two_reconcilers(), kClock);
+  const auto text = metrics.scrape();
+  std::vector<std::string> names{"db_connections{state=\"idle\"}",
+                                 "db_connections{state=\"in_use\"}",
+                                 "db_pool_wait_seconds_count",
+                                 "db_pool_timeouts_total",
+                                 "db_connects_total{result=\"success\"}",
+                                 "db_connects_total{result=\"failure\"}",
+                                 "db_writable",
+                                 "ready",
+                                 "schema_version",
+                                 "processed_total{outcome=\"retried\",reconciler=\"attempt_timeout\"}",
+                                 "processed_total{outcome=\"failed\",reconciler=\"attempt_timeout\"}",
+                                 "processed_total{outcome=\"reclaimed\",reconciler=\"lease_expiry\"}"};
+  for (const auto cls : ff::pg::error_classes())
+    names.push_back("db_errors_total{class=\"" + std::string(cls) + "\"}");
+  for (const std::string reconciler : {"attempt_timeout", "lease_expiry"}) {
+    const auto label = "reconciler=\"" + reconciler + "\"";
+    for (const auto cls : ff::pg::error_classes())
+      names.push_back("errors_total{class=\"" + std::string(cls) + "\"," + label + "}");
+    for (const std::string reason : {"locked", "no_longer_due", "quarantined"})
+      names.push_back("skipped_total{reason=\"" + reason + "\"," + label + "}");
+    for (const std::string result : {"success", "failure"})
+      names.push_back("ticks_total{" + label + ",result=\"" + result + "\"}");
+    for (const std::string name :
+         {"tick_duration_seconds_count", "tick_start_delay_seconds_count", "ticks_missed_total",
+          "last_success_timestamp_seconds", "consecutive_failures", "row_lateness_seconds_count", "due_rows",
+          "oldest_due_timestamp_seconds", "next_due_timestamp_seconds", "quarantined_rows"})
+      names.push_back(name + "{" + label + "}");
+  }
+  for (const auto& name : names) {
+    INFO(name);
+    CHECK(sample(text, name) == "0");
+  }
+}
+
+TEST_CASE("a tick's rows are counted by outcome, reason and class for its reconciler alone") {
+  Metrics metrics(two_reconcilers(), kClock);
+  tick(metrics, busy_report());
+  tick(metrics, busy_report());
+  const auto text = metrics.scrape();
+  CHECK(sample(text, R"(processed_total{outcome="retried",reconciler="attempt_timeout"})") == "6");
+  CHECK(sample(text, R"(processed_total{outcome="failed",reconciler="attempt_timeout"})") == "2");
+  CHECK(sample(text, R"(skipped_total{reason="locked",reconciler="attempt_timeout"})") == "4");
+  CHECK(sample(text, R"(skipped_total{reason="no_longer_due",reconciler="attempt_timeout"})") == "0");
+  CHECK(sample(text, R"(skipped_total{reason="quarantined",reconciler="attempt_timeout"})") == "2");
+  CHECK(sample(text, R"(errors_total{class="23",reconciler="attempt_timeout"})") == "4");
+  CHECK(sample(text, R"(ticks_total{reconciler="attempt_timeout",result="success"})") == "2");
+  CHECK(sample(text, R"(ticks_total{reconciler="attempt_timeout",result="failure"})") == "0");
+  CHECK(sample(text, R"(ticks_missed_total{reconciler="attempt_timeout"})") == "4");
+  CHECK(sample(text, R"(ticks_total{reconciler="lease_expiry",result="success"})") == "0");
+}
+
+TEST_CASE("a tick's times go into histograms, lateness once per row") {
+  Metrics metrics(two_reconcilers(), kClock);
+  tick(metrics, busy_report());
+  const auto text = metrics.scrape();
+  CHECK(sample(text, R"(tick_duration_seconds_sum{reconciler="attempt_timeout"})") == "0.3");
+  CHECK(sample(text, R"(tick_duration_seconds_bucket{reconciler="attempt_timeout",le="0.25"})") == "0");
+  CHECK(sample(text, R"(tick_duration_seconds_bucket{reconciler="attempt_timeout",le="0.5"})") == "1");
+  CHECK(sample(text, R"(tick_start_delay_seconds_bucket{reconciler="attempt_timeout",le="0.05"})") == "1");
+  CHECK(sample(text, R"(row_lateness_seconds_count{reconciler="attempt_timeout"})") == "4");
+  CHECK(sample(text, R"(row_lateness_seconds_bucket{reconciler="attempt_timeout",le="0.001"})") == "1");
+  CHECK(sample(text, R"(row_lateness_seconds_bucket{reconciler="attempt_timeout",le="0.005"})") == "2");
+  CHECK(sample(text, R"(row_lateness_seconds_bucket{reconciler="attempt_timeout",le="900"})") == "2");
+  CHECK(sample(text, R"(row_lateness_seconds_bucket{reconciler="attempt_timeout",le="3600"})") == "3");
+  CHECK(sample(text, R"(row_lateness_seconds_bucket{reconciler="attempt_timeout",le="+Inf"})") == "4");
+  CHECK(sample(text, R"(row_lateness_seconds_sum{reconciler="attempt_timeout"})") == "13200.003");
+}
+
+TEST_CASE("a lateness below zero counts as none") {
+  Metrics metrics(two_reconcilers(), kClock);
+  ff::reconcile::TickReport report;
+  report.lateness = {-5s};
+  tick(metrics, report);
+  CHECK(sample(metrics, R"(row_lateness_seconds_sum{reconciler="attempt_timeout"})") == "0");
+  CHECK(sample(metrics, R"(row_lateness_seconds_count{reconciler="attempt_timeout"})") == "1");
+}
+
+TEST_CASE("the gauges of a reconciler say what its last tick saw") {
+  Metrics metrics(two_reconcilers(), kClock);
+  tick(metrics, busy_report());
+  auto text = metrics.scrape();
+  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(text, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1699999000.5");
+  CHECK(sample(text, R"(next_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1700000060");
+  CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "5");
+  CHECK(sample(text, R"(last_success_timestamp_seconds{reconciler="attempt_timeout"})") == "1700000000");
+
+  tick(metrics, {});
+  text = metrics.scrape();
+  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "0");
+  CHECK(sample(text, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "0");
+  CHECK(sample(text, R"(next_due_timestamp_seconds{reconciler="attempt_timeout"})") == "0");
+  CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "0");
+}
+
+TEST_CASE("a tick that failed before its scan is no success and leaves what the last scan saw") {
+  Metrics metrics(two_reconcilers(), kClock);
+  tick(metrics, lost_connection());
+  CHECK(sample(metrics, R"(last_success_timestamp_seconds{reconciler="attempt_timeout"})") == "0");
+  tick(metrics, busy_report());
+  tick(metrics, lost_connection());
+  const auto text = metrics.scrape();
+  CHECK(sample(text, R"(ticks_total{reconciler="attempt_timeout",result="failure"})") == "2");
+  CHECK(sample(text, R"(errors_total{class="connection",reconciler="attempt_timeout"})") == "2");
+  CHECK(sample(text, R"(consecutive_failures{reconciler="attempt_timeout"})") == "3");
+  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(text, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1699999000.5");
+  CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "5");
+}
+
+TEST_CASE("outcomes and reconcilers that nobody described are counted under their own names") {
+  Metrics metrics(two_reconcilers(), kClock);
+  ff::reconcile::TickReport report;
+  report.outcomes = {{"escal\"ated\n", 2}};
+  tick(metrics, report);
+  tick(metrics, report);
+  tick(metrics, report, "newcomer");
+  const auto text = metrics.scrape();
+  CHECK(sample(text, R"(processed_total{outcome="escal\"ated\n",reconciler="attempt_timeout"})") == "4");
+  CHECK(sample(text, R"(processed_total{outcome="escal\"ated\n",reconciler="newcomer"})") == "2");
+  CHECK(sample(text, R"(ticks_total{reconciler="newcomer",result="success"})") == "1");
+}
+
+TEST_CASE("exactly one state is 1, and ready and writable follow from it") {
+  Metrics metrics(two_reconcilers(), kClock);
+  const auto expect = [&](State state, const char* ready, const char* writable) {
+    metrics.state_changed(state, "because");
+    const auto text = metrics.scrape();
+    INFO(name(state));
+    for (const auto each : ff::supervisor::kStates)
+      CHECK(sample(text, "state{state=\"" + std::string(name(each)) + "\"}") == (each == state ? "1" : "0"));
+    CHECK(sample(text, "ready") == ready);
+    CHECK(sample(text, "db_writable") == writable);
+  };
+  CHECK(sample(metrics, R"(state{state="starting"})") == "1");
+  expect(State::ready, "1", "1");
+  expect(State::read_only, "0", "0");
+  expect(State::schema_outdated, "0", "1");
+  expect(State::unreachable, "0", "0");
+  expect(State::recovering, "1", "1");
+  expect(State::stopping, "0", "1");
+  expect(State::starting, "0", "0");
+}
+
+TEST_CASE("the pool's events and its connections at the moment of the scrape are shown") {
+  Metrics metrics(two_reconcilers(), kClock);
+  metrics.waited(0.02s);
+  metrics.acquire_timed_out();
+  metrics.connected(nullptr);
+  const ff::pg::Error refused(ff::pg::Error::Kind::server, "no such role", "28000");
+  metrics.connected(&refused);
+  metrics.database_error(ff::pg::Error(ff::pg::Error::Kind::timeout, "too long"));
+  ff::pg::PoolState now{3, 2, 8, 0};
+  metrics.watch_pool([&now] { return now; });
+  const auto text = metrics.scrape();
+  CHECK(sample(text, R"(db_pool_wait_seconds_bucket{le="0.05"})") == "1");
+  CHECK(sample(text, R"(db_pool_wait_seconds_bucket{le="0.01"})") == "0");
+  CHECK(sample(text, "db_pool_timeouts_total") == "1");
+  CHECK(sample(text, R"(db_connects_total{result="success"})") == "1");
+  CHECK(sample(text, R"(db_connects_total{result="failure"})") == "1");
+  CHECK(sample(text, R"(db_errors_total{class="28"})") == "1");
+  CHECK(sample(text, R"(db_errors_total{class="timeout"})") == "1");
+  CHECK(sample(text, R"(db_connections{state="idle"})") == "3");
+  CHECK(sample(text, R"(db_connections{state="in_use"})") == "2");
+  CHECK(sample(text, "db_connections_max") == "8");
+
+  now.idle = 5;
+  CHECK(sample(metrics, R"(db_connections{state="idle"})") == "5");
+  metrics.watch_pool({});
+  CHECK(sample(metrics, R"(db_connections{state="idle"})") == "0");
+}
+
+TEST_CASE("a failed reload keeps the time of the last good one") {
+  Metrics metrics(two_reconcilers(), kClock);
+  CHECK(sample(metrics, "config_last_reload_successful") == "1");
+  metrics.config_reloaded(false);
+  CHECK(sample(metrics, "config_last_reload_successful") == "0");
+  CHECK(sample(metrics, "config_last_reload_success_timestamp_seconds") == "1700000000");
+}
+
+TEST_CASE("build and schema are shown") {
+  Metrics metrics(two_reconcilers(), kClock);
+  metrics.schema_version(17);
+  CHECK(sample(metrics, "schema_version") == "17");
+  CHECK(sample(metrics,
+               R"(build_info{compiler="g++ 12.2",libpq_version="15.3",revision="abc123",version="0.1.0"})") ==
+        "1");
+}
+
+TEST_CASE("the process metrics agree with what the system says of this process") {
+  const auto text = "\n" + Metrics(two_reconcilers()).scrape();
+  const auto value = [&](const std::string& name) {
+    const auto at = text.find("\n" + name + " ");
+    REQUIRE(at != std::string::npos);
+    return std::stod(text.substr(at + name.size() + 2));
+  };
+  const auto now = ff::unix_seconds(ff::Clock::system().wall());
+  CHECK(value("process_start_time_seconds") <= now + 1);
+  CHECK(value("process_start_time_seconds") > now - 3600);
+  CHECK(value("process_resident_memory_bytes") > 1e6);
+  CHECK(value("process_virtual_memory_bytes") >= value("process_resident_memory_bytes"));
+  CHECK(value("process_max_fds") == static_cast<double>(sysconf(_SC_OPEN_MAX)));
+  CHECK(value("process_cpu_seconds_total") <= static_cast<double>(clock()) / CLOCKS_PER_SEC + 1);
+
+  const auto before = value("process_open_fds");
+  CHECK(before >= 1);
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  const auto with_pipe = "\n" + Metrics(two_reconcilers()).scrape();
+  CHECK(with_pipe.find("\nprocess_open_fds " + std::to_string(static_cast<int>(before) + 2) + "\n") !=
+        std::string::npos);
+  for (const int end : ends) close(end);
+}
+
+TEST_CASE("threads that tell and scrape at once lose nothing") {
+  Metrics metrics(two_reconcilers(), kClock);
+  constexpr int kTicks = 200;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&metrics] {
+      for (int each = 0; each < kTicks; ++each) {
+        tick(metrics, busy_report());
+        tick(metrics, busy_report(), "newcomer");
+        metrics.connected(nullptr);
+        metrics.state_changed(State::ready, "");
+      }
+    });
+  for (int i = 0; i < 20; ++i) CHECK(!metrics.scrape().empty());
+  for (auto& thread : threads) thread.join();
+  const auto text = metrics.scrape();
+  CHECK(sample(text, R"(processed_total{outcome="retried",reconciler="attempt_timeout"})") == "1800");
+  CHECK(sample(text, R"(processed_total{outcome="retried",reconciler="newcomer"})") == "1800");
+  CHECK(sample(text, R"(row_lateness_seconds_count{reconciler="newcomer"})") == "2400");
+  CHECK(sample(text, R"(db_connects_total{result="success"})") == "600");
+}
+
+TEST_CASE("promtool finds nothing to say about the metrics") {
+  Metrics metrics(two_reconcilers(), kClock);
+  tick(metrics, busy_report());
+  std::string path = std::filesystem::temp_directory_path() / "metrics.XXXXXX";
+  const int fd = mkstemp(path.data());
+  REQUIRE(fd >= 0);
+  const auto text = metrics.scrape();
+  const auto written = write(fd, text.data(), text.size());
+  close(fd);
+
+  FILE* promtool = popen(("promtool check metrics < " + path + " 2>&1").c_str(), "r");
+  REQUIRE(promtool != nullptr);
+  std::string said;
+  std::array<char, 4096> part{};
+  for (std::size_t n = 0; (n = fread(part.data(), 1, part.size(), promtool)) > 0;)
+    said.append(part.data(), n);
+  const int status = pclose(promtool);
+  unlink(path.c_str());
+  REQUIRE(written == static_cast<ssize_t>(text.size()));
+  if (WEXITSTATUS(status) == 127) FAIL("promtool is needed for this test and was not found in PATH");
+  CHECK(said == "");
+  CHECK(status == 0);
+}
