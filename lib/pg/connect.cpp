@@ -1,8 +1,10 @@
 #include "pg/connect.hpp"
 
 #include <libpq-fe.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -32,6 +34,8 @@ void overlay(Keywords& keywords, const PQconninfoOption* option) {
 Keywords parse(const std::string& conninfo) {
   Keywords keywords;
   overlay(keywords, OptionList(PQconndefaults()).get());
+  // Without the variable it is libpq's built-in `any` that stands there, which nobody has asked for.
+  if (std::getenv("PGTARGETSESSIONATTRS") == nullptr) keywords.erase("target_session_attrs");
   char* message = nullptr;
   const OptionList parsed(PQconninfoParse(conninfo.c_str(), &message));
   const std::unique_ptr<char, void (*)(void*)> owned(message, PQfreemem);
@@ -69,21 +73,27 @@ struct Finish {
 
 // libpq 15 has no function that returns the SQLSTATE of a connection that was refused, but says it in the
 // text when it is asked to be verbose: "FATAL:  28P01: password authentication failed …" and a line with the
-// place in its source.
+// place in its source. The codes of a refusal begin with a digit, unlike the word FATAL.
 Error refused(const PGconn* connection) {
   std::string message = PQerrorMessage(connection);
   std::string sqlstate;
   std::smatch found;
-  if (std::regex_search(message, found, std::regex(": +([0-9A-Z]{5}): "))) sqlstate = found[1];
+  if (std::regex_search(message, found, std::regex(": +([0-9][0-9A-Z]{4}): "))) sqlstate = found[1];
   message = std::regex_replace(message, std::regex("\nLOCATION:[^\n]*"), "");
   message = std::regex_replace(message, std::regex("\\s+$"), "");
   message = std::regex_replace(message, std::regex("\\s*\n\\s*"), " ");
   return Error(Error::Kind::connection, message, sqlstate);
 }
 
+// What servers tell besides results (a deprecation, an index that exists already) is for whoever debugs.
+void log_notice(void*, const char* message) {
+  spdlog::debug("server: {}", message);
+}
+
 void establish(PGconn* connection, SteadyTime deadline, const Interrupt* interrupt) {
   if (PQstatus(connection) == CONNECTION_BAD) throw refused(connection);
   PQsetErrorVerbosity(connection, PQERRORS_VERBOSE);
+  PQsetNoticeProcessor(connection, log_notice, nullptr);
   for (PostgresPollingStatusType state = PGRES_POLLING_WRITING; state != PGRES_POLLING_OK;) {
     // The descriptor may change from one step to the next: libpq tries all addresses of a name.
     wait_for(PQsocket(connection), state == PGRES_POLLING_WRITING, deadline, interrupt, "a connection");

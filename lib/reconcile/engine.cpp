@@ -23,7 +23,9 @@ constexpr std::size_t kPlannedAfresh = 8;
 // How often a batch that lost against another transaction (deadlock, serialization) is tried at once.
 constexpr int kTries = 3;
 
-constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
+// How far ahead a backlog's next due row is looked for.
+constexpr Milliseconds kBacklogLooksAhead = std::chrono::hours{24};
+
 constexpr std::int64_t kBeforeAll = std::numeric_limits<std::int64_t>::min();
 
 pg::Plan plan_for(const Partitions& partitions) {
@@ -42,6 +44,11 @@ std::string describe(const Reconciler& reconciler, const RowKey& key) {
   for (std::size_t i = 0; i < key.columns.size(); ++i)
     text += " " + std::string(reconciler.key[i].name) + "=" + key.columns[i];
   return text;
+}
+
+bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
+  const auto& names = reconciler.left_alone;
+  return std::find(names.begin(), names.end(), outcome) != names.end();
 }
 
 template <class Batch>
@@ -90,8 +97,10 @@ TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& opt
   return guarded(options, [&](Pass& pass) {
     pg::Params params = common_params({execution.partition});
     params.add(execution.uuid);
-    for (const Candidate& row : read_candidates(pass, statements_.of_execution, params, pg::Plan::fresh))
+    for (const Candidate& row : read_candidates(pass, statements_.of_execution, params, pg::Plan::fresh)) {
+      if (row.due && pass.report.scanned++ == 0) pass.report.oldest_due = row.due_at;  // oldest first
       take(pass, {&row, 1});
+    }
   });
 }
 
@@ -117,7 +126,7 @@ TickReport Engine::guarded(const TickOptions& options, const std::function<void(
 void Engine::take_all(Pass& pass) {
   std::vector<Candidate> few;
   std::vector<Candidate> oldest_of_many;
-  const auto probed = page(pass, scope_.partitions, nullptr, kProbeDepth, false);
+  const auto probed = page(pass, partitions(pass), nullptr, kProbeDepth, pass.options.look_ahead);
   for (std::size_t i = 0; i < probed.size();) {
     std::size_t end = i;
     while (end < probed.size() && probed[end].key.partition == probed[i].key.partition) ++end;
@@ -153,7 +162,7 @@ void Engine::take_partition(Pass& pass, PartitionKey partition) {
       pass.report.more = true;
       return;
     }
-    auto rows = page(pass, {partition}, last ? &*last : nullptr, scope_.batch_size, true);
+    auto rows = page(pass, {partition}, last ? &*last : nullptr, scope_.batch_size, Milliseconds{0});
     const bool full = rows.size() == static_cast<std::size_t>(scope_.batch_size);
     if (!rows.empty()) last = rows.back();
     const auto due = without_quarantined(pass, std::move(rows));
@@ -163,10 +172,10 @@ void Engine::take_partition(Pass& pass, PartitionKey partition) {
 }
 
 std::vector<Engine::Candidate> Engine::page(Pass& pass, const Partitions& partitions, const Candidate* after,
-                                            int limit, bool due_only) {
+                                            int limit, Milliseconds ahead) {
   pg::Params params = common_params(partitions);
   params.add(static_cast<std::int64_t>(limit));
-  params.add(due_only ? std::nullopt : std::optional(kForever));
+  params.add(static_cast<std::int64_t>(ahead.count()));
   params.add(after == nullptr ? kBeforeAll : count(after->due_at));
   for (std::size_t i = 0; i < reconciler_.key.size(); ++i)
     params.add(after == nullptr ? std::nullopt : std::optional(after->key.columns[i]));
@@ -183,10 +192,12 @@ std::vector<Engine::Candidate> Engine::read_candidates(Pass& pass, const std::st
   const int due_at = static_cast<int>(columns) + 1;
   std::vector<Candidate> found;
   found.reserve(static_cast<std::size_t>(rows.size()));
-  for (const pg::Row row : rows)
+  for (const pg::Row row : rows) {
+    pass.report.database_time = unix_millis(row.get<std::int64_t>(due_at + 2));
+    if (row.is_null(0)) break;  // nothing was found: the row tells the time only
     found.push_back(
         {key_of(row, columns), unix_millis(row.get<std::int64_t>(due_at)), row.get<bool>(due_at + 1)});
-  if (!rows.empty()) pass.report.database_time = unix_millis(rows[0].get<std::int64_t>(due_at + 2));
+  }
   return found;
 }
 
@@ -235,24 +246,26 @@ void Engine::take_once(Pass& pass, Candidates batch) {
   const auto took = std::chrono::duration_cast<Milliseconds>(clock_.now() - started);
 
   const std::size_t columns = reconciler_.key.size();
-  std::set<RowKey> moved;
+  std::set<RowKey> answered;
   for (const pg::Row row : rows) {
     RowKey key = key_of(row, columns);
     const int after_key = static_cast<int>(columns) + 1;
     const auto due_at = unix_millis(row.get<std::int64_t>(after_key));
     const auto outcome = row.get<std::string>(after_key + 1);
     const auto acted_at = unix_millis(row.get<std::int64_t>(after_key + 2));
-    ++pass.report.processed;
     ++pass.report.outcomes[outcome];
-    pass.report.lateness.push_back(acted_at - due_at + took);
-    if (pass.options.list_moves) pass.report.moves.push_back({key, outcome, due_at});
     if (!quarantine_.empty()) quarantine_.release(key);
-    moved.insert(std::move(key));
+    if (!is_left_alone(reconciler_, outcome)) {
+      ++pass.report.processed;
+      pass.report.lateness.push_back(acted_at - due_at + took);
+      if (pass.options.list_moves) pass.report.moves.push_back({key, outcome, due_at});
+    }
+    answered.insert(std::move(key));
   }
-  if (moved.size() == batch.size()) return;
+  if (answered.size() == batch.size()) return;
   std::vector<Candidate> left;
   std::copy_if(batch.begin(), batch.end(), std::back_inserter(left),
-               [&](const Candidate& row) { return !moved.contains(row.key); });
+               [&](const Candidate& row) { return !answered.contains(row.key); });
   count_left(pass, left);
 }
 
@@ -286,13 +299,14 @@ void Engine::set_aside(Pass& pass, const Candidate& row, const pg::Error& error)
 Backlog Engine::backlog(std::int64_t cap) {
   const TickOptions options;
   Pass pass{options, {}, pool_.acquire()};
+  const Partitions all = partitions(pass);
   Backlog backlog;
-  for (const Candidate& row : page(pass, scope_.partitions, nullptr, kProbeDepth, false))
+  for (const Candidate& row : page(pass, all, nullptr, kProbeDepth, kBacklogLooksAhead))
     if (!row.due && (!backlog.next_due || row.due_at < *backlog.next_due)) backlog.next_due = row.due_at;
 
-  pg::Params params = common_params(scope_.partitions);
+  pg::Params params = common_params(all);
   params.add(cap);
-  pg::Transaction transaction(*pass.connection, plan_for(scope_.partitions));
+  pg::Transaction transaction(*pass.connection, plan_for(all));
   const pg::Result counted = transaction.execute(statements_.backlog, params);
   transaction.rollback();
   const pg::Row row = counted.one();
@@ -302,6 +316,12 @@ Backlog Engine::backlog(std::int64_t cap) {
     backlog.oldest_due = unix_millis(*oldest);
   backlog.database_time = unix_millis(row.get<std::int64_t>("now_ms"));
   return backlog;
+}
+
+Partitions Engine::partitions(Pass& pass) const {
+  if (reconciler_.partition_count.empty()) return scope_.partitions;
+  const auto count = pass.connection->execute(reconciler_.partition_count).one().get<std::int32_t>(0);
+  return partition_range({0}, {static_cast<std::int16_t>(count - 1)});
 }
 
 pg::Params Engine::common_params(const Partitions& partitions) const {

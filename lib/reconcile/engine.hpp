@@ -28,6 +28,8 @@ struct TickOptions {
   SteadyTime deadline = SteadyTime::max();
   /// The same, at any moment.
   std::stop_token stop{};
+  /// How far into the future to look for the row that falls due next: as far as the next tick is away anyway.
+  Milliseconds look_ahead{0};
   /// Act and roll back.
   bool dry_run = false;
   /// Fill the report's `moves`.
@@ -39,7 +41,7 @@ struct Backlog {
   std::int64_t due = 0;
   bool capped = false;  ///< there may be more than `due`
   std::optional<UnixMillis> oldest_due;
-  std::optional<UnixMillis> next_due;  ///< of what is not due yet, where the next rows of a partition show it
+  std::optional<UnixMillis> next_due;  ///< within a day, where a partition's oldest rows show it
   UnixMillis database_time{};
 };
 
@@ -80,7 +82,8 @@ class Engine {
   void take_all(Pass& pass);
   void take_partition(Pass& pass, PartitionKey partition);
   std::vector<Candidate> page(Pass& pass, const Partitions& partitions, const Candidate* after, int limit,
-                              bool due_only);
+                              Milliseconds ahead);
+  Partitions partitions(Pass& pass) const;
   std::vector<Candidate> read_candidates(Pass& pass, const std::string& sql, const pg::Params& params,
                                          pg::Plan plan);
   std::vector<Candidate> without_quarantined(Pass& pass, std::vector<Candidate> found);

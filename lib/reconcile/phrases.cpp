@@ -11,10 +11,11 @@ std::string replaced(std::string text, std::string_view mark, std::string_view w
 
 }  // namespace
 
-std::string core_of(std::string_view row) {
+std::string core_of(std::string_view row, std::string_view execution) {
   return replaced(
       "LATERAL (SELECT * FROM ff_exec_core e WHERE e.partition_key = ANY($1)"
-      " AND e.partition_key = row.partition_key AND e.execution_id = row.execution_id OFFSET 0)",
+      " AND e.partition_key = row.partition_key AND e.execution_id = row." +
+          std::string(execution) + " OFFSET 0)",
       "row.", std::string(row) + ".");
 }
 
@@ -33,13 +34,19 @@ std::string event_origin(std::string_view core) {
       "core.", std::string(core) + ".");
 }
 
-std::string whole_number(std::string_view json) {
+std::string whole_number(std::string_view json, std::string_view otherwise) {
   // Ten digits always fit a bigint, so the cast cannot fail; 3.0 and 1e400 are JSON numbers but no digits
   // only.
   return replaced(
       "CASE WHEN jsonb_typeof(json) = 'number' AND (json)::text ~ '^[0-9]{1,10}$'"
-      " AND (json)::text::bigint <= 4294967295 THEN (json)::text::bigint ELSE 0 END",
+      " AND (json)::text::bigint <= 4294967295 THEN (json)::text::bigint ELSE " +
+          std::string(otherwise) + " END",
       "json)", std::string(json) + ")");
+}
+
+std::string uuid(std::string_view text) {
+  return replaced("CASE WHEN text ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN (text)::uuid END",
+                  "text", std::string(text));
 }
 
 std::string object(std::string_view json) {

@@ -49,9 +49,16 @@ struct Reconciler {
   std::string_view name;
   std::string_view summary;  ///< one sentence for operators
   std::vector<std::string_view> outcomes;
+  /// Outcomes that `act` may return for rows that it has not moved, with a reason of its own: counted, but
+  /// not as processed.
+  std::vector<std::string_view> left_alone = {};
   std::vector<KeyColumn> key;  ///< beside partition_key
-  std::string_view execution_column =
-      {};  ///< the key column that holds an execution: a single row is named by it
+  /// The column of `scan` that holds an execution, by which rows can be named one by one. Empty: there is
+  /// none.
+  std::string_view execution_column = {};
+  /// A query for the number of partitions, where the rows have a partition space of their own. Empty: they
+  /// are in the configured partitions.
+  std::string_view partition_count = {};
 
   std::string scan;
   std::string act;

@@ -5,7 +5,11 @@
 namespace ff::reconcile {
 
 const std::vector<Reconciler>& registry() {
-  static const std::vector<Reconciler> all{lease_expiry(), attempt_timeout()};
+  static const std::vector<Reconciler> all{
+      delayed_promoter(),   lease_expiry(),           attempt_timeout(),
+      execution_deadline(), suspension_timeout(),     pending_waitpoint_expiry(),
+      dependency(),         edge_cancel_dispatcher(), edge_cancel_reconciler(),
+      budget_reset(),       worker_registry_ttl(),    outbox_retention()};
   return all;
 }
 

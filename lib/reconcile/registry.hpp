@@ -7,8 +7,18 @@
 namespace ff::reconcile {
 
 // One file each; the head of the file says which rows it takes, what it changes and why that is safe.
-Reconciler attempt_timeout();
+Reconciler delayed_promoter();
 Reconciler lease_expiry();
+Reconciler attempt_timeout();
+Reconciler execution_deadline();
+Reconciler suspension_timeout();
+Reconciler pending_waitpoint_expiry();
+Reconciler dependency();
+Reconciler edge_cancel_dispatcher();
+Reconciler edge_cancel_reconciler();
+Reconciler budget_reset();
+Reconciler worker_registry_ttl();
+Reconciler outbox_retention();
 
 /// Every reconciler there is, in the order in which one pass of all of them runs. Made once; safe from any
 /// thread.

@@ -1,59 +1,103 @@
 #include "reconcile/statements.hpp"
 
+#include <fmt/format.h>
+
 namespace ff::reconcile {
 namespace {
+
+using fmt::arg;
 
 // Writes "$n" for the parameters of one statement in their order.
 class Numbering {
  public:
   explicit Numbering(std::size_t used) : used_(used) {}
-  std::string next() { return "$" + std::to_string(++used_); }
+  std::string next() { return fmt::format("${}", ++used_); }
 
  private:
   std::size_t used_;
 };
 
-std::string key_list(const Reconciler& reconciler, std::string_view prefix) {
+// "execution_id, attempt_index", each behind `prefix`.
+std::string key_list(const Reconciler& reconciler, std::string_view prefix = {}) {
   std::string list;
   for (const KeyColumn& column : reconciler.key)
-    list += (list.empty() ? "" : ", ") + std::string(prefix) + std::string(column.name);
+    list += fmt::format("{}{}{}", list.empty() ? "" : ", ", prefix, column.name);
   return list;
 }
 
-// The database's clock, read once per statement; $holdoff says how long after due_at_ms a row may be taken.
+// The database's clock, read once per statement; holdoff says how long after due_at_ms a row may be taken.
 std::string clock_cte(const std::string& holdoff) {
-  return "clock AS MATERIALIZED (\n"
-         "  SELECT now_ms, now_ms - " +
-         holdoff +
-         " AS due_ms\n"
-         "    FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) reading\n)";
+  return fmt::format(R"sql(clock AS MATERIALIZED (
+  SELECT now_ms, now_ms - {} AS due_ms
+    FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) reading
+))sql",
+                     holdoff);
 }
 
-std::string key_cte(const Reconciler& reconciler, Numbering& number) {
+std::string key_cte(const Reconciler& reconciler, Numbering number) {
   std::string arrays = number.next();
   for (std::size_t i = 0; i < reconciler.key.size(); ++i) arrays += ", " + number.next();
-  return "key AS MATERIALIZED (\n  SELECT * FROM unnest(" + arrays + ") AS key(partition_key, " +
-         key_list(reconciler, "") + ")\n)";
+  return fmt::format(R"sql(key AS MATERIALIZED (
+  SELECT * FROM unnest({}) AS key(partition_key, {})
+))sql",
+                     arrays, key_list(reconciler));
 }
 
-std::string page_text(const Reconciler& reconciler, const std::string& clock, Numbering number) {
-  const std::string limit = number.next();
-  const std::string through = number.next();
-  const std::string after = number.next();
-  std::string position = after;
-  for (const KeyColumn& column : reconciler.key)
-    position += ", " + number.next() + "::" + std::string(column.type);
-  return "WITH " + clock + "\nSELECT due.*, due.due_at_ms <= clock.due_ms AS is_due, clock.now_ms\n" +
-         "  FROM clock, unnest($1) AS wanted(partition_key)\n CROSS JOIN LATERAL (\n" +
-         "  SELECT candidate.partition_key, " + key_list(reconciler, "candidate.") +
-         ", candidate.due_at_ms\n    FROM (" + reconciler.scan + "\n  ) candidate\n" +
-         "   WHERE candidate.partition_key = wanted.partition_key\n" +
-         "     AND candidate.due_at_ms <= coalesce(" + through + ", clock.due_ms)\n" +
-         "     AND candidate.due_at_ms >= " + after + "\n" + "     AND (candidate.due_at_ms, " +
-         key_list(reconciler, "candidate.") + ") > (" + position + ")\n" +
-         "   ORDER BY candidate.due_at_ms, " + key_list(reconciler, "candidate.") + "\n   LIMIT " + limit +
-         "\n ) due";
-}
+// One row at least, so that the clock is read even where nothing is found.
+constexpr std::string_view kPage = R"sql(
+WITH {clock}
+SELECT found.partition_key, {keys}, found.due_at_ms, found.due_at_ms <= clock.due_ms AS is_due, clock.now_ms
+  FROM clock
+  LEFT JOIN (
+    SELECT due.*
+      FROM clock, unnest($1) AS wanted(partition_key)
+     CROSS JOIN LATERAL (
+       SELECT candidate.*
+         FROM ({scan}
+         ) candidate
+        WHERE candidate.partition_key = wanted.partition_key
+          AND candidate.due_at_ms <= clock.due_ms + {ahead}
+          AND candidate.due_at_ms >= {after}
+          AND (candidate.due_at_ms, {candidate_keys}) > ({position})
+        ORDER BY candidate.due_at_ms, {candidate_keys}
+        LIMIT {limit}
+     ) due
+  ) found ON true)sql";
+
+constexpr std::string_view kOfExecution = R"sql(
+WITH {clock}
+SELECT candidate.partition_key, {candidate_keys}, candidate.due_at_ms,
+       candidate.due_at_ms <= clock.due_ms AS is_due, clock.now_ms
+  FROM clock, ({scan}
+  ) candidate
+ WHERE candidate.{execution_column} = {execution}
+ ORDER BY candidate.due_at_ms, {candidate_keys})sql";
+
+constexpr std::string_view kStillDue = R"sql(
+WITH {clock},
+{key}
+SELECT partition_key, {keys}
+  FROM clock, key
+  JOIN ({scan}
+  ) candidate USING (partition_key, {keys})
+ WHERE candidate.due_at_ms <= clock.due_ms)sql";
+
+constexpr std::string_view kAct = R"sql(
+WITH {clock},
+{key},
+{act}
+SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms FROM moved, clock)sql";
+
+constexpr std::string_view kBacklog = R"sql(
+WITH {clock}
+SELECT count(*) AS due, min(due_at_ms) AS oldest_due_ms, (SELECT now_ms FROM clock) AS now_ms
+  FROM (
+    SELECT candidate.due_at_ms
+      FROM clock, ({scan}
+      ) candidate
+     WHERE candidate.due_at_ms <= clock.due_ms
+     LIMIT {cap}
+  ) due)sql";
 
 }  // namespace
 
@@ -61,35 +105,31 @@ Statements::Statements(const Reconciler& reconciler) {
   const std::size_t own = reconciler.parameters(default_settings(reconciler), {}).size();
   Numbering number(4 + own);
   const std::string clock = clock_cte(number.next());
-  const std::string columns = "partition_key, " + key_list(reconciler, "");
+  const std::string key = key_cte(reconciler, number);
+  const std::string keys = key_list(reconciler);
+  const std::string candidate_keys = key_list(reconciler, "candidate.");
+  const auto make = [&](std::string_view text, const auto&... more) {
+    return fmt::format(fmt::runtime(text), arg("clock", clock), arg("key", key), arg("keys", keys),
+                       arg("candidate_keys", candidate_keys), arg("scan", reconciler.scan), more...);
+  };
 
-  page = page_text(reconciler, clock, number);
+  Numbering of_page = number;
+  const std::string limit = of_page.next();
+  const std::string ahead = of_page.next();
+  const std::string after = of_page.next();
+  std::string position = after;
+  for (const KeyColumn& column : reconciler.key)
+    position += fmt::format(", {}::{}", of_page.next(), column.type);
+  page =
+      make(kPage, arg("limit", limit), arg("ahead", ahead), arg("after", after), arg("position", position));
 
-  if (!reconciler.execution_column.empty()) {
-    Numbering rest = number;
-    of_execution = "WITH " + clock + "\nSELECT " + columns +
-                   ", due_at_ms, due_at_ms <= clock.due_ms AS is_due, clock.now_ms\n  FROM clock, (" +
-                   reconciler.scan + "\n  ) candidate\n WHERE candidate." +
-                   std::string(reconciler.execution_column) + " = " + rest.next() +
-                   "\n ORDER BY due_at_ms, " + key_list(reconciler, "");
-  }
-  {
-    Numbering rest = number;
-    const std::string keys = key_cte(reconciler, rest);
-    still_due = "WITH " + clock + ",\n" + keys + "\nSELECT " + columns + "\n  FROM clock, key JOIN (" +
-                reconciler.scan + "\n  ) candidate USING (" + columns +
-                ")\n WHERE candidate.due_at_ms <= clock.due_ms";
-    act = "WITH " + clock + ",\n" + keys + "," + reconciler.act + "\nSELECT " + columns +
-          ", due_at_ms, outcome, clock.now_ms FROM moved, clock";
-  }
-  {
-    Numbering rest = number;
-    backlog =
-        "WITH " + clock +
-        "\nSELECT count(*) AS due, min(due_at_ms) AS oldest_due_ms, (SELECT now_ms FROM clock) FROM (\n" +
-        "  SELECT candidate.due_at_ms FROM clock, (" + reconciler.scan +
-        "\n  ) candidate\n   WHERE candidate.due_at_ms <= clock.due_ms LIMIT " + rest.next() + "\n) due";
-  }
+  const std::string one = Numbering(number).next();
+  if (!reconciler.execution_column.empty())
+    of_execution =
+        make(kOfExecution, arg("execution_column", reconciler.execution_column), arg("execution", one));
+  still_due = make(kStillDue);
+  act = make(kAct, arg("act", reconciler.act));
+  backlog = make(kBacklog, arg("cap", one));
 }
 
 }  // namespace ff::reconcile

@@ -57,7 +57,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   const SteadyTime started = clock_.now();
   reconcile::TickReport report;
   try {
-    report = tick_({.deadline = started + kTickBudget, .stop = stop});
+    report = tick_({.deadline = started + kTickBudget, .stop = stop, .look_ahead = interval});
   } catch (const std::exception& error) {
     // Not the database but we ourselves are at fault: count it, say it, and go on with the other rows next
     // time.

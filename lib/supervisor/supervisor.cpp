@@ -33,6 +33,7 @@ struct Supervisor::Life {
     asio::steady_timer timer;
     Runner& runner;
     SteadyTime planned{};
+    bool parked = true;  // has no timer
   };
 
   Life(const std::vector<Runner*>& runners, int threads, Watch& its_watch, Milliseconds longest,
@@ -53,17 +54,30 @@ struct Supervisor::Life {
 
   void arm(Slot& slot, SteadyTime at) {
     slot.planned = at;
+    slot.parked = false;
     slot.timer.expires_at(at);
     slot.timer.async_wait([this, &slot](const boost::system::error_code& error) {
       if (!error) run(slot);
     });
   }
 
-  // A runner that may not run is parked without a timer; reconsider() arms it again.
+  // Where only what is parked is armed, a pause after a failure is kept.
+  void arm_all(bool only_parked) {
+    for (auto& slot : slots) {
+      const auto spread = std::chrono::duration_cast<Milliseconds>(kFirstTickWithin * random_share());
+      asio::post(slot->strand, [this, only_parked, spread, &its = *slot] {
+        if (may_run(its.runner) && (its.parked || !only_parked)) arm(its, clock.now() + spread);
+      });
+    }
+  }
+
+  // A runner that may not run is parked without a timer; arm_all() arms it again.
   void run(Slot& slot) {
-    if (!may_run(slot.runner)) return;
     {
+      // In one step, so that drain() either keeps it from running or waits for it.
       const std::lock_guard lock(mutex);
+      slot.parked = !may_run(slot.runner);
+      if (slot.parked) return;
       running.insert(slot.runner.name());
     }
     mark_progress();
@@ -108,22 +122,18 @@ Supervisor::Supervisor(std::vector<Runner*> runners, int threads, Watch& watch, 
 
 Supervisor::~Supervisor() {
   life_->stop.request_stop();
+  life_->watch.stop();  // it calls us
   life_->pool.stop();
   life_->pool.join();
 }
 
 void Supervisor::start() {
   asio::post(life_->pool, [life = life_.get()] { life->beat(); });
-  life_->watch.start([this] { reconsider(); });
+  life_->watch.start([this] { reconsider(); }, [this] { life_->arm_all(true); });
 }
 
 void Supervisor::reconsider() {
-  for (auto& slot : life_->slots) {
-    const auto spread = std::chrono::duration_cast<Milliseconds>(kFirstTickWithin * random_share());
-    asio::post(slot->strand, [life = life_.get(), &slot = *slot, spread] {
-      if (life->may_run(slot.runner)) life->arm(slot, life->clock.now() + spread);
-    });
-  }
+  life_->arm_all(false);
 }
 
 std::vector<std::string> Supervisor::drain(SteadyTime deadline) {
@@ -137,6 +147,7 @@ std::vector<std::string> Supervisor::drain(SteadyTime deadline) {
 }
 
 void Supervisor::join() {
+  life_->watch.stop();
   life_->pool.join();
 }
 

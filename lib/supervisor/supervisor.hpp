@@ -30,7 +30,8 @@ class Supervisor {
   /// names of the runners that had not stopped by then; those want their connections interrupted. Call join()
   /// afterwards.
   std::vector<std::string> drain(SteadyTime deadline);
-  /// Waits for the threads to end, the watch's included: at most as long as their statements may take, unless interrupted.
+  /// Waits for the threads to end, the watch's included: at most as long as their statements may take, unless
+  /// interrupted.
   void join();
 
   /// The scheduler makes progress: timers fire, and no tick takes longer than a tick can.

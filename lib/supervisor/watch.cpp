@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "supervisor/random.hpp"
 
 namespace ff::supervisor {
@@ -31,12 +33,15 @@ Watch::~Watch() {
   stop();
 }
 
-void Watch::start(std::function<void()> changed) {
+void Watch::start(std::function<void()> changed, std::function<void()> doubt_over) {
   changed_ = std::move(changed);
+  doubt_over_ = std::move(doubt_over);
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
-void Watch::request_stop() { thread_.request_stop(); }
+void Watch::request_stop() {
+  thread_.request_stop();
+}
 
 void Watch::stop() {
   if (!thread_.joinable()) return;
@@ -47,14 +52,14 @@ void Watch::stop() {
 void Watch::doubt() {
   {
     const std::lock_guard lock(mutex_);
-    doubted_ = true;
+    doubted_ = doubtful_ = true;
   }
   wake_.notify_all();
 }
 
 void Watch::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    look_once();
+    look_once(stop);
     std::unique_lock lock(mutex_);
     wake_.wait_until(lock, stop, availability_.next_look(clock_.now(), random_share()),
                      [&] { return doubted_; });
@@ -62,32 +67,43 @@ void Watch::run(const std::stop_token& stop) {
   }
 }
 
-void Watch::look_once() {
+void Watch::look_once(const std::stop_token& stop) {
   const Observation seen = look_();
+  if (stop.stop_requested()) return;  // nobody asks any more, and it may have been interrupted
   State state;
   bool is_new;
+  bool is_told;
+  bool was_doubtful;
   {
     const std::lock_guard lock(mutex_);
     availability_.observe(seen, clock_.now());
     state = availability_.state(clock_.now());
-    is_new = state != told_;
+    // Refused for who we are instead of not reached is worth a line of its own.
+    is_new = state != told_ || seen.authentication != told_authentication_;
+    is_told = !is_new && seen.reason == told_reason_;
     told_ = state;
+    told_reason_ = seen.reason;
+    told_authentication_ = seen.authentication;
+    // A doubt that came up during this look gets another one.
+    was_doubtful = std::exchange(doubtful_, doubted_) && !doubted_;
   }
   if (seen.schema_version > 0) observer_.schema_version(seen.schema_version);
-  if (!is_new) return;
-  log_change(state, seen);
-  observer_.state_changed(state, seen.reason);
-  changed_();
+  if (is_new) log_change(state, seen);
+  if (!is_told) observer_.state_changed(state, seen.reason);
+  if (is_new)
+    changed_();
+  else if (was_doubtful)
+    doubt_over_();
 }
 
 bool Watch::may_run() const {
   const std::lock_guard lock(mutex_);
-  return availability_.may_run();
+  return !doubtful_ && availability_.may_run();
 }
 
 bool Watch::may_take_leases() const {
   const std::lock_guard lock(mutex_);
-  return availability_.may_take_leases(clock_.now());
+  return !doubtful_ && availability_.may_take_leases(clock_.now());
 }
 
 State Watch::state() const {

@@ -13,7 +13,7 @@ namespace ff::supervisor {
 
 /// Keeps an eye on the database from a thread of its own: looks, tells the observer and `changed` of each
 /// change of state, logs it in one line, and looks again when Availability says or when somebody has doubts.
-/// All members are safe from any thread.
+/// (A change of the reason alone is told to the observer only.) All members are safe from any thread.
 class Watch {
  public:
   /// `look` may take as long as its own deadlines let it and does not throw; `changed` must not call back
@@ -22,13 +22,15 @@ class Watch {
         const Clock& clock);
   ~Watch();
 
-  void start(std::function<void()> changed);
+  /// `doubt_over` is called when a look that somebody had asked for changed nothing.
+  void start(std::function<void()> changed, std::function<void()> doubt_over);
   /// No further look is begun.
   void request_stop();
   /// Ends the thread; a look under way is waited for.
   void stop();
 
-  /// A statement failed in a way that may mean that the server is gone: look at once.
+  /// A statement failed in a way that may mean that the server is gone: look at once. Until that look has
+  /// ended nothing may run: the server may be back already, and every lease lapsed.
   void doubt();
 
   bool may_run() const;
@@ -38,18 +40,22 @@ class Watch {
 
  private:
   void run(const std::stop_token& stop);
-  void look_once();
+  void look_once(const std::stop_token& stop);
 
   const std::function<Observation()> look_;
   Observer& observer_;
   const Clock& clock_;
   std::function<void()> changed_;
+  std::function<void()> doubt_over_;
 
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   Availability availability_;
   State told_ = State::starting;
-  bool doubted_ = false;
+  std::string told_reason_;
+  bool told_authentication_ = false;
+  bool doubted_ = false;   // a look is asked for
+  bool doubtful_ = false;  // it has not ended yet
   std::jthread thread_;
 };
 

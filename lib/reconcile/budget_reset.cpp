@@ -1,0 +1,82 @@
+// budget_reset: a budget whose period is over starts from zero.
+//
+// Rows     ff_budget_policy with next_reset_at_ms reached. Budgets have a partition space of their own and
+// belong to no execution,
+//          so that the scanner filter does not apply.
+// Changes  every ff_budget_usage row of the budget (zero), the policy (last breach forgotten; the next reset
+// one
+//          interval from now, or none where policy_json.reset_interval_ms is no positive whole number).
+// Others   Workers count usage up in the same rows: a budget of which any row is held waits for the next
+// tick. Repeat   next_reset_at_ms is in the future or null afterwards.
+
+#include "reconcile/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+const std::string kScan = R"sql(
+  SELECT b.partition_key, b.budget_id, b.next_reset_at_ms AS due_at_ms
+    FROM ff_budget_policy b
+   WHERE b.partition_key = ANY($1) AND b.next_reset_at_ms IS NOT NULL)sql";
+
+// Fifteen digits of milliseconds are 31,000 years, and cannot overflow when added to the time.
+const std::string kAct = R"sql(
+policy AS MATERIALIZED (
+  SELECT b.partition_key, b.budget_id, b.next_reset_at_ms AS due_at_ms, clock.now_ms,
+         CASE WHEN jsonb_typeof(b.policy_json->'reset_interval_ms') = 'number'
+               AND b.policy_json->>'reset_interval_ms' ~ '^[1-9][0-9]{0,14}$'
+              THEN clock.now_ms + (b.policy_json->>'reset_interval_ms')::bigint END AS next_reset_at_ms
+    FROM clock, key
+    JOIN ff_budget_policy b ON b.partition_key = key.partition_key AND b.budget_id = key.budget_id
+   WHERE b.partition_key = ANY($1) AND b.next_reset_at_ms <= clock.due_ms
+     FOR NO KEY UPDATE OF b SKIP LOCKED
+),
+usage AS MATERIALIZED (
+  SELECT u.partition_key, u.budget_id, u.dimensions_key
+    FROM policy p
+    JOIN ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
+   WHERE u.partition_key = ANY($1)
+     FOR NO KEY UPDATE OF u SKIP LOCKED
+),
+over AS MATERIALIZED (
+  SELECT p.*
+    FROM policy p
+   WHERE NOT EXISTS (SELECT FROM ff_budget_usage u
+                      WHERE u.partition_key = ANY($1) AND u.partition_key = p.partition_key
+                        AND u.budget_id = p.budget_id
+                        AND NOT EXISTS (SELECT FROM usage held
+                                         WHERE held.partition_key = u.partition_key AND held.budget_id = u.budget_id
+                                           AND held.dimensions_key = u.dimensions_key))
+),
+zeroed AS (
+  UPDATE ff_budget_usage u
+     SET current_value = 0, last_reset_at_ms = o.now_ms, updated_at_ms = o.now_ms
+    FROM over o
+   WHERE u.partition_key = ANY($1) AND u.partition_key = o.partition_key AND u.budget_id = o.budget_id
+),
+restarted AS (
+  UPDATE ff_budget_policy b
+     SET last_breach_at_ms = NULL, last_breach_dim = NULL, updated_at_ms = o.now_ms,
+         next_reset_at_ms = o.next_reset_at_ms
+    FROM over o
+   WHERE b.partition_key = ANY($1) AND b.partition_key = o.partition_key AND b.budget_id = o.budget_id
+),
+moved AS (SELECT partition_key, budget_id, due_at_ms, 'reset' AS outcome FROM over))sql";
+
+}  // namespace
+
+Reconciler budget_reset() {
+  using namespace std::chrono_literals;
+  return {.name = "budget_reset",
+          .summary = "Sets the usage of a budget whose period is over to zero.",
+          .outcomes = {"reset"},
+          .key = {{"budget_id", "text"}},
+          .partition_count = "SELECT num_budget_partitions FROM ff_partition_config",
+          .scan = kScan,
+          .act = kAct,
+          .interval = 15s,
+          .filterable = false,
+          .holdoff = [](const Settings&) { return Milliseconds{0}; }};
+}
+
+}  // namespace ff::reconcile

@@ -1,0 +1,225 @@
+// dependency: the end of an execution is passed on to the executions that wait for it.
+//
+// Rows     ff_completion_event that nobody has dispatched for stale_threshold. The filter is matched on the
+// event's own columns. Changes  every edge group downstream of the execution (one less running; one more
+// success, skip or failure), and by the group's policy
+//          the downstream execution: made eligible when its fan-in is satisfied, ended as skipped (with a
+//          completion event of its own, which carries the cascade on) when that has become impossible. An
+//          any_of or quorum that has just been satisfied lists the upstreams still at work for
+//          edge_cancel_dispatcher, unless its policy lets them run. Last, dispatched_at_ms.
+// Others   FlowFabric's own dispatcher and replicas claim the same events, workers the same downstreams.
+// Claim and effect are one transaction.
+//          An event is applied as a whole or not at all: when a group or a downstream is held, it waits for
+//          the next tick.
+// Repeat   dispatched_at_ms is set afterwards, so the event is not found again.
+//
+// Several events of one batch may meet in one group. Their counts are added up and judged once: of events
+// that are each counted once, a group never becomes satisfied and impossible, and once either it stays so, in
+// whatever order they come.
+
+#include "reconcile/ending.hpp"
+#include "reconcile/phrases.hpp"
+#include "reconcile/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+using phrases::event_origin;
+
+const std::string kIsOurs =
+    "e.dispatched_at_ms IS NULL AND ($2 IS NULL OR e.namespace = $2) AND ($3 IS NULL OR e.instance_tag = $4)";
+
+const std::string kScan = R"sql(
+  SELECT e.partition_key, e.event_id, e.execution_id, e.committed_at_ms AS due_at_ms
+    FROM ff_completion_event e
+   WHERE e.partition_key = ANY($1)
+     AND )sql" + kIsOurs;
+
+// "The group with these counts is satisfied" and "… can never be".
+std::string satisfied(std::string_view success, std::string_view n) {
+  const std::string s(success);
+  return "CASE t.kind WHEN 'any_of' THEN " + s + " >= 1 WHEN 'quorum' THEN " + s + " >= t.k ELSE " + s +
+         " = " + std::string(n) + " AND " + std::string(n) + " > 0 END";
+}
+
+const std::string kAct = R"sql(
+event AS MATERIALIZED (
+  SELECT e.partition_key, e.event_id, e.execution_id, e.flow_id, e.outcome, e.committed_at_ms AS due_at_ms, clock.now_ms
+    FROM clock, key
+    JOIN ff_completion_event e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
+   WHERE e.partition_key = ANY($1) AND e.committed_at_ms <= clock.due_ms
+     AND )sql" + kIsOurs +
+                         R"sql(
+     FOR NO KEY UPDATE OF e SKIP LOCKED
+),
+meets AS MATERIALIZED (
+  SELECT DISTINCT e.partition_key, e.event_id, e.flow_id, d.downstream_eid, e.execution_id, e.outcome
+    FROM event e
+    JOIN ff_edge d ON d.partition_key = e.partition_key AND d.flow_id = e.flow_id AND d.upstream_eid = e.execution_id
+   WHERE d.partition_key = ANY($1)
+),
+edge_group AS MATERIALIZED (
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.policy, g.success_count, g.fail_count, g.skip_count,
+         g.running_count
+    FROM (SELECT DISTINCT partition_key, flow_id, downstream_eid FROM meets) m
+    JOIN ff_edge_group g ON g.partition_key = m.partition_key AND g.flow_id = m.flow_id
+                        AND g.downstream_eid = m.downstream_eid
+   WHERE g.partition_key = ANY($1)
+   ORDER BY g.downstream_eid
+     FOR NO KEY UPDATE OF g SKIP LOCKED
+),
+doomed AS MATERIALIZED (
+  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, clock.now_ms, )sql" +
+                         event_origin("c") + R"sql(,
+         'skipped' AS public_state, 'attempt_terminal' AS attempt_state, NULL::text AS attempt_outcome,
+         'revoked' AS lease_event, false AS was_leased, c.cancellation_reason, c.cancelled_by,
+         '{}'::jsonb AS raw_patch, c.lifecycle_phase, c.eligibility_state
+    FROM clock, (SELECT DISTINCT partition_key, downstream_eid FROM edge_group) g
+    JOIN ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
+   WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),)sql" + ending::hold_doomed() +
+                         R"sql(
+held_up AS MATERIALIZED (
+  SELECT DISTINCT m.partition_key, m.event_id
+    FROM meets m
+   WHERE (EXISTS (SELECT FROM ff_edge_group g
+                   WHERE g.partition_key = ANY($1) AND g.partition_key = m.partition_key AND g.flow_id = m.flow_id
+                     AND g.downstream_eid = m.downstream_eid)
+          AND NOT EXISTS (SELECT FROM edge_group g
+                           WHERE g.partition_key = m.partition_key AND g.flow_id = m.flow_id
+                             AND g.downstream_eid = m.downstream_eid))
+      OR (EXISTS (SELECT FROM ff_exec_core c
+                   WHERE c.partition_key = ANY($1) AND c.partition_key = m.partition_key
+                     AND c.execution_id = m.downstream_eid AND c.lifecycle_phase NOT IN ('terminal', 'cancelled'))
+          AND EXISTS (SELECT FROM edge_group g
+                       WHERE g.partition_key = m.partition_key AND g.flow_id = m.flow_id
+                         AND g.downstream_eid = m.downstream_eid)
+          AND NOT EXISTS (SELECT FROM endable d
+                           WHERE d.partition_key = m.partition_key AND d.execution_id = m.downstream_eid))
+),
+ready AS MATERIALIZED (
+  SELECT e.*
+    FROM event e
+   WHERE NOT EXISTS (SELECT FROM held_up h WHERE h.partition_key = e.partition_key AND h.event_id = e.event_id)
+),
+change AS MATERIALIZED (
+  SELECT m.partition_key, m.flow_id, m.downstream_eid, count(*)::integer AS events,
+         count(*) FILTER (WHERE m.outcome = 'success')::integer AS success,
+         count(*) FILTER (WHERE m.outcome = 'skipped')::integer AS skip,
+         array_agg(m.execution_id) AS upstreams
+    FROM meets m
+    JOIN ready r USING (partition_key, event_id)
+   GROUP BY m.partition_key, m.flow_id, m.downstream_eid
+),
+tally AS MATERIALIZED (
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, c.upstreams,
+         g.success_count AS success_before,
+         g.success_count + g.fail_count + g.skip_count + g.running_count AS n_before,
+         g.success_count + c.success AS success,
+         g.skip_count + c.skip AS skip,
+         g.fail_count + c.events - c.success - c.skip AS fail,
+         greatest(g.running_count - c.events, 0) AS running,
+         coalesce(g.policy->>'kind', 'all_of') AS kind,
+         )sql" + phrases::whole_number("g.policy->'k'", "1") +
+                         R"sql( AS k,
+         g.policy->>'on_satisfied' IS NOT DISTINCT FROM 'let_run' AS let_run
+    FROM edge_group g
+    JOIN change c USING (partition_key, flow_id, downstream_eid)
+),
+verdict AS MATERIALIZED (
+  SELECT t.*, )sql" + satisfied("t.success_before", "t.n_before") +
+                         R"sql( AS was_satisfied,
+         )sql" + satisfied("t.success", "(t.success + t.fail + t.skip + t.running)") +
+                         R"sql( AS satisfied,
+         CASE t.kind
+              WHEN 'any_of' THEN t.fail + t.skip >= t.success + t.fail + t.skip + t.running
+                             AND t.success + t.fail + t.skip + t.running > 0
+              WHEN 'quorum' THEN t.success + t.running < t.k
+              ELSE t.fail + t.skip > 0 END AS impossible
+    FROM tally t
+),
+to_cancel AS MATERIALIZED (
+  SELECT v.partition_key, v.flow_id, v.downstream_eid, array_agg(DISTINCT c.execution_id::text) AS members
+    FROM verdict v
+    JOIN ff_edge d ON d.partition_key = v.partition_key AND d.flow_id = v.flow_id
+                  AND d.downstream_eid = v.downstream_eid
+    JOIN ff_exec_core c ON c.partition_key = d.partition_key AND c.execution_id = d.upstream_eid
+   WHERE d.partition_key = ANY($1) AND c.partition_key = ANY($1)
+     AND v.satisfied AND NOT v.was_satisfied AND v.kind IN ('any_of', 'quorum') AND NOT v.let_run
+     AND c.lifecycle_phase NOT IN ('terminal', 'cancelled') AND c.public_state <> 'skipped'
+     AND c.execution_id <> ALL (v.upstreams)
+   GROUP BY v.partition_key, v.flow_id, v.downstream_eid
+),
+counted AS (
+  UPDATE ff_edge_group g
+     SET success_count = v.success, fail_count = v.fail, skip_count = v.skip, running_count = v.running,
+         cancel_siblings_pending_flag = g.cancel_siblings_pending_flag OR x.flow_id IS NOT NULL,
+         cancel_siblings_pending_members = coalesce(x.members, g.cancel_siblings_pending_members)
+    FROM verdict v
+    LEFT JOIN to_cancel x USING (partition_key, flow_id, downstream_eid)
+   WHERE g.partition_key = ANY($1) AND g.partition_key = v.partition_key AND g.flow_id = v.flow_id
+     AND g.downstream_eid = v.downstream_eid
+),
+pending AS (
+  INSERT INTO ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms)
+  SELECT x.partition_key, x.flow_id, x.downstream_eid, clock.now_ms FROM to_cancel x, clock
+  ON CONFLICT DO NOTHING
+),
+eligible AS (
+  UPDATE ff_exec_core c
+     SET eligibility_state = 'eligible_now', public_state = 'waiting',
+         lifecycle_phase = CASE WHEN c.lifecycle_phase = 'blocked' THEN 'runnable' ELSE c.lifecycle_phase END
+    FROM verdict v
+    JOIN endable d ON d.partition_key = v.partition_key AND d.execution_id = v.downstream_eid
+   WHERE v.satisfied AND d.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+     -- Satisfied before, it may have run and be waiting for the end of a delay.
+     AND (NOT v.was_satisfied OR d.eligibility_state <> 'not_eligible_until_time')
+     AND c.partition_key = ANY($1) AND c.partition_key = d.partition_key AND c.execution_id = d.execution_id
+),
+ending AS MATERIALIZED (
+  SELECT d.*
+    FROM endable d
+   WHERE EXISTS (SELECT FROM verdict v
+                  WHERE v.partition_key = d.partition_key AND v.downstream_eid = d.execution_id
+                    AND v.impossible AND NOT v.satisfied)
+),)sql" + ending::end_executions() +
+                         R"sql(
+dispatched AS (
+  UPDATE ff_completion_event e
+     SET dispatched_at_ms = r.now_ms
+    FROM ready r
+   WHERE e.partition_key = ANY($1) AND e.partition_key = r.partition_key AND e.event_id = r.event_id
+),
+moved AS (
+  SELECT partition_key, event_id, due_at_ms, 'advanced' AS outcome FROM ready
+   UNION ALL
+  SELECT e.partition_key, e.event_id, e.committed_at_ms, 'noop'
+    FROM key
+    JOIN ff_completion_event e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
+   WHERE e.partition_key = ANY($1) AND e.dispatched_at_ms IS NOT NULL
+))sql";
+
+}  // namespace
+
+Reconciler dependency() {
+  using namespace std::chrono_literals;
+  return {.name = "dependency",
+          .summary = "Passes the end of an execution on to those that wait for it.",
+          .outcomes = {"advanced", "noop"},
+          .left_alone = {"noop"},
+          .key = {{"event_id", "bigint"}},
+          .execution_column = "execution_id",
+          .scan = kScan,
+          .act = kAct,
+          .interval = 1s,
+          .settings = {{.name = "stale_threshold",
+                        .kind = SettingDecl::Kind::duration,
+                        .fallback = 1000,
+                        .least = 0,
+                        .most = Milliseconds{1h}.count(),
+                        .summary = "how long an event is left to FlowFabric's own dispatcher"}},
+          .holdoff = [](const Settings& own) { return Milliseconds{*own.at("stale_threshold")} + 1ms; }};
+}
+
+}  // namespace ff::reconcile

@@ -1,0 +1,147 @@
+// edge_cancel_dispatcher: when enough upstreams of a downstream have succeeded, the siblings that are still
+// at work are cancelled.
+//
+// Rows     ff_pending_cancel_groups, oldest first; the filter is matched on the downstream execution.
+// Changes  by the edge group of the row: gone, then the pending row is deleted (orphaned); flag raised, then
+// every listed
+//          sibling that has not ended is cancelled, with its lease, suspension and waitpoints, one completion
+//          event each, flag and list are cleared and the pending row is deleted (dispatched). A flag that is
+//          down is edge_cancel_reconciler's business (skipped_for_reconciler). A list entry that is no uuid
+//          is ignored (malformed).
+// Others   Workers complete the siblings, dependency raises the flag, other replicas dispatch the same group.
+// A group is taken
+//          as a whole or not at all: when any of its rows or siblings is held, it waits for the next tick
+//          (skipped_locked).
+// Repeat   The pending row is gone afterwards, and an ended sibling is no sibling any more.
+//
+// Behaviour follows FlowFabric's edge_cancel_dispatcher; the differences are listed in the README.
+
+#include "reconcile/ending.hpp"
+#include "reconcile/phrases.hpp"
+#include "reconcile/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+using phrases::core_matches;
+using phrases::event_origin;
+
+const std::string kScan = R"sql(
+  SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms
+    FROM ff_pending_cancel_groups p
+    LEFT JOIN )sql" + phrases::core_of("p", "downstream_eid") +
+                          R"sql( c ON true
+   WHERE p.partition_key = ANY($1)
+     AND )sql" + core_matches("c");
+
+const std::string kAct = R"sql(
+pending AS MATERIALIZED (
+  SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms, clock.now_ms
+    FROM clock, key
+    JOIN ff_pending_cancel_groups p ON p.partition_key = key.partition_key AND p.flow_id = key.flow_id
+                                   AND p.downstream_eid = key.downstream_eid
+    LEFT JOIN )sql" + phrases::core_of("p", "downstream_eid") +
+                         R"sql( c ON true
+   WHERE p.partition_key = ANY($1) AND p.enqueued_at_ms <= clock.due_ms
+     AND )sql" + core_matches("c") +
+                         R"sql(
+     FOR UPDATE OF p SKIP LOCKED
+),
+edge_group AS MATERIALIZED (
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.cancel_siblings_pending_flag AS flag,
+         g.cancel_siblings_pending_members AS members
+    FROM pending p
+    JOIN ff_edge_group g ON g.partition_key = p.partition_key AND g.flow_id = p.flow_id
+                        AND g.downstream_eid = p.downstream_eid
+   WHERE g.partition_key = ANY($1)
+     FOR NO KEY UPDATE OF g SKIP LOCKED
+),
+member AS MATERIALIZED (
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, )sql" +
+                         phrases::uuid("m.text") + R"sql( AS execution_id
+    FROM edge_group g, unnest(g.members) AS m(text)
+   WHERE g.flag
+),
+doomed AS MATERIALIZED (
+  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, clock.now_ms, )sql" +
+                         event_origin("c") + R"sql(,
+         'cancelled' AS public_state, 'cancelled' AS attempt_state, 'cancelled' AS attempt_outcome,
+         'revoked' AS lease_event, false AS was_leased,
+         coalesce(c.cancellation_reason, 'sibling_quorum_satisfied') AS cancellation_reason,
+         coalesce(c.cancelled_by, 'engine') AS cancelled_by,
+         jsonb_build_object('last_mutation_at', clock.now_ms::text) AS raw_patch
+    FROM clock, (SELECT DISTINCT partition_key, execution_id FROM member) sibling
+    JOIN ff_exec_core c ON c.partition_key = sibling.partition_key AND c.execution_id = sibling.execution_id
+   WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),)sql" + ending::hold_doomed() +
+                         R"sql(
+held_up AS MATERIALIZED (
+  SELECT DISTINCT m.partition_key, m.flow_id, m.downstream_eid
+    FROM member m
+    JOIN ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.execution_id
+   WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+     AND NOT EXISTS (SELECT FROM endable e
+                      WHERE e.partition_key = m.partition_key AND e.execution_id = m.execution_id)
+),
+judged AS MATERIALIZED (
+  SELECT p.*,
+         CASE WHEN g.flow_id IS NULL AND NOT EXISTS (
+                     SELECT FROM ff_edge_group e
+                      WHERE e.partition_key = ANY($1) AND e.partition_key = p.partition_key
+                        AND e.flow_id = p.flow_id AND e.downstream_eid = p.downstream_eid) THEN 'orphaned'
+              WHEN g.flow_id IS NULL OR h.flow_id IS NOT NULL THEN 'skipped_locked'
+              WHEN NOT g.flag THEN 'skipped_for_reconciler'
+              ELSE 'dispatched' END AS outcome
+    FROM pending p
+    LEFT JOIN edge_group g USING (partition_key, flow_id, downstream_eid)
+    LEFT JOIN held_up h USING (partition_key, flow_id, downstream_eid)
+),
+ending AS MATERIALIZED (
+  SELECT e.*
+    FROM endable e
+   WHERE EXISTS (SELECT FROM member m JOIN judged j USING (partition_key, flow_id, downstream_eid)
+                  WHERE m.partition_key = e.partition_key AND m.execution_id = e.execution_id
+                    AND j.outcome = 'dispatched')
+),)sql" + ending::end_executions() +
+                         R"sql(
+cleared AS (
+  UPDATE ff_edge_group g
+     SET cancel_siblings_pending_flag = false, cancel_siblings_pending_members = '{}'
+    FROM judged j
+   WHERE j.outcome = 'dispatched' AND g.partition_key = ANY($1) AND g.partition_key = j.partition_key
+     AND g.flow_id = j.flow_id AND g.downstream_eid = j.downstream_eid
+),
+done AS (
+  DELETE FROM ff_pending_cancel_groups p
+   USING judged j
+   WHERE j.outcome IN ('orphaned', 'dispatched') AND p.partition_key = ANY($1) AND p.partition_key = j.partition_key
+     AND p.flow_id = j.flow_id AND p.downstream_eid = j.downstream_eid
+),
+moved AS (
+  SELECT partition_key, flow_id, downstream_eid, due_at_ms, outcome FROM judged
+   UNION ALL
+  SELECT j.partition_key, j.flow_id, j.downstream_eid, j.due_at_ms, 'malformed'
+    FROM judged j
+    JOIN member m USING (partition_key, flow_id, downstream_eid)
+   WHERE j.outcome = 'dispatched' AND m.execution_id IS NULL
+))sql";
+
+}  // namespace
+
+Reconciler edge_cancel_dispatcher() {
+  using namespace std::chrono_literals;
+  return {.name = "edge_cancel_dispatcher",
+          .summary = "Cancels the siblings that are not needed any more once a fan-in is satisfied.",
+          .outcomes = {"dispatched", "orphaned", "skipped_locked", "skipped_for_reconciler", "malformed"},
+          .left_alone = {"skipped_locked", "skipped_for_reconciler", "malformed"},
+          .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
+          .execution_column = "downstream_eid",
+          .scan = kScan,
+          .act = kAct,
+          .interval = 1s,
+          .batch_size = 50,
+          .holdoff = [](const Settings&) { return Milliseconds{0}; }};
+}
+
+}  // namespace ff::reconcile

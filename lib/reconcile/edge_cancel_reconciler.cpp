@@ -1,0 +1,98 @@
+// edge_cancel_reconciler: tidies up pending cancel groups that have nothing left to cancel.
+//
+// Rows     ff_pending_cancel_groups, as edge_cancel_dispatcher, whose work it never does.
+// Changes  no edge group, or its flag is down: the pending row is deleted (sremmed_stale). Flag up and every
+// listed member ended or
+//          gone: flag and list are cleared, the pending row is deleted (completed_drain). Otherwise nothing
+//          (no_op).
+// Others   The dispatcher, dependency and other replicas: what they hold is left alone.
+// Repeat   The pending row is gone afterwards.
+
+#include "reconcile/phrases.hpp"
+#include "reconcile/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+using phrases::core_matches;
+
+const std::string kScan = R"sql(
+  SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms
+    FROM ff_pending_cancel_groups p
+    LEFT JOIN )sql" + phrases::core_of("p", "downstream_eid") +
+                          R"sql( c ON true
+   WHERE p.partition_key = ANY($1)
+     AND )sql" + core_matches("c");
+
+const std::string kAct = R"sql(
+pending AS MATERIALIZED (
+  SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms
+    FROM clock, key
+    JOIN ff_pending_cancel_groups p ON p.partition_key = key.partition_key AND p.flow_id = key.flow_id
+                                   AND p.downstream_eid = key.downstream_eid
+    LEFT JOIN )sql" + phrases::core_of("p", "downstream_eid") +
+                         R"sql( c ON true
+   WHERE p.partition_key = ANY($1) AND p.enqueued_at_ms <= clock.due_ms
+     AND )sql" + core_matches("c") +
+                         R"sql(
+     FOR UPDATE OF p SKIP LOCKED
+),
+edge_group AS MATERIALIZED (
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.cancel_siblings_pending_flag AS flag,
+         g.cancel_siblings_pending_members AS members
+    FROM pending p
+    JOIN ff_edge_group g ON g.partition_key = p.partition_key AND g.flow_id = p.flow_id
+                        AND g.downstream_eid = p.downstream_eid
+   WHERE g.partition_key = ANY($1)
+     FOR NO KEY UPDATE OF g SKIP LOCKED
+),
+judged AS MATERIALIZED (
+  SELECT p.*,
+         CASE WHEN g.flow_id IS NULL AND NOT EXISTS (
+                     SELECT FROM ff_edge_group e
+                      WHERE e.partition_key = ANY($1) AND e.partition_key = p.partition_key
+                        AND e.flow_id = p.flow_id AND e.downstream_eid = p.downstream_eid) THEN 'sremmed_stale'
+              WHEN g.flow_id IS NULL THEN 'no_op'
+              WHEN NOT g.flag THEN 'sremmed_stale'
+              WHEN EXISTS (SELECT FROM unnest(g.members) AS m(text)
+                             JOIN ff_exec_core c ON c.execution_id = )sql" +
+                         phrases::uuid("m.text") + R"sql(
+                            WHERE c.partition_key = ANY($1) AND c.partition_key = g.partition_key
+                              AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')) THEN 'no_op'
+              ELSE 'completed_drain' END AS outcome
+    FROM pending p
+    LEFT JOIN edge_group g USING (partition_key, flow_id, downstream_eid)
+),
+cleared AS (
+  UPDATE ff_edge_group g
+     SET cancel_siblings_pending_flag = false, cancel_siblings_pending_members = '{}'
+    FROM judged j
+   WHERE j.outcome = 'completed_drain' AND g.partition_key = ANY($1) AND g.partition_key = j.partition_key
+     AND g.flow_id = j.flow_id AND g.downstream_eid = j.downstream_eid
+),
+done AS (
+  DELETE FROM ff_pending_cancel_groups p
+   USING judged j
+   WHERE j.outcome <> 'no_op' AND p.partition_key = ANY($1) AND p.partition_key = j.partition_key
+     AND p.flow_id = j.flow_id AND p.downstream_eid = j.downstream_eid
+),
+moved AS (SELECT partition_key, flow_id, downstream_eid, due_at_ms, outcome FROM judged))sql";
+
+}  // namespace
+
+Reconciler edge_cancel_reconciler() {
+  using namespace std::chrono_literals;
+  return {.name = "edge_cancel_reconciler",
+          .summary = "Removes pending sibling cancellations that have nothing left to cancel.",
+          .outcomes = {"sremmed_stale", "completed_drain", "no_op"},
+          .left_alone = {"no_op"},
+          .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
+          .execution_column = "downstream_eid",
+          .scan = kScan,
+          .act = kAct,
+          .interval = 10s,
+          .batch_size = 50,
+          .holdoff = [](const Settings&) { return Milliseconds{0}; }};
+}
+
+}  // namespace ff::reconcile

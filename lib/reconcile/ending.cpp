@@ -1,0 +1,97 @@
+#include "reconcile/ending.hpp"
+
+#include "reconcile/phrases.hpp"
+
+namespace ff::reconcile::ending {
+
+std::string hold_doomed() {
+  return R"sql(
+doomed_attempt AS MATERIALIZED (
+  SELECT a.partition_key, a.execution_id, a.lease_expires_at_ms
+    FROM doomed d
+    JOIN ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
+                     AND a.attempt_index = d.attempt_index
+   WHERE a.partition_key = ANY($1)
+     FOR NO KEY UPDATE OF a SKIP LOCKED
+),
+doomed_suspension AS MATERIALIZED (
+  SELECT s.partition_key, s.execution_id
+    FROM doomed d
+    JOIN ff_suspension_current s ON s.partition_key = d.partition_key AND s.execution_id = d.execution_id
+   WHERE s.partition_key = ANY($1)
+     FOR UPDATE OF s SKIP LOCKED
+),
+doomed_waitpoint AS MATERIALIZED (
+  SELECT w.partition_key, w.waitpoint_id
+    FROM doomed d
+    JOIN ff_waitpoint_pending w ON w.partition_key = d.partition_key AND w.execution_id = d.execution_id
+   WHERE w.partition_key = ANY($1)
+     FOR UPDATE OF w SKIP LOCKED
+),
+endable AS MATERIALIZED (
+  SELECT d.*, held.lease_expires_at_ms
+    FROM doomed d
+    LEFT JOIN doomed_attempt held ON held.partition_key = d.partition_key AND held.execution_id = d.execution_id
+   WHERE (held.execution_id IS NOT NULL
+          OR NOT EXISTS (SELECT FROM ff_attempt a
+                          WHERE a.partition_key = ANY($1) AND a.partition_key = d.partition_key
+                            AND a.execution_id = d.execution_id AND a.attempt_index = d.attempt_index))
+     AND NOT EXISTS (SELECT FROM ff_suspension_current s
+                      WHERE s.partition_key = ANY($1) AND s.partition_key = d.partition_key
+                        AND s.execution_id = d.execution_id
+                        AND NOT EXISTS (SELECT FROM doomed_suspension h
+                                         WHERE h.partition_key = s.partition_key AND h.execution_id = s.execution_id))
+     AND NOT EXISTS (SELECT FROM ff_waitpoint_pending w
+                      WHERE w.partition_key = ANY($1) AND w.partition_key = d.partition_key
+                        AND w.execution_id = d.execution_id
+                        AND NOT EXISTS (SELECT FROM doomed_waitpoint h
+                                         WHERE h.partition_key = w.partition_key AND h.waitpoint_id = w.waitpoint_id))
+),)sql";
+}
+
+std::string end_executions() {
+  return R"sql(
+ended_core AS (
+  UPDATE ff_exec_core c
+     SET lifecycle_phase = 'terminal', ownership_state = 'unowned', eligibility_state = 'not_applicable',
+         attempt_state = e.attempt_state, public_state = e.public_state,
+         terminal_at_ms = coalesce(c.terminal_at_ms, e.now_ms),
+         cancellation_reason = e.cancellation_reason, cancelled_by = e.cancelled_by,
+         raw_fields = )sql" +
+         phrases::object("c.raw_fields") + R"sql( || e.raw_patch
+    FROM ending e
+   WHERE c.partition_key = ANY($1) AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id
+),
+ended_attempt AS (
+  UPDATE ff_attempt a
+     SET outcome = coalesce(e.attempt_outcome, 'interrupted'), lease_expires_at_ms = NULL,
+         lease_epoch = a.lease_epoch + 1, terminal_at_ms = e.now_ms
+    FROM ending e
+   WHERE a.partition_key = ANY($1) AND a.partition_key = e.partition_key
+     AND a.execution_id = e.execution_id AND a.attempt_index = e.attempt_index
+     AND (e.attempt_outcome IS NOT NULL OR a.lease_expires_at_ms IS NOT NULL)
+),
+ended_suspension AS (
+  DELETE FROM ff_suspension_current s
+   USING ending e
+   WHERE s.partition_key = ANY($1) AND s.partition_key = e.partition_key AND s.execution_id = e.execution_id
+),
+ended_waitpoint AS (
+  DELETE FROM ff_waitpoint_pending w
+   USING ending e
+   WHERE w.partition_key = ANY($1) AND w.partition_key = e.partition_key AND w.execution_id = e.execution_id
+),
+ending_lease_event AS (
+  INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key, namespace, instance_tag)
+  SELECT execution_id::text, lease_event, now_ms, partition_key, name_space, instance_tag
+    FROM ending
+   WHERE was_leased OR lease_expires_at_ms IS NOT NULL
+),
+ending_completion_event AS (
+  INSERT INTO ff_completion_event
+    (partition_key, execution_id, flow_id, outcome, namespace, instance_tag, occurred_at_ms)
+  SELECT partition_key, execution_id, flow_id, public_state, name_space, instance_tag, now_ms FROM ending
+),)sql";
+}
+
+}  // namespace ff::reconcile::ending

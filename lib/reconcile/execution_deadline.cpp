@@ -1,0 +1,81 @@
+// execution_deadline: an execution that has run past its deadline ends.
+//
+// Rows     ff_exec_core, `active`, with deadline_at_ms passed; with include_waiting also those that are
+// submitted, runnable, blocked
+//          or suspended. Never delayed ones: for them the column is the end of the delay (delayed_promoter).
+// Changes  the core (terminal, expired), its current attempt (interrupted, no lease, epoch + 1), its
+// suspension and waitpoints
+//          (deleted), one completion event, and one lease event where there was a lease.
+// Others   Workers complete, fail, delay or suspend the same execution, and other reconcilers end it: whoever
+// has locked any of
+//          its rows makes it wait for the next tick. A worker that comes back finds another epoch.
+// Repeat   The core is terminal afterwards, so the row is not found again.
+
+#include "reconcile/ending.hpp"
+#include "reconcile/phrases.hpp"
+#include "reconcile/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+using phrases::core_matches;
+using phrases::event_origin;
+
+// $5: include_waiting
+const std::string kIsLate = R"sql((c.lifecycle_phase = 'active'
+          OR ($5 AND (c.lifecycle_phase IN ('submitted', 'blocked', 'suspended')
+                      OR c.lifecycle_phase = 'runnable' AND c.eligibility_state <> 'not_eligible_until_time')))
+     AND )sql" + core_matches("c");
+
+const std::string kScan = R"sql(
+  SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
+    FROM ff_exec_core c
+   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms IS NOT NULL
+     AND )sql" + kIsLate;
+
+const std::string kAct = R"sql(
+doomed AS MATERIALIZED (
+  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, clock.now_ms, )sql" +
+                         event_origin("c") + R"sql(,
+         'expired' AS public_state, 'attempt_terminal' AS attempt_state, 'interrupted' AS attempt_outcome,
+         'expired' AS lease_event, c.lifecycle_phase = 'active' AS was_leased,
+         c.cancellation_reason, c.cancelled_by,
+         '{"last_failure_message": "execution_deadline"}'::jsonb AS raw_patch,
+         c.deadline_at_ms AS due_at_ms
+    FROM clock, key
+    JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms <= clock.due_ms
+     AND )sql" + kIsLate +
+                         R"sql(
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),)sql" + ending::hold_doomed() +
+                         R"sql(
+ending AS MATERIALIZED (SELECT * FROM endable),)sql" +
+                         ending::end_executions() + R"sql(
+moved AS (SELECT partition_key, execution_id, due_at_ms, 'expired' AS outcome FROM ending))sql";
+
+}  // namespace
+
+Reconciler execution_deadline() {
+  using namespace std::chrono_literals;
+  return {
+      .name = "execution_deadline",
+      .summary = "Ends an execution that has run past its deadline.",
+      .outcomes = {"expired"},
+      .key = {{"execution_id", "uuid"}},
+      .execution_column = "execution_id",
+      .scan = kScan,
+      .act = kAct,
+      .interval = 5s,
+      .settings = {{.name = "include_waiting",
+                    .kind = SettingDecl::Kind::flag,
+                    .fallback = 0,
+                    .least = 0,
+                    .most = 1,
+                    .summary = "also end what is not running: submitted, runnable, blocked or suspended"}},
+      .parameters = [](const Settings& own, const Family&) {
+        return pg::Params::of(*own.at("include_waiting") != 0);
+      }};
+}
+
+}  // namespace ff::reconcile

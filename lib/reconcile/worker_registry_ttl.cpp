@@ -1,0 +1,63 @@
+// worker_registry_ttl: a worker that has not been heard of for its time to live is taken off the register.
+//
+// Rows     ff_worker_registry whose last heartbeat is older than liveness_ttl_ms. The register has 256
+// partitions of its own.
+//          The filter's namespace applies; a worker has no tags.
+// Changes  the row is deleted, an event row `ttl_swept` is kept.
+// Others   The worker itself sends a heartbeat: a row that it holds, or has just refreshed, is left alone.
+// Repeat   The row is gone afterwards; a worker that comes back registers anew.
+
+#include "reconcile/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+// A sum that does not fit must not fail the look at everybody else.
+constexpr std::string_view kLivesUntil =
+    "least(w.last_heartbeat_ms::numeric + w.liveness_ttl_ms, 9223372036854775807)::bigint";
+
+const std::string kScan = "\n  SELECT w.partition_key, w.namespace, w.worker_instance_id, " +
+                          std::string(kLivesUntil) +
+                          R"sql( AS due_at_ms
+    FROM ff_worker_registry w
+   WHERE w.partition_key = ANY($1) AND ($2 IS NULL OR w.namespace = $2))sql";
+
+const std::string kAct =
+    "\nsilent AS MATERIALIZED (\n  SELECT w.partition_key, w.namespace, w.worker_instance_id, " +
+    std::string(kLivesUntil) + R"sql( AS due_at_ms, clock.now_ms
+    FROM clock, key
+    JOIN ff_worker_registry w ON w.partition_key = key.partition_key AND w.namespace = key.namespace
+                             AND w.worker_instance_id = key.worker_instance_id
+   WHERE w.partition_key = ANY($1) AND ($2 IS NULL OR w.namespace = $2)
+     AND )sql" +
+    std::string(kLivesUntil) + R"sql( <= clock.due_ms
+     FOR UPDATE OF w SKIP LOCKED
+),
+swept AS (
+  DELETE FROM ff_worker_registry w
+   USING silent s
+   WHERE w.partition_key = ANY($1) AND w.partition_key = s.partition_key AND w.namespace = s.namespace
+     AND w.worker_instance_id = s.worker_instance_id
+),
+event AS (
+  INSERT INTO ff_worker_registry_event (partition_key, namespace, worker_instance_id, event_at_ms, event_kind)
+  SELECT partition_key, namespace, worker_instance_id, now_ms, 'ttl_swept' FROM silent
+  ON CONFLICT DO NOTHING
+),
+moved AS (SELECT partition_key, namespace, worker_instance_id, due_at_ms, 'swept' AS outcome FROM silent))sql";
+
+}  // namespace
+
+Reconciler worker_registry_ttl() {
+  using namespace std::chrono_literals;
+  return {.name = "worker_registry_ttl",
+          .summary = "Takes a worker that has fallen silent off the register.",
+          .outcomes = {"swept"},
+          .key = {{"namespace", "text"}, {"worker_instance_id", "text"}},
+          .partition_count = "SELECT 256",
+          .scan = kScan,
+          .act = kAct,
+          .interval = 30s};
+}
+
+}  // namespace ff::reconcile
