@@ -1,0 +1,130 @@
+#include "sandbox/workload.hpp"
+
+#include <algorithm>
+#include <random>
+
+#include "sandbox/simulated_worker.hpp"
+
+namespace ff::sandbox {
+namespace {
+
+constexpr Milliseconds kConnectTime{10'000};
+constexpr Milliseconds kBetweenLooks{150};
+constexpr std::size_t kHappeningsKept = 100;
+constexpr int kMostRetries = 3;
+constexpr int kPortion = 6;  // executions of one policy made together
+
+// $1 partition keys, $2 lane
+constexpr std::string_view kWaiting = R"sql(
+  SELECT count(*) FROM ff_exec_core
+   WHERE partition_key = ANY($1) AND lane_id = $2 AND lifecycle_phase = 'runnable')sql";
+
+}  // namespace
+
+Workload::Workload(const pg::Connector& connector, WorkloadOptions options)
+    : connector_(connector),
+      options_(std::move(options)),
+      workers_(static_cast<std::size_t>(options_.workers)) {
+  try {
+    start();
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+Workload::~Workload() {
+  end();
+}
+
+void Workload::start() {
+  const auto thread = [this](const std::string& name, std::function<void(pg::Connection&)> body) {
+    threads_.emplace_back([this, name, body = std::move(body)] { run(name, body); });
+    ++running_;
+  };
+  thread("the maker of executions", [this](pg::Connection& connection) { keep_backlog(connection); });
+  for (std::size_t slot = 0; slot < workers_.size(); ++slot)
+    thread("worker " + std::to_string(slot + 1),
+           [this, slot](pg::Connection& connection) { SimulatedWorker(*this, slot, connection).live(); });
+}
+
+void Workload::end() {
+  finishing_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stopped_.notify_all();
+  interrupt_.raise();
+}
+
+void Workload::finish() {
+  finishing_ = true;
+}
+
+void Workload::run(const std::string& name, const std::function<void(pg::Connection&)>& body) {
+  try {
+    pg::Connection connection = connector_.connect(Clock::system().now() + kConnectTime, &interrupt_);
+    body(connection);
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_) errors_.push_back(name + ": " + error.what());
+  }
+  --running_;
+}
+
+void Workload::keep_backlog(pg::Connection& connection) {
+  std::mt19937_64 generator{std::random_device{}()};
+  std::uniform_int_distribution<int> die(-1, kMostRetries);  // -1: no policy at all
+  Partitions partitions = options_.partitions;
+  NewExecution next;
+  next.lane = options_.name;
+  next.name_space = options_.name;
+  while (!finishing_) {
+    const auto waiting =
+        connection.execute(kWaiting, pg::Params::of(partitions, options_.name)).one().get<std::int64_t>(0);
+    for (auto missing = options_.backlog - waiting; missing > 0; missing -= kPortion) {
+      const int retries = die(generator);
+      next.max_retries = retries < 0 ? std::nullopt : std::optional(retries);
+      std::shuffle(partitions.begin(), partitions.end(), generator);
+      const auto number = static_cast<int>(std::min<std::int64_t>(missing, kPortion));
+      // A worker that meets one of them before the ledger knows it takes it for one without retries.
+      ledger_.created(create(connection, next, partitions, number), next.max_retries);
+    }
+    if (!pause(kBetweenLooks)) return;
+  }
+}
+
+bool Workload::pause(Milliseconds length) const {
+  std::unique_lock lock(mutex_);
+  return !stopped_.wait_for(lock, length, [this] { return stopping_; });
+}
+
+void Workload::show(std::size_t slot, WorkerState state) {
+  const std::lock_guard lock(mutex_);
+  workers_[slot] = std::move(state);
+}
+
+std::vector<WorkerState> Workload::workers() const {
+  const std::lock_guard lock(mutex_);
+  return workers_;
+}
+
+std::vector<Happening> Workload::latest(std::size_t most) const {
+  const std::lock_guard lock(mutex_);
+  const auto number = static_cast<std::ptrdiff_t>(std::min(most, happenings_.size()));
+  return {happenings_.end() - number, happenings_.end()};
+}
+
+void Workload::tell(std::string text) {
+  const std::lock_guard lock(mutex_);
+  happenings_.push_back({Clock::system().now(), std::move(text)});
+  if (happenings_.size() > kHappeningsKept) happenings_.pop_front();
+}
+
+std::vector<std::string> Workload::errors() const {
+  const std::lock_guard lock(mutex_);
+  return errors_;
+}
+
+}  // namespace ff::sandbox

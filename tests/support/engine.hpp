@@ -1,0 +1,116 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pg/pool.hpp"
+#include "reconcile/engine.hpp"
+#include "reconcile/registry.hpp"
+#include "support/database.hpp"
+#include "support/manual_clock.hpp"
+#include "support/rows.hpp"
+
+namespace ff::test {
+
+/// The partitions that an EngineFixture looks at unless told otherwise: 0 to 15.
+const Partitions& sixteen_partitions();
+
+struct EngineOptions {
+  Partitions partitions = sixteen_partitions();
+  ScannerFilter filter{};
+  int batch_size = 1000;
+  /// Beside the declared defaults.
+  Settings settings{};
+  /// Reconcilers that run beside it, with settings beside their defaults.
+  std::map<std::string, Settings> together_with{};
+  Milliseconds statement_timeout{10'000};
+  int pool_size = 1;
+  /// Instead of the fixture's own.
+  const Clock* clock = nullptr;
+};
+
+/// An engine for one reconciler with a pool and a clock of its own: `engine->tick()`.
+class EngineFixture {
+ public:
+  EngineFixture(const Database& database, std::string_view reconciler, const EngineOptions& options = {});
+  EngineFixture(const Database& database, const reconcile::Reconciler& reconciler,
+                const EngineOptions& options = {});
+
+  reconcile::Engine* operator->() { return &engine_; }
+  reconcile::Engine& operator*() { return engine_; }
+  pg::Pool& pool() { return pool_; }
+  ManualClock& clock() { return clock_; }
+
+ private:
+  ManualClock clock_;
+  pg::Connector connector_;
+  pg::Pool pool_;
+  reconcile::Engine engine_;
+};
+
+/// A clock that does something when it is asked the time for the `at`th time: the engine asks when it starts
+/// (1) and again between looking and acting (2), which is where a test lets somebody else step in.
+class SteppingInClock final : public Clock {
+ public:
+  SteppingInClock(int at, std::function<void()> step_in) : at_(at), step_in_(std::move(step_in)) {}
+  SteadyTime now() const override;
+  UnixMillis wall() const override { return unix_millis(0); }
+
+ private:
+  const int at_;
+  const std::function<void()> step_in_;
+  mutable int asked_ = 0;
+};
+
+/// Filters for a namespace, for the tag cairn.instance_id, and for both.
+ScannerFilter for_namespace(const std::string& name_space);
+ScannerFilter for_tag(const std::string& value);
+ScannerFilter for_both(const std::string& name_space, const ScannerFilter::Tag& tag);
+
+/// The declared defaults of the reconciler of this name with some of them replaced.
+Settings settings_of(std::string_view reconciler, const Settings& replaced = {});
+
+/// The parameters that every statement of a reconciler begins with: see reconcile::Statements.
+pg::Params leading_params(const reconcile::Reconciler& reconciler, const Partitions& partitions,
+                          const ScannerFilter& filter = {}, const Settings& settings = {},
+                          const reconcile::Family& family = {});
+
+/// Calls `act` for these rows, whether a scan would find them or not, and commits. Returns the outcomes.
+std::vector<std::string> act_on(pg::Connection& connection, const reconcile::Reconciler& reconciler,
+                                const std::vector<reconcile::RowKey>& rows, const ScannerFilter& filter = {});
+
+/// The key of an attempt as attempt_timeout and lease_expiry name it.
+reconcile::RowKey attempt_key(PartitionKey partition, const Uuid& execution, int attempt_index = 0);
+
+/// An execution and its current attempt, whose lease lapsed a second ago unless `attempt` says otherwise;
+/// partition, execution and index of the attempt are those of the core row. Returns the execution.
+Uuid insert_lapsed(pg::Connection& connection, const CoreRow& core = {}, AttemptRow attempt = {});
+
+/// Many active executions whose leases lapsed one after another, dealt out over the partitions in turn.
+struct ManyLapsed {
+  int count;
+  Partitions partitions = sixteen_partitions();
+  Json policy{};
+  Json raw_fields = Json::object();
+  std::string worker_id = "w1";
+  std::int64_t first_lapsed_ago_ms = 60'000;  ///< each of the others 1 ms after the one before
+};
+void insert_many_lapsed(pg::Connection& connection, const ManyLapsed& rows);
+
+/// All rows of an outbox in the order of their ids, without those and without committed_at_ms.
+Json lease_events(pg::Connection& connection);
+Json completion_events(pg::Connection& connection);
+
+/// `row` with some columns replaced.
+Json changed(Json row, const Json& columns);
+
+/// Every outcome counted by a tick as "name=count", by name.
+std::string outcomes(const reconcile::TickReport& report);
+
+/// A query's single number.
+std::int64_t number(pg::Connection& connection, const std::string& query, const pg::Params& params = {});
+
+}  // namespace ff::test

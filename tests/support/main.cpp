@@ -1,0 +1,12 @@
+#define CATCH_CONFIG_RUNNER
+#include <spdlog/spdlog.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+int main(int argc, char** argv) {
+  // As in the daemon: a peer that went away is an error of the write, not the end of the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  spdlog::set_level(spdlog::level::err);
+  return Catch::Session().run(argc, argv);
+}
