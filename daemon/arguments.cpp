@@ -1,0 +1,162 @@
+#include "arguments.hpp"
+
+#include <algorithm>
+#include <array>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <limits>
+#include <sstream>
+
+namespace ff::daemon {
+namespace {
+
+namespace po = boost::program_options;
+
+struct Option {
+  std::string_view name;
+  std::string_view value;  // how its value is written; empty: a switch
+  std::string_view summary;
+};
+
+// An option means the same wherever it is accepted.
+constexpr std::array kOptions{
+    Option{"config", "FILE", "the configuration file"},
+    Option{"database-url", "URL", "the database, as a URL or as libpq keywords; overrides the configuration"},
+    Option{"partitions", "KEYS", "only these partitions, such as 0-63,128"},
+    Option{"namespace", "NAME", "only executions of this namespace"},
+    Option{"instance-tag", "KEY=VALUE", "only executions with this tag"},
+    Option{"batch-size", "N", "rows per transaction"},
+    Option{"execution", "{fp:N}:UUID", "only this execution"},
+    Option{"dry-run", "", "say what would be done and do nothing"},
+    Option{"json", "", "one JSON object a line"},
+    Option{"fan-out", "N", "hash children per table of a new schema (default 256)"},
+    Option{"print-default", "", "print a complete commented file instead"},
+    Option{"seconds", "N", "stop after this time, with a summary and a check of the books"},
+    Option{"address", "HOST:PORT", "where the daemon listens (default: from the configuration)"},
+};
+
+const Option& option(std::string_view name) {
+  return *std::find_if(kOptions.begin(), kOptions.end(), [&](const Option& o) { return o.name == name; });
+}
+
+std::string quoted(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
+
+po::options_description described() {
+  po::options_description all;
+  all.add_options()("help", po::bool_switch());
+  all.add_options()("words", po::value<std::vector<std::string>>());
+  for (const Option& o : kOptions) {
+    if (o.value.empty())
+      all.add_options()(std::string(o.name).c_str(), po::bool_switch());
+    else
+      all.add_options()(std::string(o.name).c_str(), po::value<std::string>());
+  }
+  return all;
+}
+
+po::variables_map parse(const std::vector<std::string>& line) {
+  const po::options_description all = described();
+  po::positional_options_description positional;
+  positional.add("words", -1);
+  const int style = (po::command_line_style::unix_style & ~po::command_line_style::allow_guessing) &
+                    ~po::command_line_style::allow_short;
+  po::variables_map values;
+  try {
+    po::store(po::command_line_parser(line).options(all).positional(positional).style(style).run(), values);
+  } catch (const po::error& error) {
+    throw UsageError(error.what());
+  }
+  return values;
+}
+
+const Command& find(const std::vector<Command>& commands, const std::string& name) {
+  const auto found =
+      std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
+  if (found != commands.end()) return *found;
+  std::string known;
+  for (const Command& command : commands) known += (known.empty() ? "" : ", ") + std::string(command.name);
+  throw UsageError("there is no command " + quoted(name) + " (commands: " + known + ")");
+}
+
+void check(const Command& command, const Arguments& arguments) {
+  for (const Option& o : kOptions) {
+    const bool accepted =
+        std::find(command.options.begin(), command.options.end(), o.name) != command.options.end();
+    if (!accepted && arguments.has(std::string(o.name)))
+      throw UsageError(std::string(command.name) + " has no option --" + std::string(o.name));
+  }
+  const auto& words = arguments.words();
+  if (words.size() > command.most_words)
+    throw UsageError(std::string(command.name) + ": stray word " + quoted(words[command.most_words]));
+  if (words.size() < command.least_words)
+    throw UsageError(std::string(command.name) + ": missing " + std::string(command.words));
+}
+
+std::string option_line(const Option& o) {
+  std::ostringstream line;
+  const std::string left = "  --" + std::string(o.name) + (o.value.empty() ? "" : " " + std::string(o.value));
+  line << left << std::string(left.size() < 28 ? 28 - left.size() : 1, ' ') << o.summary << '\n';
+  return line.str();
+}
+
+}  // namespace
+
+bool Arguments::has(const std::string& name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end() || found->second.defaulted()) return false;
+  const auto* on = boost::any_cast<bool>(&found->second.value());
+  return on == nullptr || *on;
+}
+
+std::optional<std::string> Arguments::text(const std::string& name) const {
+  return has(name) ? std::optional(values_[name].as<std::string>()) : std::nullopt;
+}
+
+std::optional<std::int64_t> Arguments::number(const std::string& name, std::int64_t least,
+                                              std::int64_t most) const {
+  const auto given = text(name);
+  if (!given) return std::nullopt;
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), value);
+  if (error != std::errc{} || end != given->data() + given->size() || value < least || value > most)
+    throw UsageError("--" + name + ": " + quoted(*given) + " is no whole number from " +
+                     std::to_string(least) + " to " + std::to_string(most));
+  return value;
+}
+
+Invocation understand(const std::vector<std::string>& line, const std::vector<Command>& commands) {
+  po::variables_map values = parse(line);
+  std::vector<std::string> words;
+  if (values.count("words") > 0) words = values["words"].as<std::vector<std::string>>();
+  const bool wants_help = values["help"].as<bool>();
+  if (words.empty()) {
+    if (!wants_help) throw UsageError("no command given");
+    return {nullptr, true, Arguments(values, {})};
+  }
+  const Command& command = find(commands, words.front());
+  Arguments arguments(std::move(values), {words.begin() + 1, words.end()});
+  if (!wants_help) check(command, arguments);
+  return {&command, wants_help, std::move(arguments)};
+}
+
+std::string help(const std::vector<Command>& commands, const Command* command) {
+  std::string text = "usage: ff-reconcilerd ";
+  if (command == nullptr) {
+    text += "COMMAND [OPTION...]\n\n";
+    for (const Command& c : commands) {
+      std::string name = "  " + std::string(c.name);
+      name.resize(16, ' ');
+      text += name + std::string(c.summary) + '\n';
+    }
+    return text + "\n`ff-reconcilerd COMMAND --help` lists a command's options.\n";
+  }
+  text += std::string(command->name) + (command->words.empty() ? "" : " " + std::string(command->words)) +
+          (command->options.empty() ? "" : " [OPTION...]") + "\n\n" + std::string(command->summary) + "\n";
+  if (!command->options.empty()) text += '\n';
+  for (const std::string_view name : command->options) text += option_line(option(name));
+  return text;
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <boost/program_options/variables_map.hpp>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ff::daemon {
+
+/// The command line cannot be understood; the message says what is wrong and what is allowed.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What was given to a command: its options and the words after its name.
+class Arguments {
+ public:
+  Arguments(boost::program_options::variables_map values, std::vector<std::string> words)
+      : values_(std::move(values)), words_(std::move(words)) {}
+
+  bool has(const std::string& option) const;
+  std::optional<std::string> text(const std::string& option) const;
+  /// Throws UsageError when it is no whole number within the bounds.
+  std::optional<std::int64_t> number(const std::string& option, std::int64_t least, std::int64_t most) const;
+  const std::vector<std::string>& words() const { return words_; }
+
+ private:
+  boost::program_options::variables_map values_;
+  std::vector<std::string> words_;
+};
+
+/// One of the program's commands.
+struct Command {
+  std::string_view name;
+  std::string_view words;  ///< how its words are written in the usage line
+  std::string_view summary;
+  std::vector<std::string_view> options;  ///< names from the table of all options
+  std::size_t least_words;
+  std::size_t most_words;
+  int (*run)(const Arguments&);
+};
+
+/// The command line, understood: which command, and with what. Options may stand anywhere; unknown,
+/// abbreviated and repeated ones, options of other commands and stray words are refused with UsageError.
+struct Invocation {
+  const Command* command = nullptr;  ///< null: only help was asked for
+  bool help = false;
+  Arguments arguments;
+};
+Invocation understand(const std::vector<std::string>& line, const std::vector<Command>& commands);
+
+/// The text of --help, of the program (`command` null) or of one command.
+std::string help(const std::vector<Command>& commands, const Command* command);
+
+}  // namespace ff::daemon

@@ -1,0 +1,67 @@
+#include "configuration.hpp"
+
+#include <unistd.h>
+
+#include "config/secrets.hpp"
+
+namespace ff::daemon {
+namespace {
+
+std::map<std::string, std::string> environment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const auto equals = text.find('=');
+    if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+}  // namespace
+
+const std::vector<config::ReconcilerDecl>& reconciler_decls() {
+  static const std::vector<config::ReconcilerDecl> decls = [] {
+    std::vector<config::ReconcilerDecl> all;
+    for (const reconcile::Reconciler& r : reconcile::registry())
+      all.push_back({r.name, r.summary, r.on_by_default, r.interval, r.batch_size, r.filterable, r.settings});
+    return all;
+  }();
+  return decls;
+}
+
+config::Config load_config(const Arguments& arguments) {
+  std::vector<config::Override> overrides;
+  if (const auto url = arguments.text("database-url"))
+    overrides.push_back({"--database-url", "database.url", *url});
+  return load_config(arguments.text("config"), std::move(overrides));
+}
+
+config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides) {
+  return config::load({std::move(file), environment(), std::move(overrides)}, reconciler_decls());
+}
+
+pg::Connector make_connector(const config::Database& database) {
+  try {
+    return pg::Connector({.conninfo = database.url,
+                          .password = database.password,
+                          .password_file = database.password_file,
+                          .connect_timeout = database.connect_timeout,
+                          .statement_timeout = database.statement_timeout});
+  } catch (const std::invalid_argument& error) {
+    throw config::Invalid({{"", 0, "database.url", config::hide_secrets(database.url), error.what()}});
+  }
+}
+
+reconcile::Family family_of(const config::Config& config) {
+  reconcile::Family family;
+  for (const config::Reconciler& its : config.reconcilers)
+    if (its.enabled) family.enabled.emplace(its.name, its.settings);
+  return family;
+}
+
+reconcile::Scope scope_of(const config::Config& config, const config::Reconciler& its,
+                          reconcile::Family family) {
+  return {config.partitions, its.filter, its.batch_size, its.settings, std::move(family)};
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "arguments.hpp"
+#include "config/load.hpp"
+#include "pg/connect.hpp"
+#include "reconcile/engine.hpp"
+#include "reconcile/registry.hpp"
+
+/// Where the registry of reconcilers and the configuration meet: neither knows the other.
+namespace ff::daemon {
+
+/// What configuration has to know of every reconciler.
+const std::vector<config::ReconcilerDecl>& reconciler_decls();
+
+/// Flags over environment over file over defaults. Throws config::Invalid.
+config::Config load_config(const Arguments& arguments);
+config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides);
+
+/// Throws config::Invalid for a connection string that cannot be parsed.
+pg::Connector make_connector(const config::Database& database);
+
+/// What each enabled reconciler is told of the others.
+reconcile::Family family_of(const config::Config& config);
+
+/// The rows that a reconciler works on by this configuration.
+reconcile::Scope scope_of(const config::Config& config, const config::Reconciler& its,
+                          reconcile::Family family);
+
+}  // namespace ff::daemon

@@ -1,0 +1,146 @@
+#include "daemon.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include "build_info.hpp"
+#include "config/options.hpp"
+#include "configuration.hpp"
+#include "pg/server.hpp"
+
+namespace ff::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+metrics::Description description(const config::Config& config) {
+  metrics::Description description;
+  for (const reconcile::Reconciler& r : reconcile::registry())
+    description.reconcilers.push_back({std::string(r.name), {r.outcomes.begin(), r.outcomes.end()}});
+  description.build = {kVersion, kRevision, kCompiler, std::to_string(pg::libpq_version())};
+  description.pool_size = config.database.pool_size;
+  return description;
+}
+
+// A tick stops starting batches after its budget; the last one may wait for a connection and run into its
+// time-out.
+Milliseconds longest_tick(const config::Config& config) {
+  return supervisor::kTickBudget + config.database.acquire_timeout + 2 * config.database.statement_timeout;
+}
+
+HttpReply json(int status, std::string body) {
+  return {status, "application/json", std::move(body) + "\n"};
+}
+
+}  // namespace
+
+void Daemon::Observers::tick_finished(const supervisor::TickEvent& event) {
+  metrics.tick_finished(event);
+  board.tick_finished(event);
+}
+
+void Daemon::Observers::state_changed(supervisor::State state, const std::string& reason) {
+  metrics.state_changed(state, reason);
+  board.state_changed(state, reason);
+}
+
+void Daemon::Observers::schema_version(int version) {
+  metrics.schema_version(version);
+  board.schema_version(version);
+}
+
+Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Pace pace,
+                       Daemon& daemon)
+    : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_),
+      runner(
+          std::string(reconciler.name), reconciler.takes_leases, pace,
+          [this](const reconcile::TickOptions& options) { return engine.tick(options); }, daemon.observers_,
+          daemon.clock_) {}
+
+Daemon::Daemon(config::Config config)
+    : config_(std::move(config)),
+      metrics_(description(config_), clock_),
+      board_(clock_),
+      observers_(metrics_, board_),
+      connector_(make_connector(config_.database)),
+      pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_, &metrics_),
+      watch_(config_.recovery_grace,
+             DatabaseLook(pool_, [this](const pg::Error& error) { metrics_.database_error(error); }),
+             observers_, clock_),
+      members_(make_members()),
+      supervisor_(runners(), config_.threads, watch_, longest_tick(config_), clock_),
+      http_(http_io_, config_.http.host, static_cast<unsigned short>(config_.http.port), routes()),
+      http_port_(http_.port()) {
+  metrics_.watch_pool([this] { return pool_.state(); });
+  http_thread_ = std::jthread([this] { http_io_.run(); });
+}
+
+Daemon::~Daemon() {
+  http_io_.stop();
+  metrics_.watch_pool(nullptr);
+}
+
+std::vector<std::unique_ptr<Daemon::Member>> Daemon::make_members() {
+  std::vector<std::unique_ptr<Member>> members;
+  for (const config::Reconciler& its : config_.reconcilers) {
+    const reconcile::Reconciler* reconciler = reconcile::find_reconciler(its.name);
+    members.push_back(std::make_unique<Member>(*reconciler, scope_of(config_, its, family_of(config_)),
+                                               supervisor::Pace{its.enabled, its.interval}, *this));
+  }
+  return members;
+}
+
+std::vector<supervisor::Runner*> Daemon::runners() const {
+  std::vector<supervisor::Runner*> all;
+  for (const auto& member : members_) all.push_back(&member->runner);
+  return all;
+}
+
+Routes Daemon::routes() {
+  return {{"/metrics",
+           [this] {
+             return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.scrape()};
+           }},
+          {"/livez",
+           [this] { return alive() ? json(200, R"({"alive":true})") : json(503, R"({"alive":false})"); }},
+          {"/readyz", [this] { return json(board_.ready() ? 200 : 503, board_.readiness_json()); }},
+          {"/status", [this] { return json(200, board_.status_json(pool_.state())); }}};
+}
+
+void Daemon::start() {
+  spdlog::info("ff-reconcilerd {} serves http on {}:{}, database {}, partitions {}", kVersion,
+               config_.http.host, http_port_, connector_.description(),
+               format_partitions(config_.partitions));
+  supervisor_.start();
+}
+
+void Daemon::stop() {
+  observers_.state_changed(supervisor::State::stopping, "the daemon was asked to stop");
+  const auto late = supervisor_.drain(clock_.now() + config_.shutdown.grace);
+  for (const std::string& name : late)
+    spdlog::warn("{} did not finish within {} s: its statement is cancelled", name,
+                 seconds(config_.shutdown.grace));
+  interrupt_.raise();
+  supervisor_.join();
+}
+
+std::vector<std::string> Daemon::reload(config::Config wanted) {
+  auto restart = config::restart_needed(config_, wanted);
+  // What wants a restart stays as it is, also in what the members are told.
+  wanted.partitions = config_.partitions;
+  const reconcile::Family family = family_of(wanted);
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const config::Reconciler& its = wanted.reconcilers[i];
+    reconcile::Engine& engine = members_[i]->engine;
+    members_[i]->runner.change({its.enabled, its.interval},
+                               [&engine, scope = scope_of(wanted, its, family)] { engine.set_scope(scope); });
+  }
+  supervisor_.reconsider();
+  metrics_.config_reloaded(true);
+  return restart;
+}
+
+void Daemon::reload_failed() {
+  metrics_.config_reloaded(false);
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "config/config.hpp"
+#include "database_look.hpp"
+#include "http_server.hpp"
+#include "metrics/metrics.hpp"
+#include "pg/pool.hpp"
+#include "reconcile/engine.hpp"
+#include "status_board.hpp"
+#include "supervisor/supervisor.hpp"
+
+namespace ff::daemon {
+
+/// The composition root: every part of the running daemon, made from a configuration and wired together here
+/// and nowhere else. It knows no signals and no service manager, so that `run` and `demo` use the same.
+///
+/// start() and stop() are called once each, from one thread; the rest is safe from any.
+class Daemon {
+ public:
+  /// Listens for HTTP at once. Throws std::runtime_error when that fails, config::Invalid for a connection
+  /// string that cannot be parsed.
+  explicit Daemon(config::Config config);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  void start();
+  /// Finishes running batches within the configured grace, then cancels and rolls back.
+  void stop();
+
+  /// Takes over what can change in place; returns the keys that want a restart.
+  std::vector<std::string> reload(config::Config wanted);
+  void reload_failed();
+
+  bool alive() const { return supervisor_.alive(); }
+  const StatusBoard& board() const { return board_; }
+  unsigned short http_port() const { return http_port_; }
+
+ private:
+  /// Passes everything on to metrics and board.
+  struct Observers final : supervisor::Observer {
+    Observers(metrics::Metrics& to_metrics, StatusBoard& to_board) : metrics(to_metrics), board(to_board) {}
+    void tick_finished(const supervisor::TickEvent& event) override;
+    void state_changed(supervisor::State state, const std::string& reason) override;
+    void schema_version(int version) override;
+    metrics::Metrics& metrics;
+    StatusBoard& board;
+  };
+  /// One reconciler: its engine, and the runner that ticks it.
+  struct Member {
+    Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Pace pace,
+           Daemon& daemon);
+    reconcile::Engine engine;
+    supervisor::Runner runner;
+  };
+
+  std::vector<std::unique_ptr<Member>> make_members();
+  std::vector<supervisor::Runner*> runners() const;
+  Routes routes();
+
+  const Clock& clock_ = Clock::system();
+  config::Config config_;
+  metrics::Metrics metrics_;
+  StatusBoard board_;
+  Observers observers_;
+  pg::Interrupt interrupt_;
+  pg::Connector connector_;
+  pg::Pool pool_;
+  supervisor::Watch watch_;
+  std::vector<std::unique_ptr<Member>> members_;
+  supervisor::Supervisor supervisor_;
+
+  boost::asio::io_context http_io_{1};
+  HttpServer http_;
+  const unsigned short http_port_;
+  std::jthread http_thread_;
+};
+
+}  // namespace ff::daemon

@@ -1,0 +1,64 @@
+#include "database_look.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include "migrate/migrate.hpp"
+#include "pg/server.hpp"
+
+namespace ff::daemon {
+
+using supervisor::Observation;
+
+supervisor::Observation DatabaseLook::operator()() {
+  try {
+    try {
+      return look();
+    } catch (const pg::Error& error) {
+      if (!error.connection_lost() && !error.not_writable()) throw;
+      // An idle connection that broke says that something happened, not that the server is away now.
+      pool_.discard_all();
+      return look();
+    }
+  } catch (const pg::Error& error) {
+    on_error_(error);
+    verified_on_.reset();
+    Observation seen;
+    seen.found = error.not_writable() ? Observation::Found::read_only : Observation::Found::unreachable;
+    seen.reason = error.what();
+    seen.authentication = error.authentication();
+    return seen;
+  } catch (const std::exception& error) {
+    Observation seen;
+    seen.reason = std::string("internal error: ") + error.what();
+    return seen;
+  }
+}
+
+Observation DatabaseLook::look() {
+  auto connection = pool_.acquire();
+  const pg::ServerInfo server = pg::server_info(*connection);
+  if (!server.writable)
+    throw pg::Error(pg::Error::Kind::not_writable, connection->description() + " takes no writes any more");
+  Observation seen;
+  seen.found = Observation::Found::writable;
+  seen.server_started_at = server.started_at;
+  seen.server_uptime = server.now - server.started_at;
+  if (verified_on_ != server.started_at) verify_schema(*connection, seen);
+  seen.schema_version = schema_version_;
+  return seen;
+}
+
+void DatabaseLook::verify_schema(pg::Connection& connection, Observation& seen) {
+  const migrate::State schema = migrate::inspect(connection);
+  schema_version_ = schema.schema_version();
+  for (const std::string& warning : schema.warnings) spdlog::warn("schema: {}", warning);
+  if (schema.usable()) {
+    verified_on_ = seen.server_started_at;
+    return;
+  }
+  seen.found = Observation::Found::schema_outdated;
+  for (const std::string& problem : schema.problems)
+    seen.reason += (seen.reason.empty() ? "" : "; ") + problem;
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,200 @@
+#include "demo_system.hpp"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "config/options.hpp"
+#include "configuration.hpp"
+#include "demo_signals.hpp"
+#include "http_server.hpp"
+
+namespace ff::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Milliseconds kLease = 1200ms;
+constexpr Milliseconds kRecoveryGrace = 3s;
+constexpr Milliseconds kShutdownGrace = 2s;
+constexpr Milliseconds kPatience = 15s;
+constexpr Milliseconds kBetweenLooks = 500ms;
+constexpr std::size_t kHappenings = 40;
+constexpr PartitionKey kLastPartition{15};
+
+sandbox::Realm realm_in(const DemoDatabase& database) {
+  std::string name = "demo";
+  if (!database.is_private()) name += fmt::format("-{:08x}", std::random_device{}());
+  return {name, partition_range(PartitionKey{0}, kLastPartition)};
+}
+
+const reconcile::Reconciler& known(const std::string& name) {
+  return *reconcile::find_reconciler(name);
+}
+
+// The value of processed_total for these labels in the text that Prometheus reads; 0 when it is not there.
+std::int64_t processed_in(std::string_view metrics, std::string_view reconciler, std::string_view outcome) {
+  const std::string its = fmt::format("reconciler=\"{}\"", reconciler);
+  const std::string with = fmt::format("outcome=\"{}\"", outcome);
+  while (!metrics.empty()) {
+    const std::string_view line = metrics.substr(0, metrics.find('\n'));
+    metrics.remove_prefix(std::min(line.size() + 1, metrics.size()));
+    if (!line.starts_with("ff_reconciler_processed_total{") || line.find(its) == line.npos ||
+        line.find(with) == line.npos)
+      continue;
+    return std::stoll(std::string(line.substr(line.rfind(' ') + 1)));
+  }
+  return 0;
+}
+
+}  // namespace
+
+DemoSystem::DemoSystem(DemoDatabase& database, std::optional<Milliseconds> length)
+    : database_(database),
+      length_(length),
+      started_(Clock::system().now()),
+      realm_(realm_in(database)),
+      connection_(database.connector().connect(started_ + database.config().acquire_timeout)) {
+  const SignalsHeld held;
+  daemon_ = std::make_unique<Daemon>(daemon_config());
+  daemon_runs_ = true;
+  daemon_->start();
+  sandbox::WorkloadOptions work;
+  work.name = realm_.name;
+  work.partitions = realm_.partitions;
+  work.lease_ttl = kLease;
+  workload_ = std::make_unique<sandbox::Workload>(database.connector(), work);
+}
+
+DemoSystem::~DemoSystem() {
+  workload_.reset();
+  stop_daemon();
+}
+
+// The defaults of `run`, but for what makes it quick to watch and keeps it to its own executions.
+config::Config DemoSystem::daemon_config() const {
+  config::Config config = config::defaults(reconciler_decls());
+  config.database = database_.config();
+  config.partitions = realm_.partitions;
+  config.filter.name_space = realm_.name;
+  config.recovery_grace = kRecoveryGrace;
+  config.http = {"127.0.0.1", 0};
+  config.shutdown.grace = kShutdownGrace;
+  for (config::Reconciler& its : config.reconcilers) {
+    if (known(its.name).filterable)
+      its.filter = config.filter;
+    else
+      its.enabled = false;
+    // One crash goes to lease_expiry, the next on the same attempt to attempt_timeout: so both are seen soon.
+    if (its.name == "lease_expiry") its.settings["max_reclaims"] = 1;
+  }
+  return config;
+}
+
+void DemoSystem::look() {
+  const SteadyTime now = Clock::system().now();
+  if (now < next_look_) return;
+  census_ = sandbox::take_census(connection_, realm_);
+  for (const sandbox::TakenLease& taken : sandbox::taken_leases(connection_, realm_, last_taken_)) {
+    last_taken_ = taken.event_id;
+    workload_->tell("the lease of " + taken.execution.substr(0, 8) + " lapsed: the daemon took it back");
+  }
+  const SteadyTime done = Clock::system().now();
+  constexpr int kRestForEachLook = 10;
+  next_look_ = done + std::max<SteadyTime::duration>(kBetweenLooks, kRestForEachLook * (done - now));
+}
+
+Scene DemoSystem::scene() {
+  look();
+  Scene scene;
+  scene.now = Clock::system().now();
+  scene.elapsed = std::chrono::duration_cast<Milliseconds>(scene.now - started_);
+  scene.length = length_;
+  scene.state = name(daemon_->board().state());
+  scene.database = database_.description();
+  scene.metrics_url = metrics_url();
+  scene.private_database = database_.is_private();
+  scene.lease_ttl = kLease;
+  std::map<std::string, std::int64_t> moved;
+  const auto totals = daemon_->board().totals();
+  for (const reconcile::Reconciler& reconciler : reconcile::registry()) {
+    Scene::Reconciler its{std::string(reconciler.name), reconciler.takes_leases, {}, 0};
+    if (const auto found = totals.find(its.name); found != totals.end()) its.totals = found->second;
+    moved[its.name] = its.totals.processed;
+    scene.reconcilers.push_back(std::move(its));
+  }
+  rates_.observe(scene.now, moved);
+  for (Scene::Reconciler& its : scene.reconcilers) its.rate = rates_.of(its.name);
+  scene.workers = workload_->workers();
+  scene.work = workload_->ledger().counts();
+  scene.census = census_;
+  scene.latest = workload_->latest(kHappenings);
+  return scene;
+}
+
+void DemoSystem::finish() {
+  workload_->finish();
+}
+
+bool DemoSystem::settled() {
+  return workload_->ended() &&
+         (!workload_->errors().empty() || sandbox::take_census(connection_, realm_).leases == 0);
+}
+
+Milliseconds DemoSystem::longest_settling() const {
+  constexpr int kLeasesOfTheLongestWork = 3;
+  return kLeasesOfTheLongestWork * kLease + kRecoveryGrace + kPatience;
+}
+
+void DemoSystem::stop_daemon() {
+  if (!daemon_runs_) return;
+  daemon_runs_ = false;
+  daemon_->stop();
+}
+
+std::vector<sandbox::Verdict> DemoSystem::close_books() {
+  if (!workload_->ended())
+    throw std::runtime_error("the simulated workers have not ended in time: nothing can be compared");
+  stop_daemon();
+  std::string metrics;
+  const int status = http_get_status("127.0.0.1", daemon_->http_port(), "/metrics", 5s, &metrics);
+  if (status != 200) throw std::runtime_error(fmt::format("/metrics answers {}", status));
+  sandbox::Books books =
+      sandbox::check_books(connection_, realm_, workload_->ledger(), database_.is_private());
+  books.verdicts.push_back(compare_metrics(metrics, books));
+  next_look_ = {};
+  return std::move(books.verdicts);
+}
+
+sandbox::Verdict DemoSystem::compare_metrics(const std::string& metrics, const sandbox::Books& books) const {
+  sandbox::Verdict verdict{.question = "/metrics agrees with the database"};
+  std::int64_t taken = 0;
+  for (const reconcile::Reconciler& its : reconcile::registry()) {
+    if (!its.takes_leases) continue;
+    for (const std::string_view outcome : its.outcomes)
+      if (outcome != "stale_cleared") taken += processed_in(metrics, its.name, outcome);
+  }
+  const std::int64_t expired = processed_in(metrics, "attempt_timeout", "expired");
+  verdict.numbers = fmt::format("{} leases taken back and {} executions expired, by events {} and {}", taken,
+                                expired, books.leases_taken, books.expired);
+  verdict.balanced = taken == books.leases_taken && expired == books.expired;
+  if (!database_.is_private() && taken <= books.leases_taken && expired <= books.expired &&
+      !verdict.balanced) {
+    verdict.balanced = true;
+    verdict.numbers += "; the others by another daemon that works on this database";
+  }
+  return verdict;
+}
+
+std::string DemoSystem::metrics_url() const {
+  return fmt::format("http://127.0.0.1:{}/metrics", daemon_->http_port());
+}
+
+std::string DemoSystem::remains() const {
+  if (database_.is_private()) return "";
+  return fmt::format(
+      "Left in the database: {} executions of the namespace and lane {}, with their events{}.\n",
+      census_.total(), realm_.name, database_.was_empty() ? ", and the schema" : "");
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,15 @@
+#pragma once
+
+namespace ff::daemon {
+
+/// How a command ends; scripts rely on these (the larger ones are those of sysexits.h).
+enum ExitCode : int {
+  kDone = 0,
+  kProblem = 1,       ///< rows failed, or a check found something
+  kUsage = 64,        ///< the command line
+  kUnreachable = 69,  ///< no database; one-shot commands only
+  kInternal = 70,
+  kConfiguration = 78
+};
+
+}  // namespace ff::daemon

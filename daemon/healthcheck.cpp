@@ -1,0 +1,39 @@
+#include <iostream>
+
+#include "commands.hpp"
+#include "configuration.hpp"
+#include "exit_codes.hpp"
+#include "http_server.hpp"
+
+namespace ff::daemon {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A daemon that listens on every address is asked on this machine's own.
+std::string reachable(const std::string& host) {
+  if (host == "0.0.0.0") return "127.0.0.1";
+  if (host == "::") return "::1";
+  return host;
+}
+
+}  // namespace
+
+int healthcheck(const Arguments& arguments) {
+  std::vector<config::Override> overrides;
+  if (const auto address = arguments.text("address"))
+    overrides.push_back({"--address", "http.listen", *address});
+  const config::Http http = load_config(arguments.text("config"), std::move(overrides)).http;
+  try {
+    std::string body;
+    const int status =
+        http_get_status(reachable(http.host), static_cast<unsigned short>(http.port), "/livez", 2s, &body);
+    if (status == 200) return kDone;
+    std::cerr << "ff-reconcilerd: /livez answers " << status << ": " << body;
+  } catch (const std::exception& error) {
+    std::cerr << "ff-reconcilerd: " << error.what() << '\n';
+  }
+  return kProblem;
+}
+
+}  // namespace ff::daemon

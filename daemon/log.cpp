@@ -1,0 +1,85 @@
+#include "log.hpp"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "base/log_scope.hpp"
+
+namespace ff::daemon {
+namespace {
+
+// The scope is that of the thread that logs, which is also the one that formats: the sinks are synchronous.
+class ScopeFlag final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg&, const std::tm&, spdlog::memory_buf_t& out) override {
+    if (const auto id = LogScope::current(); id != 0)
+      fmt::format_to(std::back_inserter(out), "[tick {}] ", id);
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<ScopeFlag>(); }
+};
+
+// sd-daemon(3): a line that starts with <n> has that priority.
+class PriorityFlag final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    constexpr std::string_view kPriorities[] = {"<7>", "<7>", "<6>", "<4>", "<3>", "<2>", "<7>"};
+    out.append(kPriorities[message.level]);
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PriorityFlag>(); }
+};
+
+class JsonFormatter final : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
+    const auto since_epoch = std::chrono::duration_cast<Milliseconds>(message.time.time_since_epoch());
+    nlohmann::ordered_json line;
+    line["time_ms"] = since_epoch.count();
+    line["level"] = std::string(spdlog::level::to_string_view(message.level).data());
+    line["message"] = std::string(message.payload.data(), message.payload.size());
+    if (const auto id = LogScope::current(); id != 0) line["tick"] = id;
+    const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+    out.append(text);
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
+};
+
+std::unique_ptr<spdlog::formatter> text_formatter() {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<ScopeFlag>('*').add_flag<PriorityFlag>('&');
+  const bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
+  formatter->set_pattern(journal ? "%&%*%v" : "%Y-%m-%dT%H:%M:%S.%e%z %l %*%v");
+  return formatter;
+}
+
+}  // namespace
+
+void set_up_log(const config::Log& log) {
+  auto logger = std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  if (log.format == config::LogFormat::json)
+    logger->set_formatter(std::make_unique<JsonFormatter>());
+  else
+    logger->set_formatter(text_formatter());
+  spdlog::set_default_logger(std::move(logger));
+  set_log_level(log.level);
+}
+
+void set_log_level(config::LogLevel level) {
+  switch (level) {
+    case config::LogLevel::trace:
+      return spdlog::set_level(spdlog::level::trace);
+    case config::LogLevel::debug:
+      return spdlog::set_level(spdlog::level::debug);
+    case config::LogLevel::info:
+      return spdlog::set_level(spdlog::level::info);
+    case config::LogLevel::warn:
+      return spdlog::set_level(spdlog::level::warn);
+    case config::LogLevel::error:
+      return spdlog::set_level(spdlog::level::err);
+  }
+}
+
+}  // namespace ff::daemon

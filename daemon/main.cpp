@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <iostream>
+
+#include "commands.hpp"
+#include "config/problem.hpp"
+#include "exit_codes.hpp"
+#include "log.hpp"
+#include "pg/error.hpp"
+
+namespace ff::daemon {
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all{
+      {"run", "", "The daemon.", {"config", "database-url"}, 0, 0, run},
+      {"tick",
+       "NAME...|all",
+       "One pass of each named reconciler (all: of each that is switched on) until nothing is left due.",
+       {"config", "database-url", "partitions", "namespace", "instance-tag", "batch-size", "execution",
+        "dry-run", "json"},
+       1,
+       100,
+       tick},
+      {"status",
+       "",
+       "What is due, and what state the database is in.",
+       {"config", "database-url", "json"},
+       0,
+       0,
+       status},
+      {"migrate",
+       "up|status|sql",
+       "Applies, compares or prints the schema.",
+       {"config", "database-url", "fan-out"},
+       1,
+       1,
+       migrate},
+      {"check-config",
+       "[FILE]",
+       "Validates a configuration file and prints what it means.",
+       {"print-default"},
+       0,
+       1,
+       check_config},
+      {"demo",
+       "",
+       "The whole system on a private throw-away PostgreSQL.",
+       {"seconds", "database-url"},
+       0,
+       0,
+       demo},
+      {"healthcheck", "", "Asks a running daemon's /livez.", {"config", "address"}, 0, 0, healthcheck},
+      {"version", "", "Version, commit, compiler, libpq.", {"json"}, 0, 0, version},
+  };
+  return all;
+}
+
+namespace {
+
+int main(const std::vector<std::string>& line) {
+  try {
+    const Invocation invocation = understand(line, commands());
+    if (invocation.help) {
+      std::cout << help(commands(), invocation.command);
+      return kDone;
+    }
+    return invocation.command->run(invocation.arguments);
+  } catch (const UsageError& error) {
+    std::cerr << "ff-reconcilerd: " << error.what() << "\n`ff-reconcilerd --help` lists what is allowed.\n";
+    return kUsage;
+  } catch (const config::Invalid& error) {
+    std::cerr << error.what() << '\n';
+    const auto& problems = error.problems();
+    const bool only_flags = std::all_of(problems.begin(), problems.end(), [](const config::Problem& problem) {
+      return problem.file == "command line";
+    });
+    return only_flags ? kUsage : kConfiguration;
+  } catch (const pg::Error& error) {
+    std::cerr << "ff-reconcilerd: " << error.what() << '\n';
+    const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
+    return away ? kUnreachable : kInternal;
+  } catch (const std::exception& error) {
+    std::cerr << "ff-reconcilerd: " << error.what() << '\n';
+    return kInternal;
+  }
+}
+
+}  // namespace
+}  // namespace ff::daemon
+
+int main(int argc, char** argv) {
+  return ff::daemon::main({argv + 1, argv + argc});
+}

@@ -1,0 +1,28 @@
+#include "report_json.hpp"
+
+namespace ff::daemon {
+
+nlohmann::ordered_json counts_json(const reconcile::TickReport& report) {
+  nlohmann::ordered_json skipped;
+  for (const reconcile::Skip skip : reconcile::kSkips) {
+    const auto found = report.skipped.find(skip);
+    skipped[std::string(name(skip))] = found == report.skipped.end() ? 0 : found->second;
+  }
+  auto outcomes = nlohmann::ordered_json::object();
+  for (const auto& [outcome, count] : report.outcomes) outcomes[outcome] = count;
+  return {{"scanned", report.scanned},
+          {"processed", report.processed},
+          {"skipped", skipped},
+          {"errors", report.error_count()},
+          {"outcomes", outcomes}};
+}
+
+nlohmann::ordered_json time_json(const std::optional<UnixMillis>& at) {
+  return at ? nlohmann::ordered_json(count(*at)) : nlohmann::ordered_json(nullptr);
+}
+
+std::string dump(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,98 @@
+#include <spdlog/spdlog.h>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+
+#include "commands.hpp"
+#include "config/problem.hpp"
+#include "configuration.hpp"
+#include "daemon.hpp"
+#include "exit_codes.hpp"
+#include "log.hpp"
+#include "notify.hpp"
+
+namespace ff::daemon {
+namespace {
+
+namespace asio = boost::asio;
+using namespace std::chrono_literals;
+
+/// The daemon's conversation with whoever started it: signals in, sd_notify out.
+class Life {
+ public:
+  Life(const Arguments& arguments, Daemon& daemon) : arguments_(arguments), daemon_(daemon) {}
+
+  void live() {
+    wait_for_signal();
+    daemon_.start();
+    notify_service_manager("READY=1\nSTATUS=" + daemon_.board().line());
+    report();
+    io_.run();
+    daemon_.stop();
+  }
+
+ private:
+  void wait_for_signal() {
+    signals_.async_wait([this](const boost::system::error_code& error, int number) {
+      if (error) return;
+      if (number == SIGHUP) {
+        reload();
+        return wait_for_signal();
+      }
+      spdlog::info("stopping on signal {}", number);
+      notify_service_manager("STOPPING=1\nSTATUS=finishing what is under way");
+      signals_.clear();  // which leaves the default to a second signal: it ends the process at once
+      std::signal(SIGHUP, SIG_IGN);
+      io_.stop();
+    });
+  }
+
+  void reload() {
+    notify_service_manager("RELOADING=1\nMONOTONIC_USEC=" + monotonic_usec());
+    try {
+      config::Config wanted = load_config(arguments_);
+      set_log_level(wanted.log.level);
+      for (const std::string& key : daemon_.reload(std::move(wanted)))
+        spdlog::warn("{} has changed, which takes a restart", key);
+      spdlog::info("configuration reloaded");
+    } catch (const config::Invalid& invalid) {
+      daemon_.reload_failed();
+      spdlog::error("configuration not reloaded, the earlier one stays:\n{}", invalid.what());
+    }
+    notify_service_manager("READY=1");
+  }
+
+  // Tells the service manager one line of state, and that the scheduler makes progress as long as it does.
+  void report() {
+    const Milliseconds pause = std::min(watchdog_.value_or(10s) / 3, Milliseconds{5s});
+    timer_.expires_after(pause);
+    timer_.async_wait([this](const boost::system::error_code& error) {
+      if (error) return;
+      notify_service_manager("STATUS=" + daemon_.board().line());
+      if (watchdog_ && daemon_.alive()) notify_service_manager("WATCHDOG=1");
+      report();
+    });
+  }
+
+  const Arguments& arguments_;
+  Daemon& daemon_;
+  asio::io_context io_{1};
+  asio::signal_set signals_{io_, SIGTERM, SIGINT, SIGHUP};
+  asio::steady_timer timer_{io_};
+  const std::optional<Milliseconds> watchdog_ = watchdog_interval();
+};
+
+}  // namespace
+
+int run(const Arguments& arguments) {
+  const config::Config config = load_config(arguments);
+  set_up_log(config.log);
+  std::signal(SIGPIPE, SIG_IGN);
+  Daemon daemon(config);
+  Life(arguments, daemon).live();
+  spdlog::info("stopped");
+  return kDone;
+}
+
+}  // namespace ff::daemon

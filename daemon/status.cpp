@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+#include <iostream>
+
+#include "commands.hpp"
+#include "configuration.hpp"
+#include "exit_codes.hpp"
+#include "log.hpp"
+#include "migrate/migrate.hpp"
+#include "pg/server.hpp"
+#include "report_json.hpp"
+
+namespace ff::daemon {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::int64_t kMostCounted = 100'000;
+
+struct Database {
+  pg::ServerInfo server;
+  migrate::State schema;
+  int sessions = 0;
+};
+
+std::string_view word(migrate::Origin origin) {
+  switch (origin) {
+    case migrate::Origin::none:
+      return "none";
+    case migrate::Origin::ours:
+      return "ff-reconciler";
+    case migrate::Origin::flowfabric:
+      return "flowfabric";
+  }
+  return "none";
+}
+
+// "3.2 s ago", "in 12 s", "-"
+std::string relative(const std::optional<UnixMillis>& at, UnixMillis now) {
+  if (!at) return "-";
+  const double away = seconds(*at - now);
+  return away <= 0 ? fmt::format("{:.1f} s ago", -away) : fmt::format("in {:.1f} s", away);
+}
+
+void print_json(const Database& database, const config::Config& config,
+                const std::vector<std::pair<std::string_view, reconcile::Backlog>>& backlogs) {
+  auto reconcilers = ordered_json::array();
+  for (const auto& [name, backlog] : backlogs)
+    reconcilers.push_back({{"reconciler", name},
+                           {"due", backlog.due},
+                           {"due_capped", backlog.capped},
+                           {"oldest_due_ms", time_json(backlog.oldest_due)},
+                           {"next_due_ms", time_json(backlog.next_due)}});
+  std::cout << dump({{"database_time_ms", count(database.server.now)},
+                     {"writable", database.server.writable},
+                     {"server_version", database.server.version},
+                     {"schema",
+                      {{"made_by", word(database.schema.origin)},
+                       {"version", database.schema.schema_version()},
+                       {"usable", database.schema.usable()},
+                       {"problems", database.schema.problems},
+                       {"warnings", database.schema.warnings}}},
+                     {"pool", {{"size", config.database.pool_size}, {"sessions", database.sessions}}},
+                     {"reconcilers", reconcilers}})
+            << '\n';
+}
+
+void print_text(const Database& database, const config::Config& config,
+                const std::vector<std::pair<std::string_view, reconcile::Backlog>>& backlogs) {
+  std::cout << fmt::format("database  PostgreSQL {}, {}\n", database.server.version,
+                           database.server.writable ? "writable" : "NOT WRITABLE");
+  std::cout << fmt::format("schema    made by {}, version {}, {}\n", word(database.schema.origin),
+                           database.schema.schema_version(), database.schema.usable() ? "fit" : "NOT FIT");
+  for (const std::string& problem : database.schema.problems)
+    std::cout << "          problem: " << problem << '\n';
+  for (const std::string& warning : database.schema.warnings)
+    std::cout << "          warning: " << warning << '\n';
+  std::cout << fmt::format("pool      {} sessions of daemons now, at most {} for each\n\n", database.sessions,
+                           config.database.pool_size);
+  std::cout << fmt::format("{:<26}{:>10}  {:>14}  {:>14}\n", "reconciler", "due now", "oldest due",
+                           "next due");
+  for (const auto& [name, backlog] : backlogs)
+    std::cout << fmt::format("{:<26}{:>10}  {:>14}  {:>14}\n", name,
+                             fmt::format("{}{}", backlog.due, backlog.capped ? "+" : ""),
+                             relative(backlog.oldest_due, backlog.database_time),
+                             relative(backlog.next_due, backlog.database_time));
+}
+
+}  // namespace
+
+int status(const Arguments& arguments) {
+  const config::Config config = load_config(arguments);
+  set_up_log({config::LogLevel::error, config.log.format});
+  const pg::Connector connector = make_connector(config.database);
+  pg::Pool pool(connector, 1, config.database.acquire_timeout);
+
+  Database database;
+  {
+    auto connection = pool.acquire();
+    database = {pg::server_info(*connection), migrate::inspect(*connection),
+                pg::sessions_of(*connection, connector.options().application_name)};
+  }
+  std::vector<std::pair<std::string_view, reconcile::Backlog>> backlogs;
+  if (database.schema.usable()) {
+    for (const config::Reconciler& its : config.reconcilers) {
+      const reconcile::Reconciler& reconciler = *reconcile::find_reconciler(its.name);
+      reconcile::Engine engine(reconciler, scope_of(config, its, family_of(config)), pool);
+      backlogs.emplace_back(reconciler.name, engine.backlog(kMostCounted));
+    }
+  }
+  if (arguments.has("json"))
+    print_json(database, config, backlogs);
+  else
+    print_text(database, config, backlogs);
+  return database.schema.usable() && database.server.writable ? kDone : kProblem;
+}
+
+}  // namespace ff::daemon

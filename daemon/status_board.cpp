@@ -1,0 +1,99 @@
+#include "status_board.hpp"
+
+#include "report_json.hpp"
+
+namespace ff::daemon {
+
+using nlohmann::ordered_json;
+
+void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = reconcilers_[std::string(event.reconciler)];
+  entry.last_tick = clock_.wall();
+  entry.consecutive_failures = event.consecutive_failures;
+  entry.last = event.report;
+  if (event.report.failure)
+    entry.last_failure = event.report.failure->what();
+  else
+    entry.last_success = entry.last_tick;
+  Totals& totals = entry.totals;
+  totals.processed += event.report.processed;
+  totals.errors += event.report.error_count();
+  totals.due = event.report.scanned - event.report.processed;
+  for (const auto& [outcome, count] : event.report.outcomes) totals.outcomes[outcome] += count;
+  if (event.report.processed > 0) totals.lateness = event.report.lateness;
+}
+
+void StatusBoard::state_changed(supervisor::State state, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  state_ = state;
+  reason_ = reason;
+}
+
+void StatusBoard::schema_version(int version) {
+  const std::lock_guard lock(mutex_);
+  schema_version_ = version;
+}
+
+supervisor::State StatusBoard::state() const {
+  const std::lock_guard lock(mutex_);
+  return state_;
+}
+
+std::string StatusBoard::readiness_json() const {
+  const std::lock_guard lock(mutex_);
+  auto reasons = ordered_json::array();
+  if (!supervisor::is_ready(state_)) reasons.push_back(reason_.empty() ? std::string(name(state_)) : reason_);
+  return dump(
+      {{"ready", supervisor::is_ready(state_)}, {"state", std::string(name(state_))}, {"reasons", reasons}});
+}
+
+std::string StatusBoard::status_json(const pg::PoolState& pool) const {
+  const std::lock_guard lock(mutex_);
+  auto reconcilers = ordered_json::array();
+  for (const auto& [its_name, entry] : reconcilers_) {
+    ordered_json line{{"reconciler", its_name}, {"due", entry.totals.due}};
+    line["oldest_due_ms"] = time_json(entry.last.oldest_due);
+    line["next_due_ms"] = time_json(entry.last.next_due);
+    line["last_tick_ms"] = count(entry.last_tick);
+    line["last_success_ms"] =
+        time_json(count(entry.last_success) > 0 ? std::optional(entry.last_success) : std::nullopt);
+    line["consecutive_failures"] = entry.consecutive_failures;
+    line["last_failure"] = entry.last_failure;
+    line["quarantined"] = entry.last.quarantined;
+    line["processed_total"] = entry.totals.processed;
+    line["errors_total"] = entry.totals.errors;
+    line["last"] = counts_json(entry.last);
+    reconcilers.push_back(std::move(line));
+  }
+  return dump(
+      {{"state", std::string(name(state_))},
+       {"reason", reason_},
+       {"started_at_ms", count(started_at_)},
+       {"schema_version", schema_version_},
+       {"pool",
+        {{"size", pool.size}, {"in_use", pool.in_use}, {"idle", pool.idle}, {"waiting", pool.waiting}}},
+       {"reconcilers", reconcilers}});
+}
+
+std::string StatusBoard::line() const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t processed = 0;
+  std::int64_t errors = 0;
+  for (const auto& [its_name, entry] : reconcilers_) {
+    processed += entry.totals.processed;
+    errors += entry.totals.errors;
+  }
+  std::string text = std::string(name(state_)) + ", " + std::to_string(processed) + " rows moved, " +
+                     std::to_string(errors) + " errors";
+  return reason_.empty() ? text : text + ": " + reason_;
+}
+
+std::map<std::string, StatusBoard::Totals, std::less<>> StatusBoard::totals() const {
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, Totals, std::less<>> totals;
+  for (const auto& [its_name, entry] : reconcilers_) totals.emplace(its_name, entry.totals);
+  return totals;
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "pg/pool.hpp"
+#include "supervisor/observer.hpp"
+
+namespace ff::daemon {
+
+/// Remembers what the supervisor last said, so that /readyz, /status and the service manager can be answered
+/// from memory. Safe from any thread.
+class StatusBoard final : public supervisor::Observer {
+ public:
+  explicit StatusBoard(const Clock& clock) : clock_(clock), started_at_(clock.wall()) {}
+
+  void tick_finished(const supervisor::TickEvent& event) override;
+  void state_changed(supervisor::State state, const std::string& reason) override;
+  void schema_version(int version) override;
+
+  supervisor::State state() const;
+  bool ready() const { return supervisor::is_ready(state()); }
+  /// {"ready": …, "state": …, "reasons": […]}
+  std::string readiness_json() const;
+  /// Everything that is remembered, and the pool's state.
+  std::string status_json(const pg::PoolState& pool) const;
+  /// One line for `systemctl status`.
+  std::string line() const;
+
+  /// Totals of one reconciler since the start.
+  struct Totals {
+    std::int64_t processed = 0;
+    std::int64_t errors = 0;
+    std::map<std::string, std::int64_t, std::less<>> outcomes;
+    std::int64_t due = 0;                ///< by the last tick
+    std::vector<Milliseconds> lateness;  ///< of the last tick that moved rows
+  };
+  std::map<std::string, Totals, std::less<>> totals() const;
+
+ private:
+  struct Entry {
+    Totals totals;
+    UnixMillis last_tick{};
+    UnixMillis last_success{};
+    std::string last_failure;
+    int consecutive_failures = 0;
+    reconcile::TickReport last;
+  };
+
+  const Clock& clock_;
+  const UnixMillis started_at_;
+  mutable std::mutex mutex_;
+  supervisor::State state_ = supervisor::State::starting;
+  std::string reason_ = "no answer from the database yet";
+  int schema_version_ = 0;
+  std::map<std::string, Entry, std::less<>> reconcilers_;
+};
+
+}  // namespace ff::daemon

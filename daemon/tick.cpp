@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+#include <algorithm>
+#include <iostream>
+#include <set>
+
+#include "commands.hpp"
+#include "configuration.hpp"
+#include "exit_codes.hpp"
+#include "log.hpp"
+#include "report_json.hpp"
+
+namespace ff::daemon {
+namespace {
+
+using nlohmann::ordered_json;
+using reconcile::Reconciler;
+using reconcile::TickReport;
+
+// `all` means those that are switched on: nobody should delete old events by accident.
+bool is_enabled(const config::Config& config, const Reconciler& reconciler) {
+  return std::any_of(
+      config.reconcilers.begin(), config.reconcilers.end(),
+      [&](const config::Reconciler& its) { return its.name == reconciler.name && its.enabled; });
+}
+
+std::vector<const Reconciler*> named(const Arguments& arguments, const config::Config& config) {
+  const auto& words = arguments.words();
+  std::set<std::string_view> wanted(words.begin(), words.end());
+  if (wanted.size() != words.size()) throw UsageError("tick: a reconciler is named twice");
+  const bool all = wanted.erase("all") > 0;
+  if (all && !wanted.empty()) throw UsageError("tick: all or names, not both");
+  std::vector<const Reconciler*> found;
+  std::string known = "all";
+  for (const Reconciler& r : reconcile::registry()) {
+    const bool in_all = is_enabled(config, r) && !(arguments.has("execution") && r.execution_column.empty());
+    if (all ? in_all : wanted.erase(r.name) > 0) found.push_back(&r);
+    known += ", " + std::string(r.name);
+  }
+  if (!wanted.empty())
+    throw UsageError("there is no reconciler \"" + std::string(*wanted.begin()) + "\" (allowed: " + known +
+                     ")");
+  return found;
+}
+
+std::optional<ExecutionId> execution(const Arguments& arguments,
+                                     const std::vector<const Reconciler*>& reconcilers) {
+  const auto text = arguments.text("execution");
+  if (!text) return std::nullopt;
+  const auto id = parse_execution_id(*text);
+  if (!id) throw UsageError("--execution: \"" + *text + "\" is no execution (allowed: {fp:PARTITION}:UUID)");
+  for (const Reconciler* r : reconcilers)
+    if (r->execution_column.empty())
+      throw UsageError("--execution: the rows of " + std::string(r->name) + " are no executions'");
+  return id;
+}
+
+ScannerFilter::Tag tag(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    throw UsageError("--instance-tag: \"" + text + "\" is not KEY=VALUE");
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+// The flags narrow down what the configuration says of a reconciler.
+reconcile::Scope scope(const Arguments& arguments, const config::Config& config, const Reconciler& reconciler,
+                       const reconcile::Family& family) {
+  const auto its = std::find_if(config.reconcilers.begin(), config.reconcilers.end(),
+                                [&](const config::Reconciler& r) { return r.name == reconciler.name; });
+  reconcile::Scope scope = scope_of(config, *its, family);
+  try {
+    if (const auto keys = arguments.text("partitions")) scope.partitions = parse_partitions(*keys);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(std::string("--partitions: ") + error.what());
+  }
+  if (const auto name = arguments.text("namespace")) scope.filter.name_space = *name;
+  if (const auto text = arguments.text("instance-tag")) scope.filter.instance_tag = tag(*text);
+  if (!reconciler.filterable) scope.filter = {};
+  if (const auto rows = arguments.number("batch-size", 1, 100'000))
+    scope.batch_size = static_cast<int>(*rows);
+  return scope;
+}
+
+ordered_json key_json(const Reconciler& reconciler, const reconcile::RowKey& key) {
+  ordered_json json;
+  for (std::size_t i = 0; i < key.columns.size(); ++i) {
+    const auto& column = reconciler.key[i];
+    const bool number = column.type == "integer" || column.type == "bigint";
+    json[std::string(column.name)] =
+        number ? ordered_json(std::stoll(key.columns[i])) : ordered_json(key.columns[i]);
+  }
+  return json;
+}
+
+void print_json(const Reconciler& reconciler, const TickReport& report, const reconcile::Scope& scope,
+                double seconds, bool dry_run) {
+  for (const reconcile::Move& move : report.moves) {
+    std::cout << dump({{"reconciler", reconciler.name},
+                       {"would", move.outcome},
+                       {"partition", move.key.partition.value},
+                       {"key", key_json(reconciler, move.key)},
+                       {"due_at_ms", count(move.due_at)}})
+              << '\n';
+  }
+  ordered_json line{{"reconciler", reconciler.name}, {"partitions", format_partitions(scope.partitions)}};
+  line.update(counts_json(report));
+  line["duration_seconds"] = seconds;
+  line["dry_run"] = dry_run;
+  std::cout << dump(line) << '\n';
+}
+
+void print_text(const Reconciler& reconciler, const TickReport& report, double seconds, bool dry_run) {
+  for (const reconcile::Move& move : report.moves) {
+    std::cout << fmt::format("would {:<14} {} partition={} due_at_ms={}", move.outcome,
+                             key_json(reconciler, move.key).dump(), move.key.partition.value,
+                             count(move.due_at))
+              << '\n';
+  }
+  std::string details;
+  for (const auto& [outcome, count] : report.outcomes) details += fmt::format(" {}={}", outcome, count);
+  for (const auto& [skip, count] : report.skipped) details += fmt::format(" {}={}", name(skip), count);
+  for (const auto& [cls, count] : report.errors) details += fmt::format(" error[{}]={}", cls, count);
+  std::cout << fmt::format("{}: {} due, {} {} in {:.3f} s{}{}", reconciler.name, report.scanned,
+                           report.processed, dry_run ? "would move" : "moved", seconds,
+                           details.empty() ? "" : ":", details)
+            << '\n';
+}
+
+/// The reconcilers that were named, each with its engine, and what they have done so far.
+class Passes {
+ public:
+  Passes(const Arguments& arguments, const std::vector<const Reconciler*>& reconcilers,
+         const config::Config& config, pg::Pool& pool)
+      : execution_(execution(arguments, reconcilers)),
+        json_(arguments.has("json")),
+        dry_run_(arguments.has("dry-run")) {
+    reconcile::Family family;
+    for (const config::Reconciler& its : config.reconcilers)
+      for (const Reconciler* r : reconcilers)
+        if (r->name == its.name) family.enabled.emplace(its.name, its.settings);
+    for (const Reconciler* r : reconcilers)
+      engines_.emplace_back(*r, scope(arguments, config, *r, family), pool);
+  }
+
+  // One may make work for another, so all are asked again until none moves anything.
+  int run() {
+    std::int64_t left = 0;
+    for (bool first = true;; first = false) {
+      std::int64_t moved = 0;
+      left = 0;
+      for (reconcile::Engine& engine : engines_) {
+        const TickReport report = one(engine, first);
+        moved += report.processed;
+        left += report.scanned - report.processed;
+      }
+      if (moved == 0 || dry_run_ || failed_) break;
+    }
+    if (!json_ && !dry_run_ && !failed_)
+      std::cout << (left == 0 ? "nothing is left due\n" : fmt::format("{} rows are left due\n", left));
+    return errors_ > 0 ? kProblem : kDone;
+  }
+
+ private:
+  TickReport one(reconcile::Engine& engine, bool first) {
+    const reconcile::TickOptions options{.dry_run = dry_run_, .list_moves = dry_run_};
+    const auto started = Clock::system().now();
+    TickReport report = execution_ ? engine.tick_one(*execution_, options) : engine.tick(options);
+    const double took = std::chrono::duration<double>(Clock::system().now() - started).count();
+    errors_ += report.error_count();
+    if (first || report.processed > 0) {
+      if (json_)
+        print_json(engine.reconciler(), report, engine.scope(), took, dry_run_);
+      else
+        print_text(engine.reconciler(), report, took, dry_run_);
+    }
+    if (report.failure) {
+      const pg::Error& error = *report.failure;
+      if (error.connection_lost() || error.not_writable()) throw error;
+      std::cerr << engine.reconciler().name << ": " << error.what() << '\n';
+      failed_ = true;
+    }
+    return report;
+  }
+
+  const std::optional<ExecutionId> execution_;
+  const bool json_;
+  const bool dry_run_;
+  std::vector<reconcile::Engine> engines_;
+  std::int64_t errors_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+int tick(const Arguments& arguments) {
+  const config::Config config = load_config(arguments);
+  const auto reconcilers = named(arguments, config);
+  set_up_log({config::LogLevel::error, config.log.format});
+  const pg::Connector connector = make_connector(config.database);
+  pg::Pool pool(connector, 1, config.database.acquire_timeout);
+  return Passes(arguments, reconcilers, config, pool).run();
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,142 @@
+#include "arguments.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace ff::daemon;
+using Words = std::vector<std::string>;
+
+namespace {
+
+int nothing(const Arguments&) {
+  return 0;
+}
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all{
+      {"run", "", "The daemon.", {"config"}, 0, 0, nothing},
+      {"tick", "NAME...|all", "One pass.", {"config", "batch-size", "dry-run", "json"}, 1, 3, nothing},
+      {"check-config", "[FILE]", "Validates.", {"print-default"}, 0, 1, nothing},
+      {"version", "", "Version.", {}, 0, 0, nothing},
+  };
+  return all;
+}
+
+Invocation understood(const Words& line) {
+  return understand(line, commands());
+}
+
+std::string refusal(const Words& line) {
+  try {
+    understood(line);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "(accepted)";
+}
+
+}  // namespace
+
+TEST_CASE("options may stand before, between and after the words") {
+  const Words line = GENERATE(
+      Words{"--config", "f", "--json", "tick", "a", "b"}, Words{"tick", "--config", "f", "a", "--json", "b"},
+      Words{"tick", "a", "b", "--json", "--config", "f"}, Words{"--json", "tick", "a", "b", "--config=f"});
+  const Invocation invocation = understood(line);
+  CHECK(invocation.command->name == "tick");
+  CHECK_FALSE(invocation.help);
+  CHECK(invocation.arguments.words() == Words{"a", "b"});
+  CHECK(invocation.arguments.text("config") == "f");
+  CHECK(invocation.arguments.has("json"));
+  CHECK_FALSE(invocation.arguments.has("dry-run"));
+  CHECK_FALSE(invocation.arguments.has("batch-size"));
+  CHECK(invocation.arguments.text("batch-size") == std::nullopt);
+}
+
+TEST_CASE("a value may hold blanks and equals signs and begin like an option") {
+  CHECK(understood({"tick", "a", "--config", "with space"}).arguments.text("config") == "with space");
+  CHECK(understood({"tick", "a", "--config=--json"}).arguments.text("config") == "--json");
+  CHECK(understood({"tick", "a", "--config", "host=x user=y"}).arguments.text("config") == "host=x user=y");
+}
+
+TEST_CASE("unknown options are refused with their name") {
+  CHECK_THAT(refusal({"run", "--confog", "f"}), Catch::Contains("--confog"));
+  CHECK_THAT(refusal({"--nothing", "run"}), Catch::Contains("--nothing"));
+  CHECK(refusal({"run", "-c", "f"}) != "(accepted)");
+  CHECK(refusal({"run", "-h"}) != "(accepted)");
+}
+
+TEST_CASE("abbreviated options are refused, so that a later option cannot change their meaning") {
+  CHECK_THAT(refusal({"run", "--conf", "f"}), Catch::Contains("--conf"));
+  CHECK_THAT(refusal({"tick", "a", "--dry"}), Catch::Contains("--dry"));
+  CHECK_THAT(refusal({"--hel"}), Catch::Contains("--hel"));
+}
+
+TEST_CASE("repeated options are refused") {
+  CHECK_THAT(refusal({"run", "--config", "a", "--config", "b"}), Catch::Contains("--config"));
+  CHECK_THAT(refusal({"--config", "a", "run", "--config", "a"}), Catch::Contains("--config"));
+  CHECK(refusal({"tick", "a", "--json", "--json"}) != "(accepted)");
+}
+
+TEST_CASE("an option without its value and a switch with one are refused") {
+  CHECK_THAT(refusal({"run", "--config"}), Catch::Contains("--config"));
+  CHECK_THAT(refusal({"run", "--config="}), Catch::Contains("--config"));
+  CHECK(refusal({"tick", "a", "--json=maybe"}) != "(accepted)");
+}
+
+TEST_CASE("options of other commands are refused") {
+  CHECK(refusal({"run", "--dry-run"}) == "run has no option --dry-run");
+  CHECK(refusal({"--batch-size", "5", "run"}) == "run has no option --batch-size");
+  CHECK(refusal({"version", "--config", "f"}) == "version has no option --config");
+}
+
+TEST_CASE("stray and missing words are refused") {
+  CHECK(refusal({"run", "now"}) == "run: stray word \"now\"");
+  CHECK(refusal({"check-config", "a", "b"}) == "check-config: stray word \"b\"");
+  CHECK(refusal({"tick"}) == "tick: missing NAME...|all");
+  CHECK(refusal({"tick", "--json"}) == "tick: missing NAME...|all");
+}
+
+TEST_CASE("no command, an unknown one and an abbreviated one are refused") {
+  CHECK(refusal({}) == "no command given");
+  CHECK(refusal({"--config", "f"}) == "no command given");
+  CHECK_THAT(refusal({"start"}),
+             Catch::Contains("\"start\"") && Catch::Contains("run, tick, check-config, version"));
+  CHECK_THAT(refusal({"ver"}), Catch::Contains("\"ver\""));
+  CHECK_THAT(refusal({""}), Catch::Contains("\"\""));
+}
+
+TEST_CASE("numbers are whole, complete and within their bounds") {
+  const auto number = [](const std::string& text) {
+    return understood({"tick", "a", "--batch-size=" + text}).arguments.number("batch-size", 1, 100);
+  };
+  CHECK(number("1") == 1);
+  CHECK(number("100") == 100);
+  for (const char* text :
+       {"0", "101", "-1", "", "x", "1x", " 1", "1.0", "0x10", "+1", "99999999999999999999"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(number(text), UsageError);
+  }
+  CHECK_THROWS_WITH(number("0"), "--batch-size: \"0\" is no whole number from 1 to 100");
+  CHECK(understood({"tick", "a"}).arguments.number("batch-size", 1, 100) == std::nullopt);
+}
+
+TEST_CASE("help is given for the program and for a command, without its words") {
+  const Invocation all = understood({"--help"});
+  CHECK(all.help);
+  CHECK(all.command == nullptr);
+  const Invocation one = understood(GENERATE(Words{"tick", "--help"}, Words{"--help", "tick"}));
+  CHECK(one.help);
+  CHECK(one.command->name == "tick");
+}
+
+TEST_CASE("help lists every command, and a command's help each of its options") {
+  const std::string all = help(commands(), nullptr);
+  for (const Command& command : commands()) {
+    CHECK_THAT(all,
+               Catch::Contains(std::string(command.name)) && Catch::Contains(std::string(command.summary)));
+    const std::string one = help(commands(), &command);
+    CHECK_THAT(one, Catch::StartsWith("usage: ff-reconcilerd " + std::string(command.name)));
+    for (const std::string_view option : command.options)
+      CHECK_THAT(one, Catch::Contains("--" + std::string(option)));
+  }
+  CHECK_THAT(help(commands(), &commands().front()), !Catch::Contains("--dry-run"));
+}

@@ -1,0 +1,184 @@
+#include "supervisor/availability.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace ff;
+using namespace ff::supervisor;
+using namespace std::chrono_literals;
+using Found = Observation::Found;
+
+namespace {
+
+constexpr SteadyTime kNow = SteadyTime{} + std::chrono::hours{1000};
+constexpr Milliseconds kGrace = 15s;
+constexpr UnixMillis kServer = unix_millis(1'700'000'000'000);
+
+Observation writable(Milliseconds uptime, UnixMillis started_at = kServer) {
+  Observation seen;
+  seen.found = Found::writable;
+  seen.server_started_at = started_at;
+  seen.server_uptime = uptime;
+  return seen;
+}
+
+Observation bad(Found found, const std::string& reason = "why") {
+  Observation seen;
+  seen.found = found;
+  seen.reason = reason;
+  return seen;
+}
+
+/// Everything a caller can ask, at one moment.
+struct Answers {
+  State state;
+  bool may_run;
+  bool may_take_leases;
+  bool operator==(const Answers&) const = default;
+};
+Answers ask(const Availability& availability, SteadyTime now) {
+  return {availability.state(now), availability.may_run(), availability.may_take_leases(now)};
+}
+constexpr Answers kReady{State::ready, true, true};
+constexpr Answers kRecovering{State::recovering, true, false};
+
+}  // namespace
+
+namespace Catch {
+template <>
+struct StringMaker<Answers> {
+  static std::string convert(const Answers& a) {
+    return std::string(name(a.state)) + (a.may_run ? ", may run" : "") +
+           (a.may_take_leases ? ", may take leases" : "");
+  }
+};
+}  // namespace Catch
+
+TEST_CASE("before the first look nothing may run") {
+  const Availability availability(kGrace);
+  CHECK(ask(availability, kNow) == Answers{State::starting, false, false});
+}
+
+TEST_CASE("a server that has been up for long is trusted at once") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  CHECK(ask(availability, kNow) == kReady);
+}
+
+TEST_CASE("a server that has just started gets the rest of the recovery grace") {
+  Availability availability(kGrace);
+  availability.observe(writable(5s), kNow);
+  CHECK(ask(availability, kNow) == kRecovering);
+  CHECK(ask(availability, kNow + 9'999ms) == kRecovering);
+  CHECK(ask(availability, kNow + 10s) == kReady);
+}
+
+TEST_CASE("after an outage the recovery grace starts when the server is seen again") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  availability.observe(bad(GENERATE(Found::unreachable, Found::read_only)), kNow + 10s);
+  CHECK_FALSE(availability.may_run());
+  availability.observe(writable(1h), kNow + 60s);
+  CHECK(ask(availability, kNow + 60s) == kRecovering);
+  CHECK(ask(availability, kNow + 75s - 1ms) == kRecovering);
+  CHECK(ask(availability, kNow + 75s) == kReady);
+}
+
+TEST_CASE("an outage at the start of the daemon counts as well") {
+  Availability availability(kGrace);
+  availability.observe(bad(Found::unreachable), kNow);
+  CHECK(ask(availability, kNow) == Answers{State::unreachable, false, false});
+  availability.observe(writable(1h), kNow + 1s);
+  CHECK(ask(availability, kNow + 1s) == kRecovering);
+  CHECK(ask(availability, kNow + 16s) == kReady);
+}
+
+TEST_CASE("another server than before is an outage that nobody saw") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  availability.observe(writable(24h, kServer + 1ms), kNow + 10s);
+  CHECK(ask(availability, kNow + 10s) == kRecovering);
+  CHECK(ask(availability, kNow + 25s) == kReady);
+}
+
+TEST_CASE("the same server seen again changes nothing") {
+  Availability availability(kGrace);
+  availability.observe(writable(5s), kNow);
+  availability.observe(writable(8s), kNow + 3s);
+  CHECK(ask(availability, kNow + 9'999ms) == kRecovering);
+  CHECK(ask(availability, kNow + 10s) == kReady);
+  availability.observe(writable(20s), kNow + 15s);
+  CHECK(ask(availability, kNow + 15s) == kReady);
+}
+
+TEST_CASE("a second outage during recovery starts the grace again") {
+  Availability availability(kGrace);
+  availability.observe(bad(Found::unreachable), kNow);
+  availability.observe(writable(1h), kNow + 1s);
+  availability.observe(bad(Found::unreachable), kNow + 5s);
+  availability.observe(writable(1h), kNow + 10s);
+  CHECK(ask(availability, kNow + 16s) == kRecovering);
+  CHECK(ask(availability, kNow + 25s) == kReady);
+}
+
+TEST_CASE("without recovery grace leases are taken at once") {
+  Availability availability(0ms);
+  availability.observe(bad(Found::unreachable), kNow);
+  availability.observe(writable(0ms, kServer + 5s), kNow + 1s);
+  CHECK(ask(availability, kNow + 1s) == kReady);
+}
+
+TEST_CASE("an outdated schema stops everything, but it is no outage") {
+  Availability availability(kGrace);
+  auto outdated = writable(1h);
+  outdated.found = Found::schema_outdated;
+  outdated.reason = "ff_attempt is missing";
+  availability.observe(outdated, kNow);
+  CHECK(ask(availability, kNow) == Answers{State::schema_outdated, false, false});
+  CHECK(availability.reason() == "ff_attempt is missing");
+  availability.observe(writable(1h), kNow + 30s);
+  CHECK(ask(availability, kNow + 30s) == kReady);
+  CHECK(availability.reason().empty());
+}
+
+TEST_CASE("a server that takes no writes is told from one that is away") {
+  Availability availability(kGrace);
+  availability.observe(bad(Found::read_only, "a standby"), kNow);
+  CHECK(ask(availability, kNow) == Answers{State::read_only, false, false});
+  CHECK(availability.reason() == "a standby");
+}
+
+TEST_CASE("while all is well the next look is ten seconds away") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  CHECK(availability.next_look(kNow, 0.0) == kNow + 10s);
+  CHECK(availability.next_look(kNow, 1.0) == kNow + 10s);
+}
+
+TEST_CASE("the end of the recovery grace is looked at, not slept through") {
+  Availability availability(kGrace);
+  availability.observe(writable(11s), kNow);
+  CHECK(availability.next_look(kNow, 1.0) == kNow + 4s);
+  availability.observe(writable(12s), kNow + 1s);
+  CHECK(availability.next_look(kNow + 1s, 1.0) == kNow + 4s);
+}
+
+TEST_CASE("an outdated schema is checked again every half minute") {
+  Availability availability(kGrace);
+  availability.observe(bad(Found::schema_outdated), kNow);
+  CHECK(availability.next_look(kNow, 0.5) == kNow + 30s);
+}
+
+TEST_CASE("an absent server is looked for ever more seldom, and again soon after it was there") {
+  Availability availability(kGrace);
+  const auto pauses = [&] {
+    availability.observe(bad(Found::unreachable), kNow);
+    return availability.next_look(kNow, 1.0) - kNow;
+  };
+  CHECK(pauses() == 500ms);
+  CHECK(pauses() == 1s);
+  CHECK(pauses() == 2s);
+  for (int i = 0; i < 20; ++i) pauses();
+  CHECK(pauses() == 30s);
+  availability.observe(writable(1h), kNow);
+  CHECK(pauses() == 500ms);
+}

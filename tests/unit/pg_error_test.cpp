@@ -1,0 +1,120 @@
+#include "pg/error.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+using ff::pg::Error;
+using ff::pg::error_classes;
+using Kind = Error::Kind;
+
+namespace {
+
+Error server(const std::string& sqlstate) {
+  return {Kind::server, "the message", sqlstate, "SELECT 1"};
+}
+Error ours(Kind kind) {
+  return {kind, "the message"};
+}
+
+}  // namespace
+
+TEST_CASE("an error keeps what the server said") {
+  const Error error = server("23505");
+  CHECK(error.what() == std::string("the message"));
+  CHECK(error.sqlstate() == "23505");
+  CHECK(error.query() == "SELECT 1");
+  CHECK(error.kind() == Kind::server);
+}
+
+TEST_CASE("a connection is lost when it broke, and when the server ends it") {
+  CHECK(ours(Kind::connection).connection_lost());
+  CHECK(ours(Kind::unknown_commit).connection_lost());
+  for (const char* state : {"08000", "08006", "57P01", "57P02", "57P03"})
+    CHECK(server(state).connection_lost());
+  for (const char* state : {"57014", "57P04", "23505", "25006", "40001", ""})
+    CHECK_FALSE(server(state).connection_lost());
+  for (const Kind kind : {Kind::timeout, Kind::interrupted, Kind::not_writable})
+    CHECK_FALSE(ours(kind).connection_lost());
+}
+
+TEST_CASE("a conflict with another transaction and a lost prepared statement may be tried again") {
+  for (const char* state : {"40001", "40P01", "26000", "42P05"}) CHECK(server(state).retryable());
+  for (const char* state : {"40002", "40003", "23505", "57014", ""}) CHECK_FALSE(server(state).retryable());
+  CHECK(server("26000").statement_name_lost());
+  CHECK_FALSE(server("40001").statement_name_lost());
+}
+
+TEST_CASE("only a commit under way leaves the outcome unknown") {
+  CHECK(ours(Kind::unknown_commit).outcome_unknown());
+  CHECK_FALSE(ours(Kind::connection).outcome_unknown());
+  CHECK_FALSE(server("08007").outcome_unknown());
+}
+
+TEST_CASE("a server that takes no writes is recognised") {
+  CHECK(ours(Kind::not_writable).not_writable());
+  CHECK(server("25006").not_writable());
+  CHECK_FALSE(server("25001").not_writable());
+  CHECK_FALSE(ours(Kind::connection).not_writable());
+}
+
+TEST_CASE("waiting too long is a time-out, whoever noticed it") {
+  CHECK(ours(Kind::timeout).timed_out());
+  CHECK(server("57014").timed_out());
+  CHECK(server("55P03").timed_out());
+  CHECK_FALSE(server("55006").timed_out());
+  CHECK_FALSE(ours(Kind::interrupted).timed_out());
+}
+
+TEST_CASE("a server that refuses who we are is told from one that is away") {
+  for (const char* state : {"28000", "28P01", "3D000", "42501"}) CHECK(server(state).authentication());
+  const Error while_connecting(Kind::connection, "password authentication failed", "28P01");
+  CHECK(while_connecting.authentication());
+  CHECK(while_connecting.connection_lost());
+  CHECK_FALSE(ours(Kind::connection).authentication());
+  CHECK_FALSE(server("42P01").authentication());
+}
+
+TEST_CASE("what may lie in one row's data is worth halving the batch") {
+  for (const char* state : {"21000", "22003", "22P02", "23505", "23514", "38000", "44000", "54000", "P0001",
+                            "XX000", "57014", "ZZ001", "IX000"})
+    CHECK(server(state).may_be_one_row());
+  for (const char* state :
+       {"08006", "25006", "26000", "28P01", "40001", "42P01", "42501", "53200", "55P03", "57P01", ""})
+    CHECK_FALSE(server(state).may_be_one_row());
+  for (const Kind kind :
+       {Kind::connection, Kind::timeout, Kind::interrupted, Kind::not_writable, Kind::unknown_commit})
+    CHECK_FALSE(ours(kind).may_be_one_row());
+}
+
+TEST_CASE("errors are counted by class") {
+  CHECK(server("23505").error_class() == "23");
+  CHECK(server("42P01").error_class() == "42");
+  CHECK(server("P0001").error_class() == "P0");
+  CHECK(server("25006").error_class() == "25");
+  CHECK(server("57014").error_class() == "timeout");
+  CHECK(server("55P03").error_class() == "timeout");
+  CHECK(server("55006").error_class() == "55");
+  CHECK(server("57P01").error_class() == "connection");
+  CHECK(server("08006").error_class() == "connection");
+  CHECK(server("ZZ123").error_class() == "other");
+  CHECK(server("").error_class() == "other");
+  CHECK(ours(Kind::timeout).error_class() == "timeout");
+  CHECK(ours(Kind::connection).error_class() == "connection");
+  CHECK(ours(Kind::unknown_commit).error_class() == "connection");
+  CHECK(ours(Kind::not_writable).error_class() == "connection");
+  CHECK(ours(Kind::interrupted).error_class() == "internal");
+}
+
+TEST_CASE("every class that an error can have is known from the start, once") {
+  auto classes = error_classes();
+  for (const char* state : {"21000", "22003", "23505", "25006", "26000", "28P01", "3D000", "40001", "42P01",
+                            "53200", "54000", "55006", "57P04", "58000", "P0001", "XX000", "ZZ999", ""}) {
+    CAPTURE(state);
+    CHECK(std::count(classes.begin(), classes.end(), server(state).error_class()) == 1);
+  }
+  for (const Kind kind :
+       {Kind::connection, Kind::timeout, Kind::interrupted, Kind::not_writable, Kind::unknown_commit})
+    CHECK(std::count(classes.begin(), classes.end(), ours(kind).error_class()) == 1);
+  std::sort(classes.begin(), classes.end());
+  CHECK(std::adjacent_find(classes.begin(), classes.end()) == classes.end());
+}

@@ -1,0 +1,90 @@
+#include "reconcile/registry.hpp"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+using namespace ff;
+using namespace ff::reconcile;
+
+TEST_CASE("each reconciler is found by its name, and no other name finds one") {
+  std::set<std::string_view> names;
+  for (const Reconciler& reconciler : registry()) {
+    CHECK(names.insert(reconciler.name).second);
+    CHECK(find_reconciler(reconciler.name) == &reconciler);
+  }
+  CHECK(names.contains("attempt_timeout"));
+  CHECK(names.contains("lease_expiry"));
+  for (const char* name : {"", "attempt", "attempt_timeout ", "ATTEMPT_TIMEOUT", "all"})
+    CHECK(find_reconciler(name) == nullptr);
+}
+
+TEST_CASE("each reconciler is described completely") {
+  for (const Reconciler& reconciler : registry()) {
+    CAPTURE(reconciler.name);
+    CHECK(reconciler.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string_view::npos);
+    CHECK(reconciler.summary.ends_with("."));
+    CHECK(!reconciler.outcomes.empty());
+    CHECK(std::set(reconciler.outcomes.begin(), reconciler.outcomes.end()).size() ==
+          reconciler.outcomes.size());
+    CHECK(!reconciler.key.empty());
+    CHECK(reconciler.interval > Milliseconds{0});
+    CHECK(reconciler.batch_size > 0);
+    bool has_column = reconciler.execution_column.empty();
+    for (const KeyColumn& column : reconciler.key)
+      has_column = has_column || column.name == reconciler.execution_column;
+    CHECK(has_column);
+  }
+}
+
+TEST_CASE("each setting's default lies within its own bounds") {
+  for (const Reconciler& reconciler : registry()) {
+    const Settings defaults = default_settings(reconciler);
+    CHECK(defaults.size() == reconciler.settings.size());
+    for (const SettingDecl& decl : reconciler.settings) {
+      CAPTURE(reconciler.name, decl.name);
+      CHECK(decl.least <= decl.fallback);
+      CHECK(decl.fallback <= decl.most);
+      CHECK(defaults.at(std::string(decl.name)) == decl.fallback);
+      CHECK(!decl.summary.empty());
+    }
+  }
+}
+
+TEST_CASE("the statements of a reconciler take keys, locks and time from the engine") {
+  for (const Reconciler& reconciler : registry()) {
+    CAPTURE(reconciler.name);
+    CHECK(reconciler.scan.find("partition_key = ANY($1)") != std::string::npos);
+    CHECK(reconciler.scan.find("FOR ") == std::string::npos);
+    CHECK(reconciler.act.find("SKIP LOCKED") != std::string::npos);
+    for (const char* clock : {"now()", "clock_timestamp", "CURRENT_TIMESTAMP"}) {
+      CHECK(reconciler.scan.find(clock) == std::string::npos);
+      CHECK(reconciler.act.find(clock) == std::string::npos);
+    }
+    // As many values as the statements have places for, after the four that all have.
+    const auto values = reconciler.parameters(default_settings(reconciler), {});
+    CHECK(reconciler.act.find("$" + std::to_string(values.size() + 5)) == std::string::npos);
+  }
+}
+
+TEST_CASE(
+    "attempt_timeout leaves a lapsed lease alone for its grace, and takes what is strictly older than now") {
+  const Reconciler& attempts = *find_reconciler("attempt_timeout");
+  CHECK(attempts.takes_leases);
+  CHECK(attempts.holdoff({{"grace", 0}}) == Milliseconds{1});
+  CHECK(attempts.holdoff({{"grace", 2500}}) == Milliseconds{2501});
+}
+
+TEST_CASE("attempt_timeout leaves to lease_expiry what that one takes, when it runs") {
+  const Reconciler& attempts = *find_reconciler("attempt_timeout");
+  const auto own = default_settings(attempts);
+  using Values = std::vector<std::optional<std::string>>;
+  CHECK(attempts.parameters(own, {}).values() == Values{std::nullopt});
+  CHECK(attempts.parameters(own, {{{"lease_expiry", {{"max_reclaims", 3}}}}}).values() == Values{"3"});
+}
+
+TEST_CASE("a family knows its members' settings and nobody else's") {
+  const Family family{{{"lease_expiry", {{"max_reclaims", std::nullopt}}}}};
+  REQUIRE(family.find("lease_expiry") != nullptr);
+  CHECK(family.find("lease_expiry")->contains("max_reclaims"));
+  CHECK(family.find("attempt_timeout") == nullptr);
+}

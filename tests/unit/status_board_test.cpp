@@ -1,0 +1,153 @@
+#include "status_board.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/manual_clock.hpp"
+
+using namespace ff;
+using namespace std::chrono_literals;
+using daemon::StatusBoard;
+using nlohmann::json;
+using reconcile::TickReport;
+using supervisor::State;
+
+namespace {
+
+constexpr std::int64_t kStart = 1'700'000'000'000;
+
+struct Bench {
+  void finished(const std::string& reconciler, const TickReport& report, int failures = 0) {
+    board.tick_finished({.reconciler = reconciler,
+                         .report = report,
+                         .start_delay = {},
+                         .duration = {},
+                         .consecutive_failures = failures});
+  }
+  json status() const {
+    return json::parse(board.status_json({.idle = 1, .in_use = 2, .size = 3, .waiting = 4}));
+  }
+  json readiness() const { return json::parse(board.readiness_json()); }
+
+  test::ManualClock clock;
+  StatusBoard board{clock};
+};
+
+TickReport moved(std::int64_t rows) {
+  TickReport report;
+  report.scanned = rows + 1;
+  report.processed = rows;
+  report.outcomes["retried"] = rows;
+  report.skipped[reconcile::Skip::locked] = 1;
+  report.oldest_due = unix_millis(kStart - 5000);
+  report.lateness.assign(static_cast<std::size_t>(rows), 20ms);
+  return report;
+}
+
+}  // namespace
+
+TEST_CASE("a board that was told nothing is not ready and says why") {
+  Bench bench;
+  CHECK_FALSE(bench.board.ready());
+  CHECK(bench.readiness() ==
+        json{{"ready", false}, {"state", "starting"}, {"reasons", {"no answer from the database yet"}}});
+  CHECK(bench.status()["reconcilers"] == json::array());
+  CHECK(bench.status()["started_at_ms"] == kStart);
+}
+
+TEST_CASE("readiness follows the state and gives the reason") {
+  Bench bench;
+  bench.board.state_changed(State::ready, "");
+  CHECK(bench.board.ready());
+  CHECK(bench.readiness() == json{{"ready", true}, {"state", "ready"}, {"reasons", json::array()}});
+  bench.board.state_changed(State::recovering, "");
+  CHECK(bench.board.ready());
+  for (const State state : {State::unreachable, State::read_only, State::schema_outdated, State::stopping}) {
+    bench.board.state_changed(state, "because");
+    CHECK_FALSE(bench.board.ready());
+    CHECK(bench.readiness() ==
+          json{{"ready", false}, {"state", std::string(name(state))}, {"reasons", {"because"}}});
+  }
+}
+
+TEST_CASE("what is not ready has a reason even when nobody gave one") {
+  Bench bench;
+  bench.board.state_changed(State::unreachable, "");
+  CHECK(bench.readiness()["reasons"] == json{"unreachable"});
+}
+
+TEST_CASE("totals add up over ticks, what is due is of the last one") {
+  Bench bench;
+  bench.finished("attempt_timeout", moved(3));
+  bench.clock.advance(2s);
+  bench.finished("attempt_timeout", moved(2));
+  bench.finished("lease_expiry", TickReport{});
+  const json status = bench.status();
+  REQUIRE(status["reconcilers"].size() == 2);
+  const json& line = status["reconcilers"][0];
+  CHECK(line["reconciler"] == "attempt_timeout");
+  CHECK(line["processed_total"] == 5);
+  CHECK(line["errors_total"] == 0);
+  CHECK(line["due"] == 1);
+  CHECK(line["oldest_due_ms"] == kStart - 5000);
+  CHECK(line["next_due_ms"] == nullptr);
+  CHECK(line["last_tick_ms"] == kStart + 2000);
+  CHECK(line["last_success_ms"] == kStart + 2000);
+  CHECK(line["last"] == json{{"scanned", 3},
+                             {"processed", 2},
+                             {"skipped", {{"locked", 1}, {"no_longer_due", 0}, {"quarantined", 0}}},
+                             {"errors", 0},
+                             {"outcomes", {{"retried", 2}}}});
+  CHECK(bench.board.totals().at("attempt_timeout").outcomes.at("retried") == 5);
+}
+
+TEST_CASE("a failure is remembered after the next success, the success before it as well") {
+  Bench bench;
+  TickReport failed;
+  failed.failure.emplace(pg::Error::Kind::timeout, "too slow");
+  failed.errors["timeout"] = 1;
+  bench.finished("lease_expiry", failed, 1);
+  json line = bench.status()["reconcilers"][0];
+  CHECK(line["last_success_ms"] == nullptr);
+  CHECK(line["last_failure"] == "too slow");
+  CHECK(line["consecutive_failures"] == 1);
+  CHECK(line["errors_total"] == 1);
+
+  bench.clock.advance(1s);
+  bench.finished("lease_expiry", TickReport{});
+  line = bench.status()["reconcilers"][0];
+  CHECK(line["last_success_ms"] == kStart + 1000);
+  CHECK(line["consecutive_failures"] == 0);
+  CHECK(line["last_failure"] == "too slow");
+}
+
+TEST_CASE("the lateness of the last tick that moved rows outlives idle ticks") {
+  Bench bench;
+  bench.finished("attempt_timeout", moved(3));
+  bench.finished("attempt_timeout", TickReport{});
+  CHECK(bench.board.totals().at("attempt_timeout").lateness.size() == 3);
+}
+
+TEST_CASE("status shows pool and schema as they are") {
+  Bench bench;
+  bench.board.schema_version(6);
+  const json status = bench.status();
+  CHECK(status["pool"] == json{{"idle", 1}, {"in_use", 2}, {"size", 3}, {"waiting", 4}});
+  CHECK(status["schema_version"] == 6);
+}
+
+TEST_CASE("one line says the state, what was moved and why it is not ready") {
+  Bench bench;
+  bench.board.state_changed(State::ready, "");
+  bench.finished("attempt_timeout", moved(3));
+  CHECK(bench.board.line() == "ready, 3 rows moved, 0 errors");
+  bench.board.state_changed(State::read_only, "a standby");
+  CHECK(bench.board.line() == "read_only, 3 rows moved, 0 errors: a standby");
+}
+
+TEST_CASE("text from the server that is no UTF-8 does not break the pages") {
+  Bench bench;
+  bench.board.state_changed(State::unreachable, "bad \xff byte");
+  CHECK(bench.readiness()["reasons"].size() == 1);
+  CHECK(bench.status()["state"] == "unreachable");
+}

@@ -1,0 +1,196 @@
+#include "supervisor/watch.hpp"
+
+#include <catch2/catch.hpp>
+#include <deque>
+
+#include "support/process.hpp"
+
+using namespace ff;
+using namespace ff::supervisor;
+using namespace std::chrono_literals;
+using Found = Observation::Found;
+
+namespace {
+
+Observation seen(Found found, const std::string& reason = {}) {
+  Observation observation;
+  observation.found = found;
+  observation.reason = reason;
+  observation.server_uptime = 24h;
+  observation.server_started_at = unix_millis(1'700'000'000'000);
+  observation.schema_version = found == Found::writable ? 6 : 0;
+  return observation;
+}
+
+/// A database that is as the test says, and everything that its watch told.
+struct Bench final : Observer {
+  explicit Bench(Milliseconds grace = 0ms)
+      : watch(
+            grace, [this] { return look(); }, *this, Clock::system()) {}
+  ~Bench() override { watch.stop(); }
+
+  void state_changed(State state, const std::string& reason) override {
+    const std::lock_guard lock(mutex);
+    told.emplace_back(state, reason);
+  }
+  void schema_version(int version) override { schema = version; }
+
+  Observation look() {
+    ++looks;
+    if (on_look) on_look();
+    const std::lock_guard lock(mutex);
+    return now;
+  }
+  void becomes(Found found, const std::string& reason = {}) {
+    const std::lock_guard lock(mutex);
+    now = seen(found, reason);
+  }
+  void start() {
+    watch.start([this] { ++changes; }, [this] { ++doubts_over; });
+  }
+  /// Until at least one further look has ended.
+  void look_again() {
+    // The look that is counted next may be under way already; the one after it began after the doubt.
+    const int until = looks + 2;
+    REQUIRE(test::wait_until([&] {
+      watch.doubt();
+      return looks >= until;
+    }));
+  }
+  std::vector<std::pair<State, std::string>> all_told() {
+    const std::lock_guard lock(mutex);
+    return told;
+  }
+
+  std::mutex mutex;
+  Observation now = seen(Found::writable);
+  std::function<void()> on_look;
+  std::vector<std::pair<State, std::string>> told;
+  std::atomic<int> looks{0};
+  std::atomic<int> changes{0};
+  std::atomic<int> doubts_over{0};
+  std::atomic<int> schema{0};
+  Watch watch;
+};
+
+}  // namespace
+
+TEST_CASE("a watch that has not looked lets nothing run") {
+  Bench bench;
+  CHECK_FALSE(bench.watch.may_run());
+  CHECK_FALSE(bench.watch.may_take_leases());
+  CHECK(bench.watch.state() == State::starting);
+  bench.start();
+  CHECK(test::wait_until([&] { return bench.watch.may_run() && bench.watch.may_take_leases(); }));
+  CHECK(bench.watch.state() == State::ready);
+  CHECK(bench.schema == 6);
+}
+
+TEST_CASE("a watch tells each change of state once") {
+  Bench bench;
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.changes == 1; }));
+  bench.look_again();
+  bench.becomes(Found::unreachable, "connection refused");
+  bench.look_again();
+  REQUIRE(test::wait_until([&] { return bench.watch.state() == State::unreachable; }));
+  CHECK(bench.watch.reason() == "connection refused");
+  CHECK_FALSE(bench.watch.may_run());
+  bench.look_again();
+  bench.becomes(Found::read_only, "a standby");
+  bench.look_again();
+  REQUIRE(test::wait_until([&] { return bench.watch.state() == State::read_only; }));
+  bench.becomes(Found::writable);
+  bench.look_again();
+  REQUIRE(test::wait_until([&] { return bench.watch.state() == State::ready; }));
+  bench.watch.stop();
+  CHECK(bench.all_told() ==
+        std::vector<std::pair<State, std::string>>{{State::ready, ""},
+                                                   {State::unreachable, "connection refused"},
+                                                   {State::read_only, "a standby"},
+                                                   {State::ready, ""}});
+}
+
+TEST_CASE("a watch tells when the reason changes though the state does not") {
+  Bench bench;
+  bench.becomes(Found::unreachable, "connection refused");
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.all_told().size() == 1; }));
+  bench.becomes(Found::unreachable, "password authentication failed");
+  bench.look_again();
+  REQUIRE(test::wait_until([&] { return bench.all_told().size() == 2; }));
+  CHECK(bench.all_told().back() ==
+        std::pair(State::unreachable, std::string("password authentication failed")));
+}
+
+TEST_CASE("after an outage a watch lets others run, but leases be taken only when the grace is over") {
+  Bench bench(300ms);
+  bench.becomes(Found::unreachable, "away");
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.watch.state() == State::unreachable; }));
+  bench.becomes(Found::writable);
+  const SteadyTime back = Clock::system().now();
+  REQUIRE(test::wait_until([&] {
+    if (bench.watch.may_run() && !bench.watch.may_take_leases()) CHECK(bench.watch.state() != State::ready);
+    return bench.watch.may_take_leases();
+  }));
+  CHECK(Clock::system().now() - back >= 300ms);
+  REQUIRE(test::wait_until([&] { return bench.changes == 3; }));
+  bench.watch.stop();
+  const auto told = bench.all_told();
+  REQUIRE(told.size() == 3);
+  CHECK(told[1].first == State::recovering);
+  CHECK(told[2].first == State::ready);
+}
+
+TEST_CASE("who has doubts gets a look at once, not in ten seconds, and is told when nothing has changed") {
+  Bench bench;
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.watch.may_run(); }));
+  REQUIRE(test::wait_until([&] { return bench.changes == 1; }));
+  const SteadyTime before = Clock::system().now();
+  bench.watch.doubt();
+  REQUIRE(test::wait_until([&] { return bench.looks == 2 && bench.doubts_over == 1; }));
+  CHECK(Clock::system().now() - before < 5s);
+  CHECK(bench.changes == 1);
+  CHECK(bench.all_told().size() == 1);
+}
+
+TEST_CASE("while there are doubts nothing may start, until the next look has ended") {
+  Bench bench;
+  std::atomic<bool> may_end{true};
+  bench.on_look = [&] { REQUIRE(test::wait_until([&] { return may_end.load(); })); };
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.watch.may_take_leases(); }));
+  may_end = false;
+  bench.watch.doubt();
+  CHECK_FALSE(bench.watch.may_run());
+  CHECK_FALSE(bench.watch.may_take_leases());
+  REQUIRE(test::wait_until([&] { return bench.looks == 2; }));
+  CHECK_FALSE(bench.watch.may_run());
+  may_end = true;
+  CHECK(test::wait_until([&] { return bench.watch.may_run() && bench.watch.may_take_leases(); }));
+}
+
+TEST_CASE("what a look finds after the watch was asked to stop is told to nobody") {
+  Bench bench;
+  std::atomic<bool> may_end{false};
+  bench.on_look = [&] { test::wait_until([&] { return may_end.load(); }); };
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.looks == 1; }));
+  bench.watch.request_stop();
+  may_end = true;
+  bench.watch.stop();
+  CHECK(bench.all_told().empty());
+  CHECK(bench.changes == 0);
+}
+
+TEST_CASE("a watch that is stopped looks no more") {
+  Bench bench;
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.looks == 1; }));
+  bench.watch.stop();
+  bench.watch.doubt();
+  bench.watch.stop();
+  CHECK(bench.looks == 1);
+}
