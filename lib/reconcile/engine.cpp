@@ -32,43 +32,9 @@ pg::Plan plan_for(const Partitions& partitions) {
   return partitions.size() <= kPlannedAfresh ? pg::Plan::fresh : pg::Plan::reused;
 }
 
-RowKey key_of(const pg::Row& row, std::size_t columns) {
-  RowKey key{row.get<PartitionKey>(0), {}};
-  for (std::size_t i = 0; i < columns; ++i)
-    key.columns.push_back(row.get<std::string>(static_cast<int>(i) + 1));
-  return key;
-}
-
-std::string describe(const Reconciler& reconciler, const RowKey& key) {
-  std::string text = "partition_key=" + std::to_string(key.partition.value);
-  for (std::size_t i = 0; i < key.columns.size(); ++i)
-    text += " " + std::string(reconciler.key[i].name) + "=" + key.columns[i];
-  return text;
-}
-
 bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   const auto& names = reconciler.left_alone;
   return std::find(names.begin(), names.end(), outcome) != names.end();
-}
-
-template <class Batch>
-Partitions partitions_of(const Batch& batch) {
-  std::set<PartitionKey> distinct;
-  for (const auto& row : batch) distinct.insert(row.key.partition);
-  return {distinct.begin(), distinct.end()};
-}
-
-template <class Batch>
-void add_keys(pg::Params& params, const Reconciler& reconciler, const Batch& batch) {
-  std::vector<std::string> values;
-  const auto add = [&](std::string_view type, auto value_of) {
-    values.clear();
-    for (const auto& row : batch) values.push_back(value_of(row));
-    params.add_array(type, values);
-  };
-  add("smallint", [](const auto& row) { return std::to_string(row.key.partition.value); });
-  for (std::size_t i = 0; i < reconciler.key.size(); ++i)
-    add(reconciler.key[i].type, [i](const auto& row) { return row.key.columns[i]; });
 }
 
 }  // namespace
@@ -134,9 +100,7 @@ void Engine::take_all(Pass& pass) {
     if (many) oldest_of_many.push_back(probed[i]);
     for (; i < end; ++i) {
       if (probed[i].due && !many) few.push_back(probed[i]);
-      auto& next = pass.report.next_due;
-      const auto takeable_at = probed[i].due_at + reconciler_.holdoff(scope_.settings);
-      if (!probed[i].due && (!next || takeable_at < *next)) next = takeable_at;
+      if (!probed[i].due) note_next_due(pass.report.next_due, probed[i]);
     }
   }
 
@@ -171,8 +135,8 @@ void Engine::take_partition(Pass& pass, PartitionKey partition) {
   }
 }
 
-std::vector<Engine::Candidate> Engine::page(Pass& pass, const Partitions& partitions, const Candidate* after,
-                                            int limit, Milliseconds ahead) {
+std::vector<Candidate> Engine::page(Pass& pass, const Partitions& partitions, const Candidate* after,
+                                    int limit, Milliseconds ahead) {
   pg::Params params = common_params(partitions);
   params.add(static_cast<std::int64_t>(limit));
   params.add(static_cast<std::int64_t>(ahead.count()));
@@ -182,8 +146,8 @@ std::vector<Engine::Candidate> Engine::page(Pass& pass, const Partitions& partit
   return read_candidates(pass, statements_.page, params, plan_for(partitions));
 }
 
-std::vector<Engine::Candidate> Engine::read_candidates(Pass& pass, const std::string& sql,
-                                                       const pg::Params& params, pg::Plan plan) {
+std::vector<Candidate> Engine::read_candidates(Pass& pass, const std::string& sql, const pg::Params& params,
+                                               pg::Plan plan) {
   pg::Transaction transaction(*pass.connection, plan);
   const pg::Result rows = transaction.execute(sql, params);
   transaction.rollback();
@@ -196,12 +160,12 @@ std::vector<Engine::Candidate> Engine::read_candidates(Pass& pass, const std::st
     pass.report.database_time = unix_millis(row.get<std::int64_t>(due_at + 2));
     if (row.is_null(0)) break;  // nothing was found: the row tells the time only
     found.push_back(
-        {key_of(row, columns), unix_millis(row.get<std::int64_t>(due_at)), row.get<bool>(due_at + 1)});
+        {read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)), row.get<bool>(due_at + 1)});
   }
   return found;
 }
 
-std::vector<Engine::Candidate> Engine::without_quarantined(Pass& pass, std::vector<Candidate> found) {
+std::vector<Candidate> Engine::without_quarantined(Pass& pass, std::vector<Candidate> found) {
   auto& report = pass.report;
   report.scanned += static_cast<std::int64_t>(found.size());
   for (const Candidate& row : found)
@@ -248,16 +212,17 @@ void Engine::take_once(Pass& pass, Candidates batch) {
   const std::size_t columns = reconciler_.key.size();
   std::set<RowKey> answered;
   for (const pg::Row row : rows) {
-    RowKey key = key_of(row, columns);
+    RowKey key = read_key(row, columns);
     const int after_key = static_cast<int>(columns) + 1;
     const auto due_at = unix_millis(row.get<std::int64_t>(after_key));
     const auto outcome = row.get<std::string>(after_key + 1);
     const auto acted_at = unix_millis(row.get<std::int64_t>(after_key + 2));
     ++pass.report.outcomes[outcome];
-    if (!quarantine_.empty()) quarantine_.release(key);
+    if (!pass.options.dry_run) quarantine_.release(key);
     if (!is_left_alone(reconciler_, outcome)) {
       ++pass.report.processed;
-      pass.report.lateness.push_back(acted_at - due_at + took);
+      // A time before 1970 is no time; a difference from it might not even fit.
+      pass.report.lateness.push_back(acted_at - std::max(due_at, UnixMillis{}) + took);
       if (pass.options.list_moves) pass.report.moves.push_back({key, outcome, due_at});
     }
     answered.insert(std::move(key));
@@ -279,16 +244,17 @@ void Engine::count_left(Pass& pass, Candidates left) {
   const pg::Result rows = transaction.execute(statements_.still_due, params);
   transaction.rollback();
   std::set<RowKey> locked;
-  for (const pg::Row row : rows) locked.insert(key_of(row, reconciler_.key.size()));
+  for (const pg::Row row : rows) locked.insert(read_key(row, reconciler_.key.size()));
   for (const Candidate& row : left) {
     const bool is_locked = locked.contains(row.key);
     ++pass.report.skipped[is_locked ? Skip::locked : Skip::no_longer_due];
-    if (!is_locked) quarantine_.release(row.key);
+    if (!is_locked && !pass.options.dry_run) quarantine_.release(row.key);
   }
 }
 
 void Engine::set_aside(Pass& pass, const Candidate& row, const pg::Error& error) {
   ++pass.report.errors[std::string(error.error_class())];
+  if (pass.options.dry_run) return;
   const bool known = quarantine_.contains(row.key);
   const Milliseconds pause = quarantine_.add(row.key, clock_.now());
   if (!known)
@@ -302,7 +268,7 @@ Backlog Engine::backlog(std::int64_t cap) {
   const Partitions all = partitions(pass);
   Backlog backlog;
   for (const Candidate& row : page(pass, all, nullptr, kProbeDepth, kBacklogLooksAhead))
-    if (!row.due && (!backlog.next_due || row.due_at < *backlog.next_due)) backlog.next_due = row.due_at;
+    if (!row.due) note_next_due(backlog.next_due, row);
 
   pg::Params params = common_params(all);
   params.add(cap);
@@ -316,6 +282,11 @@ Backlog Engine::backlog(std::int64_t cap) {
     backlog.oldest_due = unix_millis(*oldest);
   backlog.database_time = unix_millis(row.get<std::int64_t>("now_ms"));
   return backlog;
+}
+
+void Engine::note_next_due(std::optional<UnixMillis>& next, const Candidate& row) const {
+  const UnixMillis takeable_at = row.due_at + reconciler_.holdoff(scope_.settings);
+  if (!next || takeable_at < *next) next = takeable_at;
 }
 
 Partitions Engine::partitions(Pass& pass) const {

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <stop_token>
 
 #include "base/partitions.hpp"
 #include "base/scanner_filter.hpp"
 #include "pg/pool.hpp"
+#include "reconcile/candidate.hpp"
 #include "reconcile/quarantine.hpp"
 #include "reconcile/reconciler.hpp"
 #include "reconcile/report.hpp"
@@ -70,13 +70,7 @@ class Engine {
   Backlog backlog(std::int64_t cap);
 
  private:
-  struct Candidate {
-    RowKey key;
-    UnixMillis due_at;
-    bool due;
-  };
   struct Pass;  // one tick under way
-  using Candidates = std::span<const Candidate>;
 
   TickReport guarded(const TickOptions& options, const std::function<void(Pass&)>& work);
   void take_all(Pass& pass);
@@ -84,6 +78,7 @@ class Engine {
   std::vector<Candidate> page(Pass& pass, const Partitions& partitions, const Candidate* after, int limit,
                               Milliseconds ahead);
   Partitions partitions(Pass& pass) const;
+  void note_next_due(std::optional<UnixMillis>& next, const Candidate& row) const;
   std::vector<Candidate> read_candidates(Pass& pass, const std::string& sql, const pg::Params& params,
                                          pg::Plan plan);
   std::vector<Candidate> without_quarantined(Pass& pass, std::vector<Candidate> found);

@@ -116,8 +116,8 @@ struct Supervisor::Life {
   std::set<std::string> running;
 };
 
-Supervisor::Supervisor(std::vector<Runner*> runners, int threads, Watch& watch, Milliseconds longest_tick,
-                       const Clock& clock)
+Supervisor::Supervisor(const std::vector<Runner*>& runners, int threads, Watch& watch,
+                       Milliseconds longest_tick, const Clock& clock)
     : life_(std::make_unique<Life>(runners, threads, watch, longest_tick, clock)) {}
 
 Supervisor::~Supervisor() {

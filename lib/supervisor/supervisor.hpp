@@ -17,7 +17,7 @@ class Supervisor {
  public:
   /// The runners and the watch must outlive the supervisor. `longest_tick` is how long a tick can take when
   /// all is well: a scheduler that made no progress for longer is no longer alive().
-  Supervisor(std::vector<Runner*> runners, int threads, Watch& watch, Milliseconds longest_tick,
+  Supervisor(const std::vector<Runner*>& runners, int threads, Watch& watch, Milliseconds longest_tick,
              const Clock& clock);
   ~Supervisor();
 
