@@ -1,0 +1,116 @@
+// attempt_timeout beside workers that hold, renew or complete what it is about to take, or wake up late.
+#include <catch2/catch.hpp>
+
+#include "pg/transaction.hpp"
+#include "sandbox/worker.hpp"
+#include "support/engine.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::Skip;
+using reconcile::TickReport;
+
+TEST_CASE("attempt_timeout leaves an attempt alone that is renewed between looking and acting") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid renewed = insert_lapsed(db, {.partition = {3}});
+  const Uuid lapsed = insert_lapsed(db, {.partition = {4}});
+  const SteppingInClock clock(2, [&] {
+    db.execute(
+        "UPDATE ff_attempt SET lease_expires_at_ms = lease_expires_at_ms + 600000"
+        " WHERE execution_id = $1",
+        pg::Params::of(renewed));
+  });
+  EngineFixture engine(database, "attempt_timeout", {.clock = &clock});
+  const TickReport report = engine->tick();
+  CHECK(report.scanned == 2);
+  CHECK(report.processed == 1);
+  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  CHECK(attempt(db, renewed)["lease_epoch"] == 1);
+  CHECK(core(db, renewed)["lifecycle_phase"] == "active");
+  CHECK(core(db, lapsed)["lifecycle_phase"] == "terminal");
+}
+
+TEST_CASE("attempt_timeout leaves an execution alone that completes between looking and acting") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid id = insert_lapsed(db, {.partition = {3}});
+  std::vector<std::string> completed;
+  const SteppingInClock clock(2, [&] {
+    db.execute("UPDATE ff_exec_core SET lifecycle_phase = 'terminal' WHERE execution_id = $1",
+               pg::Params::of(id));
+    completed = snapshot(db);
+  });
+  EngineFixture engine(database, "attempt_timeout", {.clock = &clock});
+  CHECK(engine->tick().skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  CHECK(diff(completed, snapshot(db)).empty());
+}
+
+TEST_CASE("attempt_timeout skips an attempt or a core that somebody else holds and takes it later") {
+  const auto table = GENERATE("ff_attempt", "ff_exec_core");
+  const Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  const Uuid held = insert_lapsed(db, {.partition = {3}, .policy = max_retries(1)});
+  const Uuid free = insert_lapsed(db, {.partition = {3}, .policy = max_retries(1)});
+  const Json core_before = core(db, held);
+  const Json attempt_before = attempt(db, held);
+  EngineFixture engine(database, "attempt_timeout");
+
+  pg::Transaction holding(other);
+  holding.execute("SELECT FROM " + std::string(table) + " WHERE execution_id = $1 FOR UPDATE",
+                  pg::Params::of(held));
+  const TickReport report = engine->tick();
+  CHECK(report.processed == 1);
+  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
+  CHECK(core(db, held) == core_before);
+  CHECK(attempt(db, held) == attempt_before);
+  CHECK(core(db, free)["attempt_index"] == 1);
+  CHECK(lease_events(db).size() == 1);
+  holding.rollback();
+
+  CHECK(outcomes(engine->tick()) == "retried=1");
+  CHECK(core(db, held)["attempt_index"] == 1);
+}
+
+TEST_CASE("attempt_timeout takes a row whose key others refer to while it works") {
+  // FOR KEY SHARE is what a foreign key takes: it must not look like a row that is held.
+  const Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  insert_lapsed(db, {.partition = {3}});
+  EngineFixture engine(database, "attempt_timeout");
+  pg::Transaction referring(other);
+  referring.execute("SELECT FROM ff_exec_core FOR KEY SHARE");
+  referring.execute("SELECT FROM ff_attempt FOR KEY SHARE");
+  CHECK(engine->tick().processed == 1);
+}
+
+TEST_CASE("attempt_timeout refuses a worker that wakes up after its attempt was taken") {
+  const Database database;
+  auto db = database.connect();
+  const auto id = sandbox::create(db, {.partition = {3}, .max_retries = GENERATE(0, 1)});
+  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
+  const auto claim = worker.claim_one(id).value();
+  db.execute("UPDATE ff_attempt SET lease_expires_at_ms = 5");
+  EngineFixture engine(database, "attempt_timeout");
+  REQUIRE(engine->tick().processed == 1);
+  const auto after = snapshot(db);
+  CHECK_FALSE(worker.renew(claim));
+  CHECK_FALSE(worker.complete(claim));
+  CHECK_FALSE(worker.fail(claim, true));
+  CHECK(diff(after, snapshot(db)).empty());
+}
+
+TEST_CASE("attempt_timeout refuses a worker whose stale attempt was cleared") {
+  const Database database;
+  auto db = database.connect();
+  const auto id = sandbox::create(db, {.partition = {3}});
+  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
+  const auto claim = worker.claim_one(id).value();
+  db.execute_script(
+      "UPDATE ff_attempt SET lease_expires_at_ms = 5; UPDATE ff_exec_core SET attempt_index = 1");
+  EngineFixture engine(database, "attempt_timeout");
+  REQUIRE(outcomes(engine->tick()) == "stale_cleared=1");
+  CHECK_FALSE(worker.renew(claim));
+}

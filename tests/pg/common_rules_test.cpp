@@ -1,0 +1,152 @@
+// What holds for every reconciler of the registry: whoever adds one gets these tests with it.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "pg/transaction.hpp"
+#include "support/engine.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::Reconciler;
+using reconcile::Statements;
+
+namespace {
+
+/// Runs a statement in both ways of planning, without leaving anything behind.
+void run(pg::Connection& db, const std::string& sql, const pg::Params& params) {
+  for (const pg::Plan plan : {pg::Plan::fresh, pg::Plan::reused}) {
+    pg::Transaction transaction(db, plan);
+    CHECK_NOTHROW(transaction.execute(sql, params));
+    transaction.rollback();
+  }
+}
+
+pg::Params with_no_keys(pg::Params params, const Reconciler& reconciler) {
+  params.add_array("smallint", {});
+  for (const auto& column : reconciler.key) params.add_array(column.type, {});
+  return params;
+}
+
+}  // namespace
+
+TEST_CASE("every statement of every reconciler fits the migrated schema") {
+  static const Database database;
+  auto db = database.connect();
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const Statements statements(reconciler);
+    for (const ScannerFilter& filter : {ScannerFilter{}, for_both("a", {"k", "v"})}) {
+      const auto leading = leading_params(reconciler, {{0}, {3}}, filter);
+      pg::Params page = leading;
+      page.add(std::int64_t{10}).add(std::int64_t{60'000}).add(std::int64_t{0});
+      for (std::size_t i = 0; i < reconciler.key.size(); ++i) page.add(std::optional<std::string>{});
+      run(db, statements.page, page);
+      run(db, statements.still_due, with_no_keys(leading, reconciler));
+      run(db, statements.act, with_no_keys(leading, reconciler));
+      run(db, statements.backlog, pg::Params(leading).add(std::int64_t{10}));
+      if (!statements.of_execution.empty())
+        run(db, statements.of_execution, pg::Params(leading).add(new_uuid()));
+    }
+  }
+}
+
+TEST_CASE("every reconciler finds nothing to do in an empty database, and nothing is due there") {
+  static const Database database;
+  auto db = database.connect();
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    EngineFixture engine(database, reconciler);
+    const auto report = engine->tick();
+    CHECK_FALSE(report.failure);
+    CHECK(report.scanned == 0);
+    CHECK_FALSE(report.next_due);
+    CHECK(engine->backlog(10).due == 0);
+    const auto one = engine->tick_one({{3}, new_uuid()});
+    CHECK((reconciler.execution_column.empty() || !one.failure));
+  }
+  CHECK(snapshot(db).empty());
+}
+
+TEST_CASE("the names and outcomes of reconcilers are distinct and found again") {
+  std::set<std::string_view> names;
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    CHECK(names.insert(reconciler.name).second);
+    CHECK(reconcile::find_reconciler(reconciler.name) == &reconciler);
+    CHECK_FALSE(reconciler.summary.empty());
+    const std::set<std::string_view> outcomes(reconciler.outcomes.begin(), reconciler.outcomes.end());
+    CHECK(outcomes.size() == reconciler.outcomes.size());
+    CHECK_FALSE(outcomes.empty());
+    // Every outcome is one that `act` can give: it stands there as a text.
+    for (const auto outcome : outcomes)
+      CHECK(reconciler.act.find("'" + std::string(outcome) + "'") != std::string::npos);
+  }
+  CHECK(reconcile::find_reconciler("no_such") == nullptr);
+}
+
+TEST_CASE("the key of every reconciler is, with the partition, the primary key of a table that it scans") {
+  static const Database database;
+  auto db = database.connect();
+  const auto tables = db.execute(
+      "SELECT c.relname::text AS name, string_agg(a.attname || ' ' || format_type(a.atttypid, NULL), ', ' "
+      "ORDER BY k.n) AS key FROM pg_constraint p JOIN pg_class c ON c.oid = p.conrelid AND NOT "
+      "c.relispartition "
+      "CROSS JOIN LATERAL unnest(p.conkey) WITH ORDINALITY AS k(attnum, n) "
+      "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum WHERE p.contype = 'p' GROUP BY 1");
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    // Where the rows of several tables are taken, the first column says of which.
+    const auto text_from = [&](std::size_t first) {
+      std::string text = "partition_key smallint";
+      for (std::size_t i = first; i < reconciler.key.size(); ++i)
+        text += ", " + std::string(reconciler.key[i].name) + " " + std::string(reconciler.key[i].type);
+      return text;
+    };
+    const bool of_several = reconciler.key.at(0).name == "outbox";
+    const std::string key = text_from(of_several ? 1 : 0);
+    const bool found = std::any_of(tables.begin(), tables.end(), [&](const pg::Row& table) {
+      return table.get<std::string>("key") == key &&
+             reconciler.scan.find(table.get<std::string>("name")) != std::string::npos;
+    });
+    CHECK(found);
+  }
+}
+
+TEST_CASE("every setting of every reconciler has a default within its range") {
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    for (const auto& setting : reconciler.settings) {
+      CAPTURE(reconciler.name, setting.name);
+      CHECK(setting.fallback >= setting.least);
+      CHECK(setting.fallback <= setting.most);
+      CHECK_FALSE(setting.summary.empty());
+    }
+    CHECK(reconcile::default_settings(reconciler).size() == reconciler.settings.size());
+  }
+}
+
+TEST_CASE("the number of parameters of a reconciler does not depend on its settings or its neighbours") {
+  reconcile::Family everybody;
+  for (const Reconciler& reconciler : reconcile::registry())
+    everybody.enabled.emplace(reconciler.name, reconcile::default_settings(reconciler));
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const auto settings = reconcile::default_settings(reconciler);
+    const auto alone = reconciler.parameters(settings, {});
+    CHECK(reconciler.parameters(settings, everybody).types() == alone.types());
+  }
+}
+
+TEST_CASE("the statements of a reconciler lock by skipping and never wait") {
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const auto count_of = [](const std::string& text, std::string_view part) {
+      int found = 0;
+      for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+      return found;
+    };
+    const int locks = count_of(reconciler.act, "FOR NO KEY UPDATE") + count_of(reconciler.act, "FOR UPDATE");
+    CHECK(locks > 0);
+    CHECK(count_of(reconciler.act, "SKIP LOCKED") == locks);
+    CHECK(count_of(reconciler.scan, "FOR ") == 0);
+  }
+}

@@ -1,0 +1,182 @@
+// A row that cannot be moved stands alone: its neighbours commit, and it is left out for a growing while.
+#include <spdlog/sinks/ringbuffer_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <catch2/catch.hpp>
+
+#include "support/engine.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::Skip;
+using reconcile::TickReport;
+
+namespace {
+
+/// Runs `body` at every update of an attempt of the worker "poison", or only when that is committed.
+void add_trigger(pg::Connection& db, const std::string& body, bool at_commit = false) {
+  db.execute_script("CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN " + body +
+                    " RETURN NEW; END $$");
+  const std::string when = at_commit
+                               ? "CONSTRAINT TRIGGER poison AFTER UPDATE ON ff_attempt INITIALLY DEFERRED"
+                               : "TRIGGER poison BEFORE UPDATE ON ff_attempt";
+  db.execute_script("CREATE " + when +
+                    " FOR EACH ROW WHEN (OLD.worker_id = 'poison') EXECUTE FUNCTION poison()");
+}
+
+Uuid insert_poison(pg::Connection& db, std::int64_t lapsed_ago_ms, PartitionKey partition = {3}) {
+  return insert_lapsed(db, {.partition = partition},
+                       {.worker_id = "poison", .lease_expires_at_ms = now_ms(db) - lapsed_ago_ms});
+}
+
+std::int64_t leases_left(pg::Connection& db) {
+  return number(db, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL");
+}
+
+/// Keeps what is logged while it lives.
+class LogCapture {
+ public:
+  LogCapture()
+      : sink_(std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(100)), before_(spdlog::default_logger()) {
+    auto logger = std::make_shared<spdlog::logger>("captured", sink_);
+    logger->set_level(spdlog::level::info);
+    spdlog::set_default_logger(std::move(logger));
+  }
+  ~LogCapture() { spdlog::set_default_logger(before_); }
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+  std::vector<std::string> lines() const { return sink_->last_formatted(); }
+
+ private:
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> sink_;
+  std::shared_ptr<spdlog::logger> before_;
+};
+
+}  // namespace
+
+TEST_CASE("one poison row among a thousand is found, and all the others are moved") {
+  const auto name = GENERATE("attempt_timeout", "lease_expiry");
+  const bool at_commit = GENERATE(false, true);
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "RAISE EXCEPTION 'spoiled';", at_commit);
+  insert_many_lapsed(db, {.count = 999, .partitions = {{3}}});
+  const Uuid id = insert_poison(db, 59'500);
+  const Json attempt_before = attempt(db, id);
+  const Json core_before = core(db, id);
+  EngineFixture engine(database, name);
+  const LogCapture log;
+  const TickReport report = engine->tick();
+  CHECK(report.scanned == 1000);
+  CHECK(report.processed == 999);
+  CHECK(report.errors == decltype(report.errors){{"P0", 1}});
+  CHECK(report.quarantined == 1);
+  CHECK_FALSE(report.failure);
+  CHECK(leases_left(db) == 1);
+  CHECK(lease_events(db).size() == 999);
+  CHECK(attempt(db, id) == attempt_before);
+  CHECK(core(db, id) == core_before);
+
+  REQUIRE(log.lines().size() == 1);
+  const std::string line = log.lines()[0];
+  CHECK(line.find(name) != line.npos);
+  CHECK(line.find("partition_key=3 execution_id=" + to_string(id) + " attempt_index=0") != line.npos);
+  CHECK(line.find("P0001") != line.npos);
+  CHECK(line.find("spoiled") != line.npos);
+}
+
+TEST_CASE("several poison rows over several partitions are each found") {
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "PERFORM 1 / 0;");
+  insert_many_lapsed(db, {.count = 40});
+  insert_lapsed(db, {.partition = {0}});
+  for (const PartitionKey partition : Partitions{{0}, {3}, {3}, {9}}) insert_poison(db, 59'990, partition);
+  EngineFixture engine(database, "lease_expiry");
+  const TickReport report = engine->tick();
+  CHECK(report.processed == 41);
+  CHECK(report.errors == decltype(report.errors){{"22", 4}});
+  CHECK(report.quarantined == 4);
+}
+
+TEST_CASE("a poison row is left out for 5 s, then twice as long each time, up to 10 min, and logged once") {
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "RAISE EXCEPTION USING ERRCODE = '23514';");
+  const Uuid id = insert_poison(db, 90'000);
+  EngineFixture engine(database, "lease_expiry");
+  const LogCapture log;
+  CHECK(engine->tick().errors == decltype(TickReport::errors){{"23", 1}});
+  for (const std::int64_t pause : {5, 10, 20, 40, 80, 160, 320, 600, 600, 600}) {
+    CAPTURE(pause);
+    engine.clock().advance(Milliseconds{pause * 1000 - 1});
+    const TickReport early = engine->tick();
+    CHECK(early.scanned == 1);
+    CHECK(early.error_count() == 0);
+    CHECK(early.skipped == std::map<Skip, std::int64_t>{{Skip::quarantined, 1}});
+    engine.clock().advance(Milliseconds{1});
+    CHECK(engine->tick().error_count() == 1);
+  }
+  CHECK(log.lines().size() == 1);
+
+  // Once whatever was wrong with it is mended, it is moved and forgotten.
+  db.execute("DROP TRIGGER poison ON ff_attempt");
+  engine.clock().advance(Milliseconds{600'000});
+  const TickReport mended = engine->tick();
+  CHECK(mended.processed == 1);
+  CHECK(mended.quarantined == 0);
+  CHECK(attempt(db, id)["lease_epoch"] == 2);
+}
+
+TEST_CASE("rows in quarantine hide nothing behind them") {
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "RAISE EXCEPTION 'spoiled';");
+  for (int i = 0; i < 25; ++i) insert_poison(db, 90'000 + i);
+  EngineFixture engine(database, "attempt_timeout", {.batch_size = 10});
+  CHECK(engine->tick().errors.at("P0") == 25);
+  insert_many_lapsed(db, {.count = 7, .partitions = {{3}}});
+  const TickReport report = engine->tick();
+  CHECK(report.processed == 7);
+  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::quarantined, 25}});
+  CHECK(report.error_count() == 0);
+  CHECK(report.quarantined == 25);
+}
+
+TEST_CASE("a row in quarantine is tried at once by hand, and forgotten when it is moved") {
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "RAISE EXCEPTION 'spoiled';");
+  const Uuid id = insert_poison(db, 90'000);
+  EngineFixture engine(database, "attempt_timeout");
+  CHECK(engine->tick().error_count() == 1);
+  CHECK(engine->tick_one({{3}, id}).error_count() == 1);
+  db.execute("DROP TRIGGER poison ON ff_attempt");
+  const TickReport by_hand = engine->tick_one({{3}, id});
+  CHECK(by_hand.processed == 1);
+  CHECK(by_hand.quarantined == 0);
+}
+
+TEST_CASE("a row in quarantine that somebody else moves is forgotten in time") {
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "RAISE EXCEPTION 'spoiled';");
+  insert_poison(db, 90'000);
+  EngineFixture engine(database, "attempt_timeout");
+  CHECK(engine->tick().quarantined == 1);
+  db.execute("DELETE FROM ff_attempt");
+  CHECK(engine->tick().quarantined == 1);
+  engine.clock().advance(std::chrono::minutes{11});
+  CHECK(engine->tick().quarantined == 0);
+}
+
+TEST_CASE("another engine tries a poison row of its own accord") {
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "RAISE EXCEPTION 'spoiled';");
+  insert_poison(db, 90'000);
+  EngineFixture first(database, "attempt_timeout");
+  EngineFixture second(database, "attempt_timeout");
+  CHECK(first->tick().error_count() == 1);
+  CHECK(second->tick().error_count() == 1);
+}

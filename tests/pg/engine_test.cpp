@@ -1,0 +1,298 @@
+// What one tick does and reports, whichever reconciler it runs.
+#include <catch2/catch.hpp>
+
+#include <limits>
+#include <numeric>
+#include <stop_token>
+
+#include "support/engine.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::Skip;
+using reconcile::TickOptions;
+using reconcile::TickReport;
+
+namespace {
+
+const char* either() {
+  return GENERATE("attempt_timeout", "lease_expiry");
+}
+
+/// The moves of a report, one line each, in an order of their own.
+std::vector<std::string> lines(const TickReport& report) {
+  std::vector<std::string> all;
+  for (const auto& move : report.moves) {
+    std::string line = std::to_string(move.key.partition.value);
+    for (const auto& column : move.key.columns) line += " " + column;
+    all.push_back(line + " " + move.outcome + " " + std::to_string(count(move.due_at)));
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a second tick finds nothing left to do and changes nothing") {
+  const Database database;
+  auto db = database.connect();
+  insert_many_lapsed(db, {.count = 200, .policy = max_retries(1)});
+  insert_many_lapsed(db, {.count = 50, .partitions = {{5}}});
+  EngineFixture engine(database, either());
+  CHECK(engine->tick().processed == 250);
+  const auto after_first = snapshot(db);
+  const TickReport second = engine->tick();
+  CHECK(second.scanned == 0);
+  CHECK(second.processed == 0);
+  CHECK_FALSE(second.oldest_due);
+  CHECK(diff(after_first, snapshot(db)).empty());
+}
+
+TEST_CASE("a tick takes only rows of its own partitions") {
+  const Database database;
+  auto db = database.connect();
+  insert_lapsed(db, {.partition = {16}});
+  insert_many_lapsed(db, {.count = 5, .partitions = {{200}}});
+  const auto before = snapshot(db);
+  const char* name = either();
+  EngineFixture engine(database, name);
+  CHECK(engine->tick().scanned == 0);
+  CHECK(diff(before, snapshot(db)).empty());
+  EngineFixture wide(database, name, {.partitions = partition_range({0}, {255})});
+  CHECK(wide->tick().processed == 6);
+}
+
+TEST_CASE("a dry run lists what the next run then does and writes nothing") {
+  const Database database;
+  auto db = database.connect();
+  insert_many_lapsed(db, {.count = 30, .policy = max_retries(1)});
+  insert_many_lapsed(db, {.count = 40, .partitions = {{5}}});  // a partition that is paged through
+  insert_lapsed(db, {.partition = {7}}, {.lease_expires_at_ms = now_ms(db) + 60'000});
+  const auto before = snapshot(db);
+  EngineFixture engine(database, either(), {.batch_size = 10});
+
+  const TickReport dry = engine->tick({.dry_run = true, .list_moves = true});
+  CHECK(dry.processed == 70);
+  CHECK_FALSE(dry.more);
+  CHECK(diff(before, snapshot(db)).empty());
+
+  const TickReport real = engine->tick({.list_moves = true});
+  CHECK(lines(dry).size() == 70);
+  CHECK(lines(dry) == lines(real));
+  CHECK(dry.outcomes == real.outcomes);
+  CHECK(dry.scanned == real.scanned);
+}
+
+TEST_CASE("moves are listed only where they are asked for") {
+  const Database database;
+  auto db = database.connect();
+  insert_lapsed(db, {.partition = {3}});
+  EngineFixture engine(database, either());
+  CHECK(engine->tick().moves.empty());
+}
+
+TEST_CASE("a report tells the oldest due time and how late each row was") {
+  const Database database;
+  auto db = database.connect();
+  const auto now = now_ms(db);
+  insert_lapsed(db, {.partition = {1}}, {.lease_expires_at_ms = now - 5'000});
+  insert_lapsed(db, {.partition = {2}}, {.lease_expires_at_ms = now - 90'000});
+  insert_lapsed(db, {.partition = {3}}, {.lease_expires_at_ms = now - 10'000});
+  EngineFixture engine(database, either());
+  const TickReport report = engine->tick();
+  CHECK(report.oldest_due == unix_millis(now - 90'000));
+  REQUIRE(report.lateness.size() == 3);
+  const auto [least, most] = std::minmax_element(report.lateness.begin(), report.lateness.end());
+  CHECK(least->count() >= 5'000);
+  CHECK(least->count() < 10'000);
+  CHECK(most->count() >= 90'000);
+  CHECK(most->count() < 95'000);
+  CHECK(std::accumulate(report.lateness.begin(), report.lateness.end(), Milliseconds{0}).count() >= 105'000);
+  CHECK(count(report.database_time) >= now);
+}
+
+TEST_CASE("a report tells when the next row may be taken, beside due ones and alone") {
+  const Database database;
+  auto db = database.connect();
+  const auto now = now_ms(db);
+  insert_lapsed(db, {.partition = {1}}, {.lease_expires_at_ms = now + 90'000});
+  insert_lapsed(db, {.partition = {2}}, {.lease_expires_at_ms = now - 1'000});
+  insert_lapsed(db, {.partition = {2}}, {.lease_expires_at_ms = now + 60'000});
+  EngineFixture engine(database, either());
+  const TickOptions ahead{.look_ahead = std::chrono::minutes{5}};
+  CHECK(engine->tick(ahead).next_due == unix_millis(now + 60'001));
+  CHECK(engine->tick(ahead).next_due == unix_millis(now + 60'001));
+  // Farther than it was asked to look it sees nothing.
+  CHECK_FALSE(engine->tick({.look_ahead = std::chrono::seconds{30}}).next_due);
+  CHECK_FALSE(engine->tick().next_due);
+  CHECK(engine->backlog(10).next_due);
+  db.execute("DELETE FROM ff_attempt");
+  CHECK_FALSE(engine->tick(ahead).next_due);
+}
+
+TEST_CASE("a lease that never ends, or ended before all time, is an ordinary row") {
+  const Database database;
+  auto db = database.connect();
+  insert_lapsed(db, {.partition = {1}}, {.lease_expires_at_ms = std::numeric_limits<std::int64_t>::max()});
+  insert_lapsed(db, {.partition = {2}}, {.lease_expires_at_ms = -1});
+  insert_lapsed(db, {.partition = {2}}, {.lease_expires_at_ms = 0});
+  EngineFixture engine(database, either());
+  const TickReport report = engine->tick({.look_ahead = std::chrono::hours{24}});
+  CHECK(report.processed == 2);
+  CHECK(report.error_count() == 0);
+  // A next run in the past would be one after the other without a pause.
+  if (report.next_due) CHECK(count(*report.next_due) > now_ms(db));
+}
+
+TEST_CASE("a tick that has no time left looks at nothing more and says so") {
+  const Database database;
+  auto db = database.connect();
+  const bool many = GENERATE(true, false);
+  insert_many_lapsed(db, {.count = 10, .partitions = many ? Partitions{{3}} : sixteen_partitions()});
+  const auto before = snapshot(db);
+  EngineFixture engine(database, either());
+  std::stop_source stop;
+  TickOptions options;
+  if (GENERATE(true, false)) {
+    options.deadline = engine.clock().now() - Milliseconds{1};
+  } else {
+    stop.request_stop();
+    options.stop = stop.get_token();
+  }
+  const TickReport report = engine->tick(options);
+  CHECK(report.more);
+  CHECK(report.processed == 0);
+  CHECK_FALSE(report.failure);
+  CHECK(diff(before, snapshot(db)).empty());
+
+  const TickReport next = engine->tick();
+  CHECK_FALSE(next.more);
+  CHECK(next.processed == 10);
+}
+
+TEST_CASE("a tick whose time runs out on the way keeps what it has done and asks to go on") {
+  const Database database;
+  auto db = database.connect();
+  insert_many_lapsed(db, {.count = 30, .partitions = {{3}}});
+  std::stop_source stop;
+  // Asked: at the start, before each page, and around each batch.
+  const SteppingInClock clock(5, [&] { stop.request_stop(); });
+  EngineFixture engine(database, either(), {.batch_size = 10, .clock = &clock});
+  const TickReport report = engine->tick({.stop = stop.get_token()});
+  CHECK(report.more);
+  CHECK(report.processed > 0);
+  CHECK(report.processed < 30);
+  CHECK(number(db, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NULL") == report.processed);
+}
+
+TEST_CASE("tick_one takes the one execution that it is given, though others are due as well") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid id = insert_lapsed(db, {.partition = {3}});
+  insert_many_lapsed(db, {.count = 5, .partitions = {{3}}});
+  EngineFixture engine(database, either());
+  const TickReport report = engine->tick_one({{3}, id}, {.list_moves = true});
+  CHECK(report.scanned == 1);
+  CHECK(report.processed == 1);
+  REQUIRE(report.moves.size() == 1);
+  CHECK(report.moves[0].key == attempt_key({3}, id));
+  CHECK(report.oldest_due == report.moves[0].due_at);
+  CHECK(number(db, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NULL") == 1);
+}
+
+TEST_CASE("tick_one on a dry run says what it would do and writes nothing") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid id = insert_lapsed(db, {.partition = {3}});
+  const auto before = snapshot(db);
+  EngineFixture engine(database, either());
+  CHECK(engine->tick_one({{3}, id}, {.dry_run = true}).processed == 1);
+  CHECK(diff(before, snapshot(db)).empty());
+}
+
+TEST_CASE("tick_one reports a row that is not due as no longer due") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid id = insert_lapsed(db, {.partition = {3}}, {.lease_expires_at_ms = now_ms(db) + 60'000});
+  const auto before = snapshot(db);
+  EngineFixture engine(database, either());
+  const TickReport report = engine->tick_one({{3}, id});
+  CHECK(report.scanned == 0);
+  CHECK(report.processed == 0);
+  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  CHECK(diff(before, snapshot(db)).empty());
+}
+
+TEST_CASE("tick_one finds nothing of an execution that is unknown, elsewhere, or without a lease") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid elsewhere = insert_lapsed(db, {.partition = {4}});
+  const Uuid without_lease = insert_core(db, {.partition = {3}});
+  insert_attempt(db, {.partition = {3}, .execution = without_lease});
+  const auto before = snapshot(db);
+  EngineFixture engine(database, either());
+  for (const Uuid& id : {new_uuid(), elsewhere, without_lease}) {
+    const TickReport report = engine->tick_one({{3}, id});
+    CHECK(report.scanned == 0);
+    CHECK(report.processed == 0);
+    CHECK(report.skipped.empty());
+    CHECK_FALSE(report.failure);
+  }
+  CHECK(diff(before, snapshot(db)).empty());
+}
+
+TEST_CASE("tick_one takes every lapsed attempt of its execution") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid id = insert_lapsed(db, {.partition = {3}, .attempt_index = 1});
+  insert_attempt(db, {.partition = {3}, .execution = id, .lease_expires_at_ms = now_ms(db) - 2000});
+  EngineFixture engine(database, either());
+  CHECK(engine->tick_one({{3}, id}).processed == 2);
+}
+
+TEST_CASE("tick_one heeds the filter") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid id = insert_lapsed(db, {.partition = {3}, .raw_fields = origin("a", "1")});
+  const char* name = either();
+  EngineFixture other(database, name, {.filter = for_namespace("b")});
+  CHECK(other->tick_one({{3}, id}).processed == 0);
+  EngineFixture same(database, name, {.filter = for_namespace("a")});
+  CHECK(same->tick_one({{3}, id}).processed == 1);
+}
+
+TEST_CASE("the backlog counts what is due, up to a cap, and changes nothing") {
+  const Database database;
+  auto db = database.connect();
+  const auto now = now_ms(db);
+  EngineFixture engine(database, either());
+  CHECK(engine->backlog(100).due == 0);
+  CHECK_FALSE(engine->backlog(100).oldest_due);
+
+  insert_many_lapsed(db, {.count = 40});
+  insert_lapsed(db, {.partition = {3}}, {.lease_expires_at_ms = now - 900'000});
+  insert_lapsed(db, {.partition = {200}});
+  insert_lapsed(db, {.partition = {4}}, {.lease_expires_at_ms = now + 60'000});
+  const auto before = snapshot(db);
+  const auto backlog = engine->backlog(100);
+  CHECK(backlog.due == 41);
+  CHECK_FALSE(backlog.capped);
+  CHECK(backlog.oldest_due == unix_millis(now - 900'000));
+  CHECK(count(backlog.database_time) >= now);
+  CHECK(engine->backlog(10).due == 10);
+  CHECK(engine->backlog(10).capped);
+  CHECK(diff(before, snapshot(db)).empty());
+}
+
+TEST_CASE("a new scope holds for the ticks to come") {
+  const Database database;
+  auto db = database.connect();
+  insert_lapsed(db, {.partition = {3}});
+  insert_lapsed(db, {.partition = {4}});
+  EngineFixture engine(database, either(), {.partitions = {{3}}});
+  CHECK(engine->tick().processed == 1);
+  reconcile::Scope scope = engine->scope();
+  scope.partitions = {{4}};
+  engine->set_scope(scope);
+  CHECK(engine->tick().processed == 1);
+}

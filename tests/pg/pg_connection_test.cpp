@@ -1,0 +1,253 @@
+// One session: deadlines, interrupts, errors, prepared statements, transactions.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "pg/server.hpp"
+#include "pg/transaction.hpp"
+#include "support/database.hpp"
+#include "support/engine.hpp"
+
+using namespace ff;
+using test::Database;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::int32_t pid_of(pg::Connection& connection) {
+  return connection.execute("SELECT pg_backend_pid()").one().get<std::int32_t>(0);
+}
+
+/// Until the server shows that many sessions in the middle of this statement.
+void await_running(pg::Connection& db, const std::string& statement, int sessions) {
+  while (test::number(db,
+                      "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = $1"
+                      " AND pid <> pg_backend_pid()",
+                      pg::Params::of(statement)) != sessions)
+    std::this_thread::yield();
+}
+
+pg::Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const pg::Error& error) {
+    return error;
+  }
+  throw std::logic_error("nothing was thrown");
+}
+
+/// Whether `action` comes to its end within a time that is far from that of what it interrupts.
+bool is_prompt(const std::function<void()>& action) {
+  const auto started = Clock::system().now();
+  action();
+  return Clock::system().now() - started < 5s;
+}
+
+constexpr auto kSleep = "SELECT pg_sleep(30)";
+
+}  // namespace
+
+TEST_CASE("a statement that is not answered in time ends with a timeout and takes the connection with it") {
+  const Database database;
+  auto db = database.connect();
+  CHECK(is_prompt([&] {
+    const auto error = error_of([&] { db.execute(kSleep, {}, Clock::system().now() + 50ms); });
+    CHECK(error.kind() == pg::Error::Kind::timeout);
+    CHECK(error.timed_out());
+    CHECK(error.query() == kSleep);
+  }));
+  CHECK(db.lost());
+  CHECK_FALSE(db.idle());
+  CHECK(error_of([&] { db.execute("SELECT 1"); }).connection_lost());
+}
+
+TEST_CASE("an interrupt ends a running statement promptly, here and on the server") {
+  const Database database;
+  auto watcher = database.connect();
+  pg::Interrupt interrupt;
+  auto db = database.connector().connect(Clock::system().now() + 10s, &interrupt);
+  std::thread raiser([&] {
+    await_running(watcher, kSleep, 1);
+    interrupt.raise();
+  });
+  CHECK(is_prompt([&] {
+    const auto error = error_of([&] { db.execute(kSleep); });
+    CHECK(error.interrupted());
+    CHECK_FALSE(error.timed_out());
+    CHECK(error.error_class() == "internal");
+  }));
+  raiser.join();
+  CHECK(db.lost());
+  CHECK(is_prompt([&] { await_running(watcher, kSleep, 0); }));
+  // It stays raised.
+  CHECK(
+      error_of([&] { database.connector().connect(Clock::system().now() + 10s, &interrupt); }).interrupted());
+}
+
+TEST_CASE("an error of the server tells its code and statement and leaves the connection usable") {
+  const Database database;
+  auto db = database.connect();
+  const auto error = error_of([&] { db.execute("SELECT 1 / $1", pg::Params::of(0)); });
+  CHECK(error.kind() == pg::Error::Kind::server);
+  CHECK(error.sqlstate() == "22012");
+  CHECK(error.query() == "SELECT 1 / $1");
+  CHECK(error.may_be_one_row());
+  CHECK(error.error_class() == "22");
+  CHECK_FALSE(error.connection_lost());
+  CHECK(db.idle());
+  CHECK(error_of([&] { db.execute("SELEC"); }).sqlstate() == "42601");
+  CHECK(error_of([&] { db.execute_script("SELECT 1; SELECT 1 / 0; SELECT 2"); }).sqlstate() == "22012");
+  CHECK(db.idle());
+  CHECK(db.execute_script("SELECT 1; SELECT 2").one().get<std::int32_t>(0) == 2);
+}
+
+TEST_CASE("a session that the server ends is lost") {
+  const Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  other.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(pid_of(db)));
+  const auto error = error_of([&] { db.execute("SELECT 1"); });
+  CHECK(error.connection_lost());
+  CHECK_FALSE(error.may_be_one_row());
+  CHECK(error.error_class() == "connection");
+  CHECK(db.lost());
+}
+
+TEST_CASE("a statement is prepared once per session and reused") {
+  const Database database;
+  auto db = database.connect();
+  const auto sql = "SELECT $1 + 1";
+  for (int i = 0; i < 3; ++i)
+    CHECK(db.execute_prepared(sql, pg::Params::of(i)).one().get<std::int32_t>(0) == i + 1);
+  db.execute_prepared("SELECT $1 + 2", pg::Params::of(1));
+  const auto prepared =
+      db.execute("SELECT statement, generic_plans + custom_plans FROM pg_prepared_statements ORDER BY 1");
+  REQUIRE(prepared.size() == 2);
+  CHECK(prepared[0].get<std::string>(0) == sql);
+  CHECK(prepared[0].get<std::int64_t>(1) == 3);
+}
+
+TEST_CASE("a session whose prepared statements get lost goes on without") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_prepared("SELECT $1 + 1", pg::Params::of(1));
+  db.execute("DEALLOCATE ALL");  // as a pooler that hands the session to others
+  const auto error = error_of([&] { db.execute_prepared("SELECT $1 + 1", pg::Params::of(1)); });
+  CHECK(error.retryable());
+  CHECK(db.execute_prepared("SELECT $1 + 1", pg::Params::of(1)).one().get<std::int32_t>(0) == 2);
+  CHECK(test::number(db, "SELECT count(*) FROM pg_prepared_statements") == 0);
+}
+
+TEST_CASE("a transaction that is not committed is rolled back when it ends") {
+  const Database database;
+  auto db = database.connect();
+  db.execute("CREATE TABLE t (n int)");
+  {
+    pg::Transaction transaction(db);
+    transaction.execute("INSERT INTO t VALUES (1)");
+    CHECK_FALSE(db.idle());
+  }
+  CHECK(db.idle());
+  CHECK(test::number(db, "SELECT count(*) FROM t") == 0);
+  pg::Transaction transaction(db);
+  transaction.execute("INSERT INTO t VALUES (1)");
+  transaction.commit();
+  CHECK(test::number(db, "SELECT count(*) FROM t") == 1);
+}
+
+TEST_CASE("a transaction sets its limits for itself only") {
+  const Database database;
+  pg::ConnectOptions options = database.connector().options();
+  options.statement_timeout = 4s;
+  auto db = pg::Connector(options).connect(Clock::system().now() + 10s);
+  const auto show =
+      "SELECT concat_ws(' ', current_setting('statement_timeout'), current_setting('lock_timeout'),"
+      " current_setting('jit'), current_setting('plan_cache_mode'),"
+      " current_setting('transaction_isolation'))";
+  const auto before = db.execute(show).one().get<std::string>(0);
+  {
+    pg::Transaction transaction(db, pg::Plan::reused);
+    CHECK(transaction.execute(show).one().get<std::string>(0) ==
+          "4s 2s off force_generic_plan read committed");
+  }
+  {
+    pg::Transaction transaction(db);
+    CHECK(transaction.execute(show).one().get<std::string>(0) == "4s 2s off auto read committed");
+    transaction.commit();
+  }
+  CHECK(db.execute(show).one().get<std::string>(0) == before);
+}
+
+TEST_CASE("commit of a transaction that had failed says so instead of pretending") {
+  const Database database;
+  auto db = database.connect();
+  pg::Transaction transaction(db);
+  CHECK_THROWS_AS(transaction.execute("SELECT 1 / 0"), pg::Error);
+  const auto error = error_of([&] { transaction.commit(); });
+  CHECK(error.sqlstate() == "25P02");
+  CHECK_FALSE(error.outcome_unknown());
+  CHECK(db.idle());
+}
+
+TEST_CASE("a commit whose session is killed has an unknown outcome") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script(
+      "CREATE TABLE t (n int); CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+      "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(30); RETURN NULL; END $$; "
+      "CREATE CONSTRAINT TRIGGER die AFTER INSERT ON t INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "
+      "die()");
+  pg::Transaction transaction(db);
+  transaction.execute("INSERT INTO t VALUES (1)");
+  const auto error = error_of([&] { transaction.commit(); });
+  CHECK(error.outcome_unknown());
+  CHECK(error.connection_lost());
+  CHECK_FALSE(error.retryable());
+  CHECK(db.lost());
+}
+
+TEST_CASE("a commit that is interrupted has an unknown outcome") {
+  const Database database;
+  auto watcher = database.connect();
+  pg::Interrupt interrupt;
+  auto db = database.connector().connect(Clock::system().now() + 10s, &interrupt);
+  db.execute_script(
+      "CREATE TABLE t (n int); CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+      "PERFORM pg_sleep(30); RETURN NULL; END $$; "
+      "CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON t INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "
+      "wait()");
+  pg::Transaction transaction(db);
+  transaction.execute("INSERT INTO t VALUES (1)");
+  std::thread raiser([&] {
+    await_running(watcher, "COMMIT", 1);
+    interrupt.raise();
+  });
+  CHECK(is_prompt([&] { CHECK(error_of([&] { transaction.commit(); }).outcome_unknown()); }));
+  raiser.join();
+}
+
+TEST_CASE("a transaction whose session is lost ends quietly") {
+  const Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  {
+    pg::Transaction transaction(db);
+    other.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(pid_of(db)));
+  }
+  CHECK_FALSE(db.idle());
+}
+
+TEST_CASE("a server tells its time, its start, its version and whether it takes writes") {
+  const Database database;
+  auto db = database.connect();
+  const auto info = pg::server_info(db);
+  CHECK(info.writable);
+  CHECK(info.version >= 150000);
+  CHECK(info.started_at < info.now);
+  CHECK(std::abs(count(info.now) - test::now_ms(db)) < 60'000);
+  CHECK(pg::server_info(db).started_at == info.started_at);
+  CHECK(pg::libpq_version() >= 150000);
+  CHECK(pg::sessions_of(db, "ff-test") >= 1);
+  CHECK(pg::sessions_of(db, "somebody else") == 0);
+  db.execute("SET default_transaction_read_only = on");
+  CHECK_FALSE(pg::server_info(db).writable);
+}

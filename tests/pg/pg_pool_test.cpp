@@ -1,0 +1,192 @@
+// At most so many connections, shared by whoever asks.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "pg/pool.hpp"
+#include "pg/transaction.hpp"
+#include "support/database.hpp"
+#include "support/engine.hpp"
+
+using namespace ff;
+using pg::Pool;
+using test::Database;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::int32_t pid_of(pg::PooledConnection& connection) {
+  return connection->execute("SELECT pg_backend_pid()").one().get<std::int32_t>(0);
+}
+
+/// The session that the pool hands out next.
+std::int32_t next_pid(Pool& pool) {
+  auto connection = pool.acquire();
+  return pid_of(connection);
+}
+
+SteadyTime in(Milliseconds time) {
+  return Clock::system().now() + time;
+}
+
+void await_waiting(const Pool& pool, int waiting) {
+  while (pool.state().waiting != waiting) std::this_thread::yield();
+}
+
+struct Counts : pg::PoolObserver {
+  void waited(std::chrono::duration<double>) override { ++waits; }
+  void acquire_timed_out() override { ++timeouts; }
+  void connected(const pg::Error* failure) override { ++(failure == nullptr ? made : failed); }
+  std::atomic<int> waits = 0;
+  std::atomic<int> timeouts = 0;
+  std::atomic<int> made = 0;
+  std::atomic<int> failed = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a pool makes connections when they are needed and hands them out again") {
+  const Database database;
+  Counts counts;
+  Pool pool(database.connector(), 2, 5s, nullptr, &counts);
+  CHECK(pool.state().size == 2);
+  CHECK(pool.state().idle == 0);
+  const auto first = next_pid(pool);
+  CHECK(next_pid(pool) == first);
+  CHECK(pool.state().idle == 1);
+  {
+    auto one = pool.acquire();
+    auto other = pool.acquire();
+    CHECK(pid_of(one) != pid_of(other));
+    CHECK(pool.state().in_use == 2);
+    CHECK(pool.state().idle == 0);
+  }
+  CHECK(pool.state().in_use == 0);
+  CHECK(pool.state().idle == 2);
+  CHECK(counts.made == 2);
+  CHECK(counts.waits == 4);
+}
+
+TEST_CASE("a pool that is used up makes nobody wait beyond the deadline") {
+  const Database database;
+  Counts counts;
+  Pool pool(database.connector(), 1, 5s, nullptr, &counts);
+  const auto held = pool.acquire();
+  try {
+    pool.acquire(in(30ms));
+    FAIL("there was another connection");
+  } catch (const pg::Error& error) {
+    CHECK(error.kind() == pg::Error::Kind::timeout);
+    CHECK(error.error_class() == "timeout");
+    CHECK_FALSE(error.connection_lost());
+  }
+  CHECK(counts.timeouts == 1);
+  CHECK(pool.state().waiting == 0);
+  CHECK(pool.state().in_use == 1);
+}
+
+TEST_CASE("who waits gets the connection that is given back") {
+  const Database database;
+  Pool pool(database.connector(), 1, 20s);
+  std::optional<pg::PooledConnection> held(pool.acquire());
+  const auto pid = pid_of(*held);
+  std::int32_t got = 0;
+  std::thread waiter([&] { got = next_pid(pool); });
+  await_waiting(pool, 1);
+  held.reset();
+  waiter.join();
+  CHECK(got == pid);
+  CHECK(pool.state().waiting == 0);
+}
+
+TEST_CASE("a connection that broke, or was left inside a transaction, is not handed out again") {
+  const Database database;
+  auto admin = database.connect();
+  Pool pool(database.connector(), 1, 5s);
+  std::int32_t before = 0;
+  SECTION("closed") {
+    auto connection = pool.acquire();
+    before = pid_of(connection);
+    connection->close();
+  }
+  SECTION("inside a transaction") {
+    auto connection = pool.acquire();
+    before = pid_of(connection);
+    connection->execute_script("BEGIN");
+  }
+  SECTION("broken while in use") {
+    auto connection = pool.acquire();
+    before = pid_of(connection);
+    admin.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(before));
+    CHECK_THROWS_AS(connection->execute("SELECT 1"), pg::Error);
+  }
+  CHECK(pool.state().idle == 0);
+  CHECK(pool.state().in_use == 0);
+  CHECK(next_pid(pool) != before);
+}
+
+TEST_CASE("discard_all closes what is idle now and what is on loan as it comes back") {
+  const Database database;
+  Pool pool(database.connector(), 2, 5s);
+  std::optional<pg::PooledConnection> lent(pool.acquire());
+  const auto lent_pid = pid_of(*lent);
+  const auto idle_pid = next_pid(pool);
+  CHECK(pool.state().idle == 1);
+  pool.discard_all();
+  CHECK(pool.state().idle == 0);
+  lent.reset();
+  CHECK(pool.state().idle == 0);
+  const auto next = next_pid(pool);
+  CHECK(next != lent_pid);
+  CHECK(next != idle_pid);
+  CHECK(pool.state().idle == 1);
+}
+
+TEST_CASE("an interrupt ends the wait for a connection") {
+  const Database database;
+  pg::Interrupt interrupt;
+  Pool pool(database.connector(), 1, 60s, &interrupt);
+  const auto held = pool.acquire();
+  std::atomic<bool> interrupted = false;
+  std::thread waiter([&] {
+    try {
+      pool.acquire();
+    } catch (const pg::Error& error) {
+      interrupted = error.interrupted();
+    }
+  });
+  await_waiting(pool, 1);
+  interrupt.raise();
+  waiter.join();
+  CHECK(interrupted);
+  CHECK(pool.state().waiting == 0);
+}
+
+TEST_CASE("a connection that cannot be made leaves its place to the next") {
+  const pg::Connector nowhere({.conninfo = "host=/nonexistent"});
+  Counts counts;
+  Pool pool(nowhere, 1, 5s, nullptr, &counts);
+  for (int i = 0; i < 3; ++i) CHECK_THROWS_AS(pool.acquire(), pg::Error);
+  CHECK(counts.failed == 3);
+  CHECK(pool.state().in_use == 0);
+}
+
+TEST_CASE("many threads share few connections without losing any") {
+  const Database database;
+  Counts counts;
+  Pool pool(database.connector(), 3, 30s, nullptr, &counts);
+  std::atomic<int> done = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      for (int n = 0; n < 50; ++n) {
+        auto connection = pool.acquire();
+        if (connection->execute("SELECT 1").size() == 1) ++done;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  CHECK(done == 400);
+  CHECK(counts.made <= 3);
+  CHECK(pool.state().in_use == 0);
+  CHECK(pool.state().idle == counts.made);
+}

@@ -1,0 +1,152 @@
+// No look for candidates reads a whole table, however much there is in it.
+#include <catch2/catch.hpp>
+
+#include "pg/transaction.hpp"
+#include "support/engine.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::Reconciler;
+
+namespace {
+
+constexpr std::int64_t kSmall = 1000;  // rows: below that a sequential scan may be the right choice
+
+/// 100,000 executions over 16 partitions with an attempt each, a twentieth of them lapsed; a tenth as many
+/// rows in the tables around them.
+void fill(pg::Connection& db) {
+  db.execute_script(R"sql(
+    CREATE TEMP TABLE seed AS
+      SELECT i, (i % 16)::smallint AS partition_key, gen_random_uuid() AS execution_id,
+             floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+               + CASE WHEN i % 20 = 0 THEN -60000 ELSE 600000 END + i AS due_ms
+        FROM generate_series(1, 100000) i;
+    INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, ownership_state,
+                              eligibility_state, public_state, attempt_state, created_at_ms, deadline_at_ms)
+      SELECT partition_key, execution_id, execution_id, 'default',
+             CASE i % 4 WHEN 0 THEN 'active' WHEN 1 THEN 'runnable' WHEN 2 THEN 'suspended' ELSE 'terminal' END,
+             'unowned', CASE i % 4 WHEN 1 THEN 'not_eligible_until_time' ELSE 'not_applicable' END, 'running',
+             'running_attempt', 0, due_ms
+        FROM seed;
+    INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)
+      SELECT partition_key, execution_id, 0, 1, due_ms FROM seed;
+    DELETE FROM seed WHERE i % 10 <> 0;
+    INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, suspended_at_ms, condition,
+                                       timeout_at_ms)
+      SELECT partition_key, execution_id, execution_id, 0, '{}', due_ms FROM seed;
+    INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms,
+                                      expires_at_ms)
+      SELECT partition_key, execution_id, execution_id, 'k', 't', 0, due_ms FROM seed;
+    INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy)
+      SELECT partition_key, execution_id, execution_id, '{}' FROM seed;
+    INSERT INTO ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms)
+      SELECT partition_key, execution_id, execution_id, due_ms FROM seed;
+    INSERT INTO ff_budget_policy (partition_key, budget_id, policy_json, created_at_ms, updated_at_ms,
+                                  next_reset_at_ms)
+      SELECT partition_key, execution_id::text, '{}', 0, 0, due_ms FROM seed;
+    INSERT INTO ff_budget_usage (partition_key, budget_id, dimensions_key, updated_at_ms)
+      SELECT partition_key, execution_id::text, 'd', 0 FROM seed;
+    INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy)
+      SELECT partition_key, execution_id, execution_id, execution_id, execution_id, '{}' FROM seed;
+    INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms, dispatched_at_ms)
+      SELECT partition_key, execution_id, 'success', due_ms, CASE i % 20 WHEN 0 THEN due_ms END FROM seed;
+    INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
+      SELECT execution_id::text, 'expired', due_ms, partition_key FROM seed;
+    INSERT INTO ff_worker_registry (partition_key, namespace, worker_instance_id, worker_id, lanes,
+                                    capabilities_csv, last_heartbeat_ms, liveness_ttl_ms, registered_at_ms)
+      SELECT partition_key, 'a', execution_id::text, 'w', '{}', '', due_ms, 1, 0 FROM seed;
+  )sql");
+  db.execute_script("ANALYZE");
+}
+
+std::string literal(const std::optional<std::string>& value) {
+  if (!value) return "NULL";
+  std::string text = "'";
+  for (const char c : *value) text += c == '\'' ? std::string("''") : std::string(1, c);
+  return text + "'";
+}
+
+/// The plan of a statement as the engine would run it. EXPLAIN itself takes no parameters, an EXECUTE does.
+Json plan_of(pg::Connection& db, const std::string& sql, const pg::Params& params, pg::Plan plan) {
+  std::string types;
+  std::string values;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const std::string comma = i == 0 ? "" : ", ";
+    types += comma + db.execute("SELECT $1::oid::regtype::text",
+                                pg::Params::of(static_cast<std::int64_t>(params.types()[i])))
+                         .one()
+                         .get<std::string>(0);
+    values += comma + literal(params.values()[i]);
+  }
+  pg::Transaction transaction(db, plan);
+  transaction.execute("PREPARE explained (" + types + ") AS " + sql);
+  const auto explained = transaction.execute("EXPLAIN (FORMAT JSON) EXECUTE explained(" + values + ")");
+  Json found = Json::parse(explained.one().get<std::string>(0));
+  transaction.execute("DEALLOCATE explained");
+  return found;
+}
+
+/// Nodes that read a relation from one end to the other: the table itself, or an index without any bound.
+bool reads_all(const Json& node) {
+  const std::string type = node.value("Node Type", "");
+  return type == "Seq Scan" ||
+         ((type == "Index Scan" || type == "Index Only Scan") && !node.contains("Index Cond"));
+}
+
+void collect_scans(const Json& node, std::vector<std::string>& tables) {
+  if (node.is_object() && reads_all(node)) tables.push_back(node["Relation Name"]);
+  if (node.is_structured())
+    for (const auto& child : node) collect_scans(child, tables);
+}
+
+/// The tables with more than a few rows that a plan reads from one end to the other.
+std::vector<std::string> whole_tables(pg::Connection& db, const Json& plan) {
+  std::vector<std::string> scanned;
+  collect_scans(plan, scanned);
+  std::erase_if(scanned, [&](const std::string& table) {
+    return number(db, "SELECT count(*) FROM (SELECT FROM " + table + " LIMIT 1001) few") <= kSmall;
+  });
+  return scanned;
+}
+
+pg::Params page_params(const Reconciler& reconciler, const Partitions& partitions, Milliseconds ahead,
+                       int limit) {
+  pg::Params params = leading_params(reconciler, partitions);
+  params.add(std::int64_t{limit}).add(std::int64_t{ahead.count()}).add(std::int64_t{0});
+  for (std::size_t i = 0; i < reconciler.key.size(); ++i) params.add(std::optional<std::string>{});
+  return params;
+}
+
+}  // namespace
+
+TEST_CASE("no scan reads a large table as a whole") {
+  const Database database;
+  auto db = database.connect();
+  fill(db);
+  // The test would see it: this is a statement that cannot but read everything.
+  CHECK(whole_tables(db, plan_of(db, "SELECT * FROM ff_attempt WHERE worker_id IS DISTINCT FROM $1",
+                                 pg::Params::of("x"), pg::Plan::fresh))
+            .size() == Database::kFanOut);
+
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const std::string page = reconcile::Statements(reconciler).page;
+    const auto one = page_params(reconciler, {{3}}, Milliseconds{0}, 1000);
+    CHECK(whole_tables(db, plan_of(db, page, one, pg::Plan::fresh)) == std::vector<std::string>{});
+    const auto all = page_params(reconciler, sixteen_partitions(), std::chrono::hours{24}, 2);
+    CHECK(whole_tables(db, plan_of(db, page, all, pg::Plan::reused)) == std::vector<std::string>{});
+  }
+}
+
+TEST_CASE("no look at one execution reads a large table as a whole") {
+  const Database database;
+  auto db = database.connect();
+  fill(db);
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    const std::string sql = reconcile::Statements(reconciler).of_execution;
+    if (sql.empty()) continue;
+    CAPTURE(reconciler.name);
+    const auto params = leading_params(reconciler, {{3}}).add(new_uuid());
+    CHECK(whole_tables(db, plan_of(db, sql, params, pg::Plan::fresh)) == std::vector<std::string>{});
+  }
+}

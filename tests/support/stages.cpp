@@ -1,0 +1,281 @@
+#include "support/stages.hpp"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "support/engine.hpp"
+
+namespace ff::test {
+namespace {
+
+// $1 partitions, $2 how many, $3 namespace, $4 instance tag, $5 how long ago the first is due in ms
+constexpr std::string_view kSeed = R"sql(
+WITH seed AS MATERIALIZED (
+  SELECT ($1::smallint[])[1 + i % cardinality($1::smallint[])] AS partition_key, gen_random_uuid() AS id,
+         gen_random_uuid() AS earlier, gen_random_uuid() AS later,
+         floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - $5 + i AS due_ms, $3 AS name_space,
+         jsonb_strip_nulls(jsonb_build_object('namespace', $3, 'tags', jsonb_build_object('cairn.instance_id', $4)))
+           AS raw_fields
+    FROM generate_series(0, $2 - 1) AS i
+))sql";
+
+constexpr const char* kOrigin = "raw_fields->'tags'->>'cairn.instance_id'";
+constexpr const char* kFarAway = "due_ms + 86400000";
+
+std::string quoted(const std::string& text) {
+  return "'" + text + "'";
+}
+
+Columns merged(Columns columns, const Columns& more) {
+  for (const auto& [name, value] : more) columns.insert_or_assign(name, value);
+  return columns;
+}
+
+std::string insertion(const Part& part) {
+  std::string names = "partition_key";
+  std::string values = "partition_key";
+  for (const auto& [name, value] : part.columns) {
+    names += ", " + name;
+    values += ", " + value;
+  }
+  return "(INSERT INTO " + part.table + " (" + names + ") SELECT " + values + " FROM seed)";
+}
+
+// A flow bears the id of its seed.
+const Columns kInFlow = {{"flow_id", "id"}};
+
+std::vector<Stage> make_stages() {
+  const Hold core_of_id{"ff_exec_core", "execution_id::text = $1"};
+  const Hold attempt_of_id{"ff_attempt", "execution_id::text = $1"};
+  const Hold suspension_of_id{"ff_suspension_current", "execution_id::text = $1"};
+  const Hold waitpoint_of_id{"ff_waitpoint_pending", "execution_id::text = $1"};
+  const Hold other_core{"ff_exec_core", "flow_id::text = $1 AND execution_id::text <> $1"};
+  const Hold group{"ff_edge_group", "flow_id::text = $1"};
+  const Hold pending{"ff_pending_cancel_groups", "flow_id::text = $1"};
+
+  const std::vector<Part> lapsed{core_part(active(), "id"), attempt_part("id", "due_ms")};
+  const auto raised = [](const State& sibling) {
+    return std::vector<Part>{core_part(runnable(), "id", kInFlow), core_part(sibling, "earlier", kInFlow),
+                             attempt_part("earlier", sibling.lifecycle_phase == "active" ? kFarAway : "NULL"),
+                             group_part("id", "id",
+                                        {{"policy", R"('{"kind": "any_of"}')"},
+                                         {"success_count", "1"},
+                                         {"running_count", "1"},
+                                         {"cancel_siblings_pending_flag", "true"},
+                                         {"cancel_siblings_pending_members", "ARRAY[earlier::text]"}}),
+                             pending_part("id", "id")};
+  };
+  return {
+      {"delayed_promoter",
+       "ff_exec_core",
+       "execution_id",
+       {core_part(delayed(), "id", {{"deadline_at_ms", "due_ms"}})},
+       {core_of_id}},
+      {"lease_expiry", "ff_attempt", "execution_id", lapsed, {attempt_of_id, core_of_id}},
+      {"attempt_timeout", "ff_attempt", "execution_id", lapsed, {attempt_of_id, core_of_id}},
+      {"execution_deadline",
+       "ff_exec_core",
+       "execution_id",
+       {core_part(active(), "id", {{"deadline_at_ms", "due_ms"}}), attempt_part("id", kFarAway)},
+       {core_of_id, attempt_of_id}},
+      {"suspension_timeout",
+       "ff_suspension_current",
+       "execution_id",
+       {core_part(suspended(), "id"), attempt_part("id", "NULL"),
+        suspension_part("id", {{"timeout_at_ms", "due_ms"}}), waitpoint_part("id", "id")},
+       {suspension_of_id, core_of_id, attempt_of_id, waitpoint_of_id}},
+      {"pending_waitpoint_expiry",
+       "ff_waitpoint_pending",
+       "execution_id",
+       {core_part(suspended(), "id"), suspension_part("id"),
+        waitpoint_part("id", "id", {{"expires_at_ms", "due_ms"}})},
+       {waitpoint_of_id, suspension_of_id}},
+      {"dependency",
+       "ff_completion_event",
+       "execution_id",
+       {core_part(terminal(), "id", merged(kInFlow, {{"terminal_at_ms", "due_ms"}})),
+        core_part(blocked(), "later", kInFlow), attempt_part("later", "NULL"), edge_part("id", "id", "later"),
+        group_part("id", "later", {{"running_count", "1"}}), completion_part("id", "success", kInFlow)},
+       {{"ff_completion_event", "execution_id::text = $1"},
+        group,
+        other_core,
+        {"ff_attempt", "execution_id IN (SELECT downstream_eid FROM ff_edge WHERE flow_id::text = $1)"}}},
+      {"edge_cancel_dispatcher",
+       "ff_pending_cancel_groups",
+       "downstream_eid",
+       raised(active()),
+       {pending,
+        group,
+        other_core,
+        {"ff_attempt", "execution_id IN (SELECT execution_id FROM ff_exec_core WHERE flow_id::text = $1)"}}},
+      {"edge_cancel_reconciler",
+       "ff_pending_cancel_groups",
+       "downstream_eid",
+       raised(terminal()),
+       {pending, group}},
+      {"budget_reset",
+       "ff_budget_policy",
+       "budget_id",
+       {{"ff_budget_policy",
+         {{"budget_id", "id::text"},
+          {"policy_json", R"('{"reset_interval_ms": 3600000}')"},
+          {"created_at_ms", "0"},
+          {"updated_at_ms", "0"},
+          {"next_reset_at_ms", "due_ms"}}},
+        {"ff_budget_usage",
+         {{"budget_id", "id::text"},
+          {"dimensions_key", "'d'"},
+          {"current_value", "7"},
+          {"updated_at_ms", "0"}}}},
+       {{"ff_budget_policy", "budget_id = $1"}, {"ff_budget_usage", "budget_id = $1"}}},
+      {"worker_registry_ttl",
+       "ff_worker_registry",
+       "worker_instance_id",
+       {{"ff_worker_registry",
+         {{"namespace", "coalesce(name_space, '')"},
+          {"worker_instance_id", "id::text"},
+          {"worker_id", "'w'"},
+          {"lanes", "'{}'"},
+          {"capabilities_csv", "''"},
+          {"last_heartbeat_ms", "due_ms - 5"},
+          {"liveness_ttl_ms", "5"},
+          {"registered_at_ms", "0"}}}},
+       {{"ff_worker_registry", "worker_instance_id = $1"}},
+       false},
+      {"outbox_retention",
+       "ff_lease_event",
+       "execution_id",
+       {lease_event_part("id", "expired")},
+       {{"ff_lease_event", "execution_id = $1"}}},
+  };
+}
+
+}  // namespace
+
+Part core_part(const State& state, const std::string& execution, const Columns& more) {
+  return {"ff_exec_core", merged({{"execution_id", execution},
+                                  {"lane_id", "'default'"},
+                                  {"lifecycle_phase", quoted(state.lifecycle_phase)},
+                                  {"ownership_state", quoted(state.ownership_state)},
+                                  {"eligibility_state", quoted(state.eligibility_state)},
+                                  {"public_state", quoted(state.public_state)},
+                                  {"attempt_state", quoted(state.attempt_state)},
+                                  {"created_at_ms", "0"},
+                                  {"raw_fields", "raw_fields"}},
+                                 more)};
+}
+
+Part attempt_part(const std::string& execution, const std::string& lease_expires_at_ms, const Columns& more) {
+  return {"ff_attempt", merged({{"execution_id", execution},
+                                {"attempt_index", "0"},
+                                {"lease_epoch", "1"},
+                                {"lease_expires_at_ms", lease_expires_at_ms}},
+                               more)};
+}
+
+Part suspension_part(const std::string& execution, const Columns& more) {
+  return {"ff_suspension_current", merged({{"execution_id", execution},
+                                           {"suspension_id", "gen_random_uuid()"},
+                                           {"suspended_at_ms", "0"},
+                                           {"condition", "'{}'"}},
+                                          more)};
+}
+
+Part waitpoint_part(const std::string& waitpoint, const std::string& execution, const Columns& more) {
+  return {"ff_waitpoint_pending", merged({{"waitpoint_id", waitpoint},
+                                          {"execution_id", execution},
+                                          {"token_kid", "'k'"},
+                                          {"token", "'t'"},
+                                          {"created_at_ms", "0"}},
+                                         more)};
+}
+
+Part group_part(const std::string& flow, const std::string& downstream, const Columns& more) {
+  return {"ff_edge_group",
+          merged({{"flow_id", flow}, {"downstream_eid", downstream}, {"policy", R"('{"kind": "all_of"}')"}},
+                 more)};
+}
+
+Part edge_part(const std::string& flow, const std::string& upstream, const std::string& downstream) {
+  return {"ff_edge",
+          {{"flow_id", flow},
+           {"edge_id", "gen_random_uuid()"},
+           {"upstream_eid", upstream},
+           {"downstream_eid", downstream},
+           {"policy", "'{}'"}}};
+}
+
+Part pending_part(const std::string& flow, const std::string& downstream) {
+  return {"ff_pending_cancel_groups",
+          {{"flow_id", flow}, {"downstream_eid", downstream}, {"enqueued_at_ms", "due_ms"}}};
+}
+
+Part completion_part(const std::string& execution, const std::string& outcome, const Columns& more) {
+  return {"ff_completion_event", merged({{"execution_id", execution},
+                                         {"outcome", quoted(outcome)},
+                                         {"namespace", "name_space"},
+                                         {"instance_tag", kOrigin},
+                                         {"occurred_at_ms", "due_ms"},
+                                         {"committed_at_ms", "due_ms"}},
+                                        more)};
+}
+
+Part lease_event_part(const std::string& execution, const std::string& type) {
+  return {"ff_lease_event",
+          {{"execution_id", execution},
+           {"event_type", quoted(type)},
+           {"occurred_at_ms", "due_ms"},
+           {"namespace", "name_space"},
+           {"instance_tag", kOrigin}}};
+}
+
+const std::vector<Stage>& stages() {
+  static const std::vector<Stage> all = make_stages();
+  return all;
+}
+
+const Stage& stage_of(const reconcile::Reconciler& reconciler) {
+  const auto found =
+      std::ranges::find_if(stages(), [&](const Stage& stage) { return stage.reconciler == reconciler.name; });
+  if (found == stages().end()) throw std::out_of_range("no stage for " + std::string(reconciler.name));
+  return *found;
+}
+
+Seeded seed(pg::Connection& db, const std::vector<Part>& parts, const SeedOptions& options) {
+  std::string sql(kSeed);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    sql += ",\npart_" + std::to_string(i) + " AS " + insertion(parts[i]);
+  sql += "\nSELECT partition_key, id, earlier, later, pg_current_xact_id()::text::bigint FROM seed";
+  const pg::Result made =
+      db.execute(sql, pg::Params::of(options.partitions, std::int32_t{options.count}, options.name_space,
+                                     options.instance_tag, options.due_ago_ms));
+  Seeded seeded;
+  for (const pg::Row row : made) {
+    seeded.seeds.push_back({row.get<PartitionKey>(0), row.get<Uuid>(1), row.get<Uuid>(2), row.get<Uuid>(3)});
+    seeded.transaction = row.get<std::int64_t>(4);
+  }
+  return seeded;
+}
+
+Seeded seed(pg::Connection& db, const reconcile::Reconciler& reconciler, SeedOptions options,
+            const Settings& settings) {
+  options.due_ago_ms += reconciler.holdoff(settings_of(reconciler.name, settings)).count();
+  return seed(db, stage_of(reconciler).parts, options);
+}
+
+std::int64_t untouched(pg::Connection& db, const std::string& table, const Seeded& seeded) {
+  return number(db, "SELECT count(*) FROM " + table + " WHERE xmin::text::bigint = $1",
+                pg::Params::of(seeded.transaction));
+}
+
+std::int64_t untouched(pg::Connection& db, const Seeded& seeded) {
+  std::set<std::string> tables;
+  for (const Stage& stage : stages())
+    for (const Part& part : stage.parts) tables.insert(part.table);
+  std::int64_t rows = 0;
+  for (const std::string& table : tables) rows += untouched(db, table, seeded);
+  return rows;
+}
+
+}  // namespace ff::test

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/setting.hpp"
+#include "reconcile/reconciler.hpp"
+#include "support/rows.hpp"
+
+/// Rows on which any reconciler can be tried, made by the thousand in one statement: what tests that run over
+/// the whole registry know about each of its members.
+namespace ff::test {
+
+/// Column -> SQL expression over one line of `seed`: partition_key; the uuids id, earlier and later; due_ms;
+/// name_space; raw_fields.
+using Columns = std::map<std::string, std::string>;
+
+/// One row in a table for each line of `seed`.
+struct Part {
+  std::string table;
+  Columns columns;
+};
+
+Part core_part(const State& state, const std::string& execution, const Columns& more = {});
+Part attempt_part(const std::string& execution, const std::string& lease_expires_at_ms,
+                  const Columns& more = {});
+Part suspension_part(const std::string& execution, const Columns& more = {});
+Part waitpoint_part(const std::string& waitpoint, const std::string& execution, const Columns& more = {});
+Part group_part(const std::string& flow, const std::string& downstream, const Columns& more);
+Part edge_part(const std::string& flow, const std::string& upstream, const std::string& downstream);
+Part pending_part(const std::string& flow, const std::string& downstream);
+/// Appended at due_ms, dispatched by nobody.
+Part completion_part(const std::string& execution, const std::string& outcome, const Columns& more = {});
+Part lease_event_part(const std::string& execution, const std::string& type);
+
+/// Rows that must not be held by others when a seeded row is to be moved.
+struct Hold {
+  std::string table;
+  std::string where;  ///< $1: the seed's id as text
+};
+
+/// How to seed rows for one reconciler: they are due at due_ms, and each can be moved by itself.
+struct Stage {
+  std::string_view reconciler;
+  std::string table;  ///< of the rows that the reconciler names; each is updated or deleted when it is moved
+  std::string id;     ///< the column of `table` that holds the seed's id
+  std::vector<Part> parts;
+  std::vector<Hold> holds;  ///< any of them suffices
+  bool has_tags = true;     ///< the filter's instance tag applies, beside its namespace
+};
+
+/// One entry for each reconciler of the registry.
+const std::vector<Stage>& stages();
+/// Throws std::out_of_range when there is none.
+const Stage& stage_of(const reconcile::Reconciler& reconciler);
+
+struct SeedOptions {
+  int count = 1;
+  std::string partitions = "{3,9}";  ///< dealt out in turn
+  std::optional<std::string> name_space{};
+  std::optional<std::string> instance_tag{};
+  /// How long ago the first row fell due, each of the others 1 ms after the one before; less than 0: in the
+  /// future.
+  std::int64_t due_ago_ms = 60'000;
+};
+
+struct Seed {
+  PartitionKey partition;
+  Uuid id;
+  Uuid earlier;
+  Uuid later;
+};
+
+struct Seeded {
+  std::vector<Seed> seeds;
+  std::int64_t transaction = 0;  ///< in which they were inserted
+};
+
+Seeded seed(pg::Connection& db, const std::vector<Part>& parts, const SeedOptions& options = {});
+/// The same with due_ms so that the reconciler, with these settings beside its defaults, may take the rows
+/// from `due_ago_ms` ago.
+Seeded seed(pg::Connection& db, const reconcile::Reconciler& reconciler, SeedOptions options = {},
+            const Settings& settings = {});
+
+/// How many rows of a table, or of all tables that stages use, are still as they were seeded: an update makes
+/// another version of a row, by another transaction.
+std::int64_t untouched(pg::Connection& db, const std::string& table, const Seeded& seeded);
+std::int64_t untouched(pg::Connection& db, const Seeded& seeded);
+
+}  // namespace ff::test
