@@ -1,0 +1,278 @@
+// The commands that end by themselves, but for `tick`: what they print and how they exit. Scripts rely on
+// these.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+#include "support/rows.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+std::set<std::string> keys(const Json& object) {
+  std::set<std::string> all;
+  for (const auto& [key, value] : object.items()) all.insert(key);
+  return all;
+}
+
+Environment at(const Database& database) {
+  return {{"FF_DATABASE_URL", database.conninfo()}};
+}
+
+const Json& line_of(const Json& status, const std::string& reconciler) {
+  for (const Json& line : status["reconcilers"])
+    if (line["reconciler"] == reconciler) return line;
+  throw std::runtime_error("no line for " + reconciler);
+}
+
+}  // namespace
+
+TEST_CASE("status --json says what is due by exactly the keys that scripts rely on") {
+  Database database;
+  auto db = database.connect();
+  const std::int64_t due_at = now_ms(db) - 1000;
+  const Uuid id = insert_core(db, {.partition = {7}});
+  insert_attempt(db, {.partition = {7}, .execution = id, .lease_expires_at_ms = due_at});
+  const auto before = snapshot(db);
+  const Ended done = run_binary({"status", "--json"}, at(database));
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  const Json status = Json::parse(done.out);
+  CHECK(keys(status) == std::set<std::string>{"database_time_ms", "writable", "server_version", "schema",
+                                              "pool", "reconcilers"});
+  CHECK(keys(status["schema"]) ==
+        std::set<std::string>{"made_by", "version", "usable", "problems", "warnings"});
+  CHECK(keys(status["pool"]) == std::set<std::string>{"size", "sessions"});
+  CHECK(status["writable"] == true);
+  CHECK(status["schema"]["usable"] == true);
+  CHECK(status["schema"]["made_by"] == "ff-reconciler");
+  CHECK(status["database_time_ms"].get<std::int64_t>() > due_at);
+  for (const Json& line : status["reconcilers"])
+    CHECK(keys(line) ==
+          std::set<std::string>{"reconciler", "due", "due_capped", "oldest_due_ms", "next_due_ms"});
+  CHECK(line_of(status, "lease_expiry")["due"] == 1);
+  CHECK(line_of(status, "lease_expiry")["oldest_due_ms"] == due_at);
+  CHECK(line_of(status, "lease_expiry")["due_capped"] == false);
+  CHECK(line_of(status, "attempt_timeout")["due"] == 0);
+  CHECK(diff(before, snapshot(db)).empty());
+}
+
+TEST_CASE("status is a table for people") {
+  Database database;
+  const Ended done = run_binary({"status"}, at(database));
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, Catch::Contains("writable") && Catch::Contains("attempt_timeout") &&
+                           Catch::Contains("lease_expiry") && Catch::Contains("oldest due"));
+}
+
+TEST_CASE("status of a database that is not fit is a problem") {
+  Database database{empty_database()};
+  const Ended text = run_binary({"status"}, at(database));
+  CHECK(text.code == 1);
+  CHECK_THAT(text.out, Catch::Contains("NOT FIT") && Catch::Contains("problem: "));
+  const Ended json = run_binary({"status", "--json"}, at(database));
+  CHECK(json.code == 1);
+  CHECK(Json::parse(json.out)["schema"]["usable"] == false);
+  CHECK(!Json::parse(json.out)["schema"]["problems"].empty());
+}
+
+TEST_CASE("migrate up makes the schema once, and repeating it changes nothing") {
+  Database database{empty_database()};
+  const Ended before = run_binary({"migrate", "status"}, at(database));
+  CHECK(before.code == 1);
+  CHECK_THAT(before.out, Catch::StartsWith("no schema\n") && Catch::Contains("pending: 0001 "));
+
+  const Ended up = run_binary({"migrate", "up", "--fan-out", "3"}, at(database));
+  CHECK(up.code == 0);
+  CHECK_THAT(up.out, Catch::Contains("applied: 0001 ") && Catch::Contains("hash children per table: 3") &&
+                         Catch::Contains("the reconcilers can run on it"));
+
+  const Ended again = run_binary({"migrate", "up", "--fan-out", "3"}, at(database));
+  CHECK(again.code == 0);
+  CHECK_THAT(again.out, !Catch::Contains("applied"));
+  const Ended after = run_binary({"migrate", "status"}, at(database));
+  CHECK(after.code == 0);
+  CHECK(after.out == again.out);
+  auto db = database.connect();
+  CHECK(db.execute("SELECT 1 FROM pg_inherits WHERE inhparent = 'ff_attempt'::regclass").size() == 3);
+}
+
+TEST_CASE("migrate sql prints a script that psql can run, twice") {
+  Database database{empty_database()};
+  const Ended sql = run_binary({"migrate", "sql", "--fan-out", "2"});
+  REQUIRE(sql.code == 0);
+  for (int i = 0; i < 2; ++i) {
+    const Ended psql = run({"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database.conninfo()},
+                           {{"PGOPTIONS", "-c client_min_messages=warning"}}, sql.out);
+    CAPTURE(psql.err);
+    REQUIRE(psql.code == 0);
+  }
+  const Ended status = run_binary({"migrate", "status"}, at(database));
+  CHECK(status.code == 0);
+  CHECK_THAT(status.out, Catch::Contains("hash children per table: 2"));
+}
+
+TEST_CASE("check-config prints what a file means, without its secrets") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("good.yaml",
+                                           "database: {url: 'postgresql://u:geheim1@h/d?password=geheim2', "
+                                           "password: geheim3}\npartitions: [0-3, 9]\n");
+  const Ended done = run_binary({"check-config", file});
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  CHECK_THAT(done.out, Catch::Contains("partitions: 0-3,9") && Catch::Contains("attempt_timeout:"));
+  CHECK_THAT(done.out, !Catch::Contains("geheim"));
+}
+
+TEST_CASE("check-config names file, line, key and value of everything that is wrong, and what is allowed") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("bad.yaml",
+                                           "partitions: 9-3\n"
+                                           "threads: many\n"
+                                           "tpyo: 1\n"
+                                           "reconcilers:\n"
+                                           "  attempt_timeout: {interval: 2}\n"
+                                           "database: {url: 'postgresql://u:geheim@h/d', pool_size: 0}\n");
+  const Ended refused = run_binary({"check-config", file});
+  CHECK(refused.code == 78);
+  CHECK(refused.out.empty());
+  CHECK_THAT(refused.err, Catch::Contains(file + ":1: partitions: \"9-3\": "));
+  CHECK_THAT(refused.err, Catch::Contains(file + ":2: threads: \"many\": "));
+  CHECK_THAT(refused.err, Catch::Contains(file + ":3: tpyo: "));
+  CHECK_THAT(refused.err, Catch::Contains(file + ":5: reconcilers.attempt_timeout.interval: \"2\": "));
+  CHECK_THAT(refused.err, Catch::Contains(file + ":6: database.pool_size: \"0\": "));
+  CHECK_THAT(refused.err, !Catch::Contains("geheim"));
+  std::istringstream lines(refused.err);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK_THAT(line, Catch::Contains("(allowed: "));
+  }
+}
+
+TEST_CASE("a bad configuration is exit code 78 for every command that reads one") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("bad.yaml", "threads: 0\n");
+  const auto* command = GENERATE("run", "tick all", "status", "migrate status", "healthcheck");
+  CAPTURE(command);
+  std::istringstream text(command);
+  std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+  words.insert(words.end(), {"--config", file});
+  const Ended refused = run_binary(words);
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.err, Catch::Contains(file + ":1: threads"));
+  words.back() = (directory.path() / "missing.yaml").string();
+  CHECK(run_binary(words).code == 78);
+}
+
+TEST_CASE("a configuration comes from flag, environment, file and default, in this order") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("some.yaml", "threads: 3\nrecovery_grace: 7s\n");
+  const Ended from_file = run_binary({"check-config", file});
+  CHECK_THAT(from_file.out, Catch::Contains("threads: 3\n") && Catch::Contains("recovery_grace: 7s\n"));
+  const Ended from_environment = run_binary({"check-config", file}, {{"FF_RECONCILER_THREADS", "5"}});
+  CHECK_THAT(from_environment.out,
+             Catch::Contains("threads: 5\n") && Catch::Contains("recovery_grace: 7s\n"));
+
+  Database database;
+  const Ended from_flag = run_binary({"status", "--database-url", database.conninfo()},
+                                     {{"FF_DATABASE_URL", "host=/nonexistent"}});
+  CHECK(from_flag.code == 0);
+}
+
+TEST_CASE("the sample file is the default configuration, and both are valid") {
+  const Ended printed = run_binary({"check-config", "--print-default"});
+  REQUIRE(printed.code == 0);
+  const std::string sample = std::string(FF_SOURCE_DIRECTORY) + "/config/ff-reconciler.yaml";
+  std::ifstream file(sample);
+  REQUIRE(file);
+  const bool is_default = std::string(std::istreambuf_iterator<char>(file), {}) == printed.out;
+  CHECK(is_default);  // else: ff-reconcilerd check-config --print-default > config/ff-reconciler.yaml
+
+  const TemporaryDirectory directory;
+  const Ended of_sample = run_binary({"check-config", sample});
+  const Ended of_nothing = run_binary({"check-config", directory.write("empty.yaml", "{}\n")});
+  CHECK(of_sample.code == 0);
+  CHECK(of_sample.out == of_nothing.out);
+}
+
+TEST_CASE("passwords are in no output, in whatever form they come and however it fails") {
+  const std::string directory = "/nonexistent";
+  const auto url = GENERATE_COPY(std::string("postgresql://user:geheim@%2Fnonexistent/db"),
+                                 std::string("postgresql:///db?host=/nonexistent&password=geheim"),
+                                 "host=" + directory + " password=geheim dbname=db",
+                                 "host=" + directory + " password='geheim with blanks' dbname=db",
+                                 std::string("postgresql://user:geheim@:bad:port:/db"),
+                                 std::string("host=x password=geheim nonsense"),
+                                 std::string("nonsense://user:geheim@host"));
+  CAPTURE(url);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"status"}, {"tick", "all"}, {"migrate", "status"}}) {
+    for (const bool by_flag : {false, true}) {
+      auto line = words;
+      if (by_flag) line.insert(line.end(), {"--database-url", url});
+      const Ended failed = run_binary(line, by_flag ? Environment{} : Environment{{"FF_DATABASE_URL", url}});
+      CHECK(failed.code != 0);
+      CHECK_THAT(failed.out + failed.err, !Catch::Contains("geheim"));
+    }
+  }
+}
+
+TEST_CASE("a running daemon shows its password nowhere") {
+  RunningDaemon daemon({.conninfo = "postgresql://user:geheim@%2Fnonexistent/db?sslpassword=geheim",
+                        .config = "log: {level: trace}\npartitions: 0-3\n"});
+  REQUIRE(wait_until([&] { return daemon.state() == "unreachable"; }));
+  for (const char* page : {"/metrics", "/livez", "/readyz", "/status"})
+    CHECK_THAT(daemon.get(page).body, !Catch::Contains("geheim"));
+  CHECK(daemon.stop() == 0);
+  CHECK_THAT(daemon.process().err(), !Catch::Contains("geheim"));
+}
+
+TEST_CASE("healthcheck asks the daemon, wherever it is told to listen") {
+  RunningDaemon daemon({.conninfo = "host=/nonexistent dbname=x user=y", .config = "partitions: 0-3\n"});
+  const std::string address = "127.0.0.1:" + std::to_string(daemon.port());
+  const Ended by_flag = run_binary({"healthcheck", "--address", address});
+  CHECK(by_flag.code == 0);
+  CHECK(by_flag.out + by_flag.err == "");
+  CHECK(run_binary({"healthcheck"}, {{"FF_RECONCILER_HTTP_LISTEN", address}}).code == 0);
+  const TemporaryDirectory directory;
+  CHECK(run_binary({"healthcheck", "--config",
+                    directory.write("c.yaml",
+                                    "http: {listen: \"0.0.0.0:" + std::to_string(daemon.port()) + "\"}\n")})
+            .code == 0);
+
+  CHECK(daemon.stop() == 0);
+  const Ended of_nothing = run_binary({"healthcheck", "--address", address});
+  CHECK(of_nothing.code == 1);
+  CHECK_THAT(of_nothing.err, Catch::Contains(address));
+  CHECK(run_binary({"healthcheck", "--address", "here"}).code == 64);
+}
+
+TEST_CASE("version says what was built, for people and for machines") {
+  const Ended text = run_binary({"version"});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, Catch::StartsWith("ff-reconcilerd ") && Catch::Contains("libpq "));
+  const Ended json = run_binary({"version", "--json"});
+  CHECK(json.code == 0);
+  const Json version = Json::parse(json.out);
+  CHECK(keys(version) == std::set<std::string>{"version", "revision", "compiler", "libpq_version"});
+  CHECK_THAT(text.out, Catch::Contains(version["version"].get<std::string>()) &&
+                           Catch::Contains(version["revision"].get<std::string>()));
+}
+
+TEST_CASE("help lists the commands, and each command explains itself") {
+  const Ended all = run_binary({"--help"});
+  CHECK(all.code == 0);
+  CHECK(all.err.empty());
+  for (const char* command :
+       {"run", "tick", "status", "migrate", "check-config", "demo", "healthcheck", "version"}) {
+    CHECK_THAT(all.out, Catch::Contains(std::string("\n  ") + command + " "));
+    const Ended one = run_binary({command, "--help"});
+    CHECK(one.code == 0);
+    CHECK_THAT(one.out, Catch::StartsWith(std::string("usage: ff-reconcilerd ") + command));
+  }
+}

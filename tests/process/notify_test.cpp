@@ -1,0 +1,129 @@
+// What the service manager hears over its socket (sd_notify(3)).
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstring>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr const char* kConfig = "partitions: 0-3\nrecovery_grace: 0s\n";
+
+/// The service manager's end of NOTIFY_SOCKET.
+class ServiceManager {
+ public:
+  /// `name`: a path, or "@…" in the abstract name space.
+  explicit ServiceManager(std::string name)
+      : name_(std::move(name)), fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, name_.data(), name_.size());
+    if (name_[0] == '@') address.sun_path[0] = '\0';
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name_.size());
+    REQUIRE(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), size) == 0);
+  }
+  ~ServiceManager() { ::close(fd_); }
+
+  const std::string& name() const { return name_; }
+
+  /// Everything that was heard, one datagram after the other, each ended by a line break.
+  const std::string& heard() {
+    char buffer[4096];
+    for (ssize_t got = 0; (got = ::recv(fd_, buffer, sizeof buffer, 0)) >= 0;)
+      heard_ += std::string(buffer, static_cast<std::size_t>(got)) + '\n';
+    return heard_;
+  }
+  bool hears(const std::string& text) {
+    return wait_until([&] { return heard().find(text) != std::string::npos; });
+  }
+  /// What was heard so far does not count any more.
+  void forget() {
+    heard();
+    heard_.clear();
+  }
+
+ private:
+  const std::string name_;
+  const int fd_;
+  std::string heard_;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "the service manager hears of the start, the state, the scheduler's progress, a reload and the stop") {
+  Database database;
+  const TemporaryDirectory directory;
+  ServiceManager manager((directory.path() / "notify").string());
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = kConfig,
+                        .environment = {{"NOTIFY_SOCKET", manager.name()}, {"WATCHDOG_USEC", "600000"}}});
+  REQUIRE(manager.hears("READY=1\nSTATUS="));
+  CHECK(manager.hears("STATUS=ready, 0 rows moved, 0 errors"));
+
+  // Three times within its period, and again and again.
+  for (int i = 0; i < 3; ++i) {
+    manager.forget();
+    const SteadyTime asked = Clock::system().now();
+    CHECK(manager.hears("WATCHDOG=1"));
+    CHECK(Clock::system().now() - asked < 600ms + 2s);
+  }
+
+  manager.forget();
+  daemon.process().signal(SIGHUP);
+  REQUIRE(manager.hears("READY=1"));
+  const std::string reload = manager.heard();
+  const auto reloading = reload.find("RELOADING=1\nMONOTONIC_USEC=");
+  REQUIRE(reloading != std::string::npos);
+  CHECK(reloading < reload.find("READY=1"));
+  CHECK(std::stoll(reload.substr(reloading + 27)) > 0);
+
+  daemon.process().signal(SIGTERM);
+  CHECK(manager.hears("STOPPING=1"));
+  CHECK(daemon.process().wait() == 0);
+}
+
+TEST_CASE("the start is told though the database is away, and the state says so") {
+  const TemporaryDirectory directory;
+  ServiceManager manager((directory.path() / "notify").string());
+  RunningDaemon daemon({.conninfo = "host=" + directory.path().string() + " dbname=x user=y",
+                        .config = kConfig,
+                        .environment = {{"NOTIFY_SOCKET", manager.name()}, {"WATCHDOG_USEC", "600000"}}});
+  CHECK(manager.hears("READY=1"));
+  CHECK(manager.hears("STATUS=unreachable, 0 rows moved, 0 errors: "));
+  CHECK(manager.hears("WATCHDOG=1"));
+  CHECK(daemon.stop() == 0);
+}
+
+TEST_CASE("a socket in the abstract name space is served, and no watchdog is told where none was asked for") {
+  Database database;
+  ServiceManager manager("@ff-test-notify-" + std::to_string(::getpid()));
+  RunningDaemon daemon(
+      {.conninfo = database.conninfo(),
+       .config = kConfig,
+       .environment = {
+           {"NOTIFY_SOCKET", manager.name()}, {"WATCHDOG_USEC", "600000"}, {"WATCHDOG_PID", "1"}}});
+  CHECK(manager.hears("READY=1"));
+  CHECK(manager.hears("STATUS=ready"));
+  CHECK(daemon.stop() == 0);
+  CHECK(manager.hears("STOPPING=1"));
+  CHECK(manager.heard().find("WATCHDOG=1") == std::string::npos);
+}
+
+TEST_CASE("a service manager that does not listen disturbs nobody") {
+  Database database;
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = kConfig,
+                        .environment = {{"NOTIFY_SOCKET", "/nonexistent/notify"}}});
+  CHECK(wait_until([&] { return daemon.ready(); }));
+  CHECK(daemon.stop() == 0);
+}

@@ -1,0 +1,197 @@
+// What the daemon does when all is well: it becomes ready, moves what is due, answers HTTP and stops when
+// asked.
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+#include "support/rows.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr const char* kConfig = R"(
+partitions: 0-3
+recovery_grace: 0s
+reconcilers:
+  lease_expiry: {interval: 100ms}
+  attempt_timeout: {interval: 100ms}
+)";
+
+int leases(pg::Connection& db) {
+  return db.execute("SELECT count(*)::integer FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL")
+      .one()
+      .get<std::int32_t>(0);
+}
+
+Uuid insert_with_lease(pg::Connection& db, PartitionKey partition, std::int64_t expires_at_ms) {
+  const Uuid id = insert_core(db, {.partition = partition, .policy = max_retries(3)});
+  insert_attempt(db, {.partition = partition, .execution = id, .lease_expires_at_ms = expires_at_ms});
+  return id;
+}
+
+/// The status line's number of the answer to any request; the server closes after it.
+int status_of(unsigned short port, const std::string& request_line) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  const std::string request =
+      request_line + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+  REQUIRE(::send(fd, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::recv(fd, buffer, sizeof buffer, 0)) > 0;)
+    answer.append(buffer, static_cast<std::size_t>(got));
+  ::close(fd);
+  REQUIRE(answer.starts_with("HTTP/1.1 "));
+  return std::stoi(answer.substr(9, 3));
+}
+
+}  // namespace
+
+TEST_CASE("the daemon becomes ready, moves lapsed leases, and leaves healthy ones alone") {
+  Database database;
+  auto db = database.connect();
+  const std::int64_t now = now_ms(db);
+  std::vector<Uuid> lapsed;
+  for (std::int16_t i = 0; i < 20; ++i)
+    lapsed.push_back(insert_with_lease(db, {static_cast<std::int16_t>(i % 4)}, now - 1000));
+  const Uuid healthy = insert_with_lease(db, {1}, now + 3'600'000);
+  const Uuid of_others = insert_with_lease(db, {9}, now - 1000);
+  const auto healthy_before = std::pair(core(db, healthy), attempt(db, healthy));
+
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = kConfig});
+  REQUIRE(wait_until([&] { return daemon.ready(); }));
+  REQUIRE(wait_until([&] { return leases(db) == 2; }));
+  for (const Uuid& id : lapsed) CHECK(core(db, id)["lifecycle_phase"] == "runnable");
+  CHECK(std::pair(core(db, healthy), attempt(db, healthy)) == healthy_before);
+  CHECK(attempt(db, of_others)["lease_epoch"] == 1);
+
+  // What becomes due while it runs is moved as well.
+  const Uuid later = insert_with_lease(db, {2}, now_ms(db) + 300);
+  CHECK(wait_until([&] { return core(db, later)["lifecycle_phase"] == "runnable"; }));
+
+  CHECK(wait_until([&] {
+    return daemon.metric(R"(ff_reconciler_processed_total{outcome="retried",reconciler="attempt_timeout"})") +
+               daemon.metric(
+                   R"(ff_reconciler_processed_total{outcome="reclaimable",reconciler="lease_expiry"})") ==
+           21;
+  }));
+  CHECK(daemon.stop() == 0);
+}
+
+TEST_CASE("the daemon's pages say what it does") {
+  Database database;
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = kConfig});
+  REQUIRE(wait_until([&] { return daemon.state() == "ready"; }));
+
+  SECTION("promtool finds nothing to say about its metrics") {
+    REQUIRE(run({"sh", "-c", "command -v promtool"}).code == 0);
+    const auto metrics = daemon.get("/metrics");
+    CHECK(metrics.status == 200);
+    const Ended lint = run({"promtool", "check", "metrics"}, {}, metrics.body);
+    CHECK(lint.code == 0);
+    CHECK(lint.out + lint.err == "");
+    CHECK(daemon.metric("ff_reconciler_ready") == 1);
+    CHECK(daemon.metric(R"(ff_reconciler_state{state="ready"})") == 1);
+    CHECK(daemon.metric(R"(ff_reconciler_state{state="unreachable"})") == 0);
+  }
+  SECTION("livez, readyz and status are JSON") {
+    const auto livez = daemon.get("/livez");
+    CHECK(livez.status == 200);
+    CHECK(Json::parse(livez.body) == Json{{"alive", true}});
+    const auto readyz = daemon.get("/readyz");
+    CHECK(readyz.status == 200);
+    CHECK(Json::parse(readyz.body) == Json{{"ready", true}, {"state", "ready"}, {"reasons", Json::array()}});
+    REQUIRE(wait_until([&] { return Json::parse(daemon.get("/status").body)["reconcilers"].size() >= 2; }));
+    const Json status = Json::parse(daemon.get("/status").body);
+    CHECK(status["state"] == "ready");
+    CHECK(status["schema_version"].get<int>() > 0);
+    CHECK(status["pool"]["size"].is_number());
+  }
+  SECTION("other paths are not found and other methods not allowed") {
+    CHECK(daemon.get("/").status == 404);
+    CHECK(daemon.get("/metrics/").status == 404);
+    CHECK(status_of(daemon.port(), "POST /metrics") == 405);
+    CHECK(status_of(daemon.port(), "DELETE /livez") == 405);
+    CHECK(status_of(daemon.port(), "HEAD /readyz") == 200);
+  }
+  CHECK(daemon.stop() == 0);
+}
+
+TEST_CASE("an idle daemon is silent after it became ready, and stops on SIGTERM and on SIGINT") {
+  Database database;
+  const int number = GENERATE(SIGTERM, SIGINT);
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = kConfig});
+  const auto ticks = [&] {
+    return daemon.metric(R"(ff_reconciler_ticks_total{reconciler="attempt_timeout",result="success"})");
+  };
+  REQUIRE(wait_until([&] { return ticks() >= 1; }));
+  const std::string log = daemon.process().err();
+  REQUIRE(wait_until([&] { return ticks() >= 5; }));
+  CHECK(daemon.process().err() == log);
+
+  daemon.process().signal(number);
+  CHECK(daemon.process().wait(20s) == 0);
+  CHECK(daemon.process().err_has("stopping on signal " + std::to_string(number)));
+  CHECK(daemon.process().err_has("stopped"));
+  CHECK(daemon.process().out() == "");
+}
+
+TEST_CASE("a log for machines is one JSON object a line") {
+  Database database;
+  auto db = database.connect();
+  insert_with_lease(db, {0}, now_ms(db) - 1000);
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = std::string(kConfig) + "log: {format: json, level: debug}\n"});
+  REQUIRE(wait_until([&] { return leases(db) == 0; }));
+  REQUIRE(daemon.stop() == 0);
+  std::istringstream lines(daemon.process().err());
+  bool with_tick = false;
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    CAPTURE(line);
+    const Json json = Json::parse(line);
+    CHECK(json["time_ms"].is_number_integer());
+    CHECK(json["level"].is_string());
+    CHECK(json["message"].is_string());
+    with_tick = with_tick || (json.contains("tick") && json["tick"].get<int>() > 0);
+  }
+  CHECK(count > 3);
+  CHECK(with_tick);
+}
+
+TEST_CASE("under journald each line begins with its priority instead of a time") {
+  RunningDaemon daemon({.conninfo = "host=/nonexistent dbname=x user=y",
+                        .config = kConfig,
+                        .environment = {{"JOURNAL_STREAM", "8:1"}}});
+  REQUIRE(wait_until([&] { return daemon.state() == "unreachable"; }));
+  REQUIRE(daemon.stop() == 0);
+  std::istringstream lines(daemon.process().err());
+  std::map<std::string, int> priorities;
+  for (std::string line; std::getline(lines, line);) ++priorities[line.substr(0, 3)];
+  CHECK(priorities["<6>"] >= 2);
+  CHECK(priorities["<4>"] == 1);
+  CHECK(priorities.size() == 2);
+}
+
+TEST_CASE("a port that is taken ends the daemon with an error that names the address") {
+  Database database;
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = kConfig});
+  const std::string address = "127.0.0.1:" + std::to_string(daemon.port());
+  const Ended second =
+      run_binary({"run"}, {{"FF_DATABASE_URL", database.conninfo()}, {"FF_RECONCILER_HTTP_LISTEN", address}});
+  CHECK(second.code == 70);
+  CHECK_THAT(second.err, Catch::Contains(address));
+}

@@ -1,0 +1,145 @@
+// How the daemon ends when a statement is under way: in its own time, by the clock, or at once.
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "pg/transaction.hpp"
+#include "sandbox/audit.hpp"
+#include "support/database.hpp"
+#include "support/process.hpp"
+#include "support/rows.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string config(const std::string& grace) {
+  return "partitions: 0-3\nrecovery_grace: 0s\nreconcilers:\n  lease_expiry: {enabled: false}\n"
+         "  attempt_timeout: {interval: 50ms}\nshutdown: {grace: " +
+         grace + "}\n";
+}
+
+/// A lapsed lease, told of as the workers do.
+Uuid insert_lapsed(pg::Connection& db) {
+  const Uuid id = insert_core(db, {.partition = {1}, .policy = max_retries(3)});
+  insert_attempt(db, {.partition = {1}, .execution = id, .lease_expires_at_ms = now_ms(db) - 1000});
+  insert(db, "ff_lease_event",
+         {{"execution_id", to_string(id)},
+          {"event_type", "acquired"},
+          {"occurred_at_ms", 1},
+          {"partition_key", 1}});
+  return id;
+}
+
+/// Until a session of the daemon waits as `condition` on pg_stat_activity says.
+bool daemon_waits(pg::Connection& db, const std::string& condition) {
+  return wait_until([&] {
+    return db.execute(
+                 "SELECT 1 FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd' AND state = "
+                 "'active' "
+                 "AND datname = current_database() AND " +
+                 condition)
+               .size() > 0;
+  });
+}
+
+/// What moves a row takes `length` from now on.
+void slow_down(pg::Connection& db, const std::string& length) {
+  db.execute_script(
+      "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(" + length +
+      "); RETURN new; END $$; CREATE TRIGGER slow BEFORE UPDATE ON ff_attempt FOR EACH ROW EXECUTE "
+      "FUNCTION slow()");
+}
+
+constexpr const char* kSleeps = "wait_event = 'PgSleep'";
+
+}  // namespace
+
+TEST_CASE("a batch under way is finished within the grace") {
+  Database database;
+  auto db = database.connect();
+  const Uuid id = insert_lapsed(db);
+  slow_down(db, "2");
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("20s")});
+  REQUIRE(daemon_waits(db, kSleeps));
+  CHECK(daemon.stop() == 0);
+  CHECK(core(db, id)["public_state"] == "waiting");
+  CHECK_FALSE(daemon.process().err_has("did not finish"));
+  CHECK(sandbox::audit(db).empty());
+}
+
+TEST_CASE("a batch that outlasts the grace is cancelled and rolled back") {
+  Database database;
+  auto db = database.connect();
+  insert_lapsed(db);
+  slow_down(db, "25");
+  const auto before = snapshot(db);
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("500ms")});
+  REQUIRE(daemon_waits(db, kSleeps));
+
+  const SteadyTime asked = Clock::system().now();
+  CHECK(daemon.stop() == 0);
+  CHECK(Clock::system().now() - asked < 15s);
+  CHECK(daemon.process().err_has("attempt_timeout did not finish within 0.5 s"));
+  CHECK(wait_until([&] {
+    return db
+        .execute(
+            "SELECT 1 FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd' "
+            "AND datname = current_database()")
+        .empty();
+  }));
+  CHECK(diff(before, snapshot(db)).empty());
+}
+
+TEST_CASE("while it finishes the daemon is alive but not ready") {
+  Database database;
+  auto db = database.connect();
+  insert_lapsed(db);
+  slow_down(db, "25");
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("60s")});
+  REQUIRE(daemon_waits(db, kSleeps));
+  daemon.process().signal(SIGTERM);
+  CHECK(wait_until([&] { return daemon.state() == "stopping"; }));
+  CHECK(daemon.get("/readyz").status == 503);
+  CHECK(daemon.get("/livez").status == 200);
+}
+
+TEST_CASE("a second signal ends the daemon at once and leaves nothing half done") {
+  Database database;
+  auto db = database.connect();
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("60s")});
+  REQUIRE(wait_until([&] { return daemon.state() == "ready"; }));
+  const auto before = snapshot(db);
+  auto other = database.connect();
+  pg::Transaction blocker(other);
+  blocker.execute("LOCK TABLE ff_attempt IN ACCESS EXCLUSIVE MODE");
+  REQUIRE(daemon_waits(db, "wait_event_type = 'Lock'"));
+
+  daemon.process().signal(SIGTERM);
+  REQUIRE(wait_until([&] { return daemon.process().err_has("stopping on signal"); }));
+  // The second signal counts once the first one has been taken; it is repeated, as somebody in a hurry would.
+  const SteadyTime asked = Clock::system().now();
+  REQUIRE(wait_until([&] {
+    daemon.process().signal(SIGTERM);
+    return !daemon.process().running();
+  }));
+  CHECK(Clock::system().now() - asked < 4s);
+  CHECK(daemon.process().wait().value() == 128 + SIGTERM);
+  blocker.rollback();
+  CHECK(diff(before, snapshot(db)).empty());
+}
+
+TEST_CASE("a look at the database that hangs does not keep the daemon from stopping") {
+  Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  pg::Transaction blocker(other);
+  blocker.execute("LOCK TABLE ff_attempt IN ACCESS EXCLUSIVE MODE");
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("60s")});
+  REQUIRE(daemon_waits(db, "wait_event_type = 'Lock'"));
+  const SteadyTime asked = Clock::system().now();
+  CHECK(daemon.stop().value() == 0);
+  CHECK(Clock::system().now() - asked < 4s);
+  CHECK_FALSE(daemon.process().err_has("interrupted"));
+}
