@@ -84,6 +84,11 @@ void check(const Command& command, const Arguments& arguments) {
   for (const Option& o : kOptions) {
     const bool accepted =
         std::find(command.options.begin(), command.options.end(), o.name) != command.options.end();
+    // Without this, `--config --json` would look for a file of that name.
+    if (const auto value = o.value.empty() ? std::nullopt : arguments.text(std::string(o.name));
+        value && value->starts_with("--"))
+      throw UsageError("--" + std::string(o.name) + " wants " + std::string(o.value) + ", not " +
+                       quoted(*value));
     if (!accepted && arguments.has(std::string(o.name)))
       throw UsageError(std::string(command.name) + " has no option --" + std::string(o.name));
   }

@@ -16,7 +16,6 @@ int check_config(const Arguments& arguments) {
     return kDone;
   }
   const config::Config config = load_config(arguments.words().front(), {});
-  make_connector(config.database);  // throws when the connection string cannot be parsed
   std::cout << config::print(config, reconciler_decls());
   return kDone;
 }

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "config/secrets.hpp"
 
 namespace ff::daemon {
@@ -37,19 +39,28 @@ config::Config load_config(const Arguments& arguments) {
 }
 
 config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides) {
-  return config::load({std::move(file), environment(), std::move(overrides)}, reconciler_decls());
+  config::Config config = config::load({std::move(file), environment(), overrides}, reconciler_decls());
+  try {
+    make_connector(config.database);
+  } catch (const std::invalid_argument& error) {
+    const auto flag = std::find_if(overrides.begin(), overrides.end(), [](const config::Override& override) {
+      return override.path == "database.url";
+    });
+    const bool by_flag = flag != overrides.end();
+    throw config::Invalid(
+        {{by_flag ? "command line" : "", 0, by_flag ? flag->flag : "database.url",
+          config::hide_secrets(config.database.url),
+          std::string(error.what()) + " (allowed: a postgresql:// URL or libpq keywords)"}});
+  }
+  return config;
 }
 
 pg::Connector make_connector(const config::Database& database) {
-  try {
-    return pg::Connector({.conninfo = database.url,
-                          .password = database.password,
-                          .password_file = database.password_file,
-                          .connect_timeout = database.connect_timeout,
-                          .statement_timeout = database.statement_timeout});
-  } catch (const std::invalid_argument& error) {
-    throw config::Invalid({{"", 0, "database.url", config::hide_secrets(database.url), error.what()}});
-  }
+  return pg::Connector({.conninfo = database.url,
+                        .password = database.password,
+                        .password_file = database.password_file,
+                        .connect_timeout = database.connect_timeout,
+                        .statement_timeout = database.statement_timeout});
 }
 
 reconcile::Family family_of(const config::Config& config) {

@@ -12,11 +12,12 @@ namespace ff::daemon {
 /// What configuration has to know of every reconciler.
 const std::vector<config::ReconcilerDecl>& reconciler_decls();
 
-/// Flags over environment over file over defaults. Throws config::Invalid.
+/// Flags over environment over file over defaults. Throws config::Invalid, also for a connection string that
+/// cannot be parsed.
 config::Config load_config(const Arguments& arguments);
 config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides);
 
-/// Throws config::Invalid for a connection string that cannot be parsed.
+/// Cannot fail for what load_config has returned.
 pg::Connector make_connector(const config::Database& database);
 
 /// What each enabled reconciler is told of the others.

@@ -64,7 +64,9 @@ Daemon::Daemon(config::Config config)
       connector_(make_connector(config_.database)),
       pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_, &metrics_),
       watch_(config_.recovery_grace,
-             DatabaseLook(pool_, [this](const pg::Error& error) { metrics_.database_error(error); }),
+             DatabaseLook(
+                 pool_, [this](const pg::Error& error) { metrics_.database_error(error); },
+                 [this] { watch_.doubt(); }),
              observers_, clock_),
       members_(make_members()),
       supervisor_(runners(), config_.threads, watch_, longest_tick(config_), clock_),

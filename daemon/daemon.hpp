@@ -22,8 +22,7 @@ namespace ff::daemon {
 /// start() and stop() are called once each, from one thread; the rest is safe from any.
 class Daemon {
  public:
-  /// Listens for HTTP at once. Throws std::runtime_error when that fails, config::Invalid for a connection
-  /// string that cannot be parsed.
+  /// Listens for HTTP at once. Throws std::runtime_error when that fails.
   explicit Daemon(config::Config config);
   ~Daemon();
   Daemon(const Daemon&) = delete;

@@ -9,16 +9,9 @@ namespace ff::daemon {
 
 using supervisor::Observation;
 
-supervisor::Observation DatabaseLook::operator()() {
+Observation DatabaseLook::operator()() {
   try {
-    try {
-      return look();
-    } catch (const pg::Error& error) {
-      if (!error.connection_lost() && !error.not_writable()) throw;
-      // An idle connection that broke says that something happened, not that the server is away now.
-      pool_.discard_all();
-      return look();
-    }
+    return look();
   } catch (const pg::Error& error) {
     on_error_(error);
     verified_on_.reset();
@@ -35,17 +28,36 @@ supervisor::Observation DatabaseLook::operator()() {
 }
 
 Observation DatabaseLook::look() {
-  auto connection = pool_.acquire();
-  const pg::ServerInfo server = pg::server_info(*connection);
-  if (!server.writable)
-    throw pg::Error(pg::Error::Kind::not_writable, connection->description() + " takes no writes any more");
+  std::optional<pg::PooledConnection> connection(pool_.acquire());
+  std::optional<pg::ServerInfo> server = ask(*connection);
+  if (!server) {
+    // That a connection broke, or that its server takes no writes any more, does not say how things are now.
+    connection.reset();
+    on_doubt_();
+    pool_.discard_all();
+    connection.emplace(pool_.acquire());
+    server = pg::server_info(**connection);
+    if (!server->writable)
+      throw pg::Error(pg::Error::Kind::not_writable, (*connection)->description() + " takes no writes");
+  }
   Observation seen;
   seen.found = Observation::Found::writable;
-  seen.server_started_at = server.started_at;
-  seen.server_uptime = server.now - server.started_at;
-  if (verified_on_ != server.started_at) verify_schema(*connection, seen);
+  seen.server_started_at = server->started_at;
+  seen.server_uptime = server->now - server->started_at;
+  if (verified_on_ != server->started_at) verify_schema(**connection, seen);
   seen.schema_version = schema_version_;
   return seen;
+}
+
+// Nothing: the connection is of no use any more.
+std::optional<pg::ServerInfo> DatabaseLook::ask(pg::PooledConnection& connection) {
+  try {
+    const pg::ServerInfo server = pg::server_info(*connection);
+    return server.writable ? std::optional(server) : std::nullopt;
+  } catch (const pg::Error& error) {
+    if (!error.connection_lost()) throw;
+    return std::nullopt;
+  }
 }
 
 void DatabaseLook::verify_schema(pg::Connection& connection, Observation& seen) {

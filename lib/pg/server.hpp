@@ -17,7 +17,7 @@ struct ServerInfo {
 /// One round trip. Throws Error.
 ServerInfo server_info(Connection& connection);
 
-/// How many sessions on the server carry this application_name. One round trip. Throws Error.
+/// How many other sessions on the server carry this application_name. One round trip. Throws Error.
 int sessions_of(Connection& connection, std::string_view application_name);
 
 /// The version of the client library: 150004.
