@@ -19,12 +19,12 @@ const std::string kScan = R"sql(
     FROM ff_budget_policy b
    WHERE b.partition_key = ANY($1) AND b.next_reset_at_ms IS NOT NULL)sql";
 
-// Fifteen digits of milliseconds are 31,000 years, and cannot overflow when added to the time.
+// Eighteen digits always fit a bigint, even when the time is added to them.
 const std::string kAct = R"sql(
 policy AS MATERIALIZED (
   SELECT b.partition_key, b.budget_id, b.next_reset_at_ms AS due_at_ms, clock.now_ms,
          CASE WHEN jsonb_typeof(b.policy_json->'reset_interval_ms') = 'number'
-               AND b.policy_json->>'reset_interval_ms' ~ '^[1-9][0-9]{0,14}$'
+               AND b.policy_json->>'reset_interval_ms' ~ '^[1-9][0-9]{0,17}$'
               THEN clock.now_ms + (b.policy_json->>'reset_interval_ms')::bigint END AS next_reset_at_ms
     FROM clock, key
     JOIN ff_budget_policy b ON b.partition_key = key.partition_key AND b.budget_id = key.budget_id

@@ -76,7 +76,12 @@ doomed AS MATERIALIZED (
          '{}'::jsonb AS raw_patch, c.lifecycle_phase, c.eligibility_state
     FROM clock, (SELECT DISTINCT partition_key, downstream_eid FROM edge_group) g
     JOIN ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
-   WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+    -- As this statement has seen it from its beginning: of an execution that was claimed or suspended since, it
+    -- could not see the attempt or the suspension either.
+    JOIN ff_exec_core seen ON seen.partition_key = c.partition_key AND seen.execution_id = c.execution_id
+                          AND seen.lifecycle_phase = c.lifecycle_phase AND seen.attempt_index = c.attempt_index
+   WHERE c.partition_key = ANY($1) AND seen.partition_key = ANY($1)
+     AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),)sql" + ending::hold_doomed() +
                          R"sql(
@@ -166,17 +171,6 @@ pending AS (
   SELECT x.partition_key, x.flow_id, x.downstream_eid, clock.now_ms FROM to_cancel x, clock
   ON CONFLICT DO NOTHING
 ),
-eligible AS (
-  UPDATE ff_exec_core c
-     SET eligibility_state = 'eligible_now', public_state = 'waiting',
-         lifecycle_phase = CASE WHEN c.lifecycle_phase = 'blocked' THEN 'runnable' ELSE c.lifecycle_phase END
-    FROM verdict v
-    JOIN endable d ON d.partition_key = v.partition_key AND d.execution_id = v.downstream_eid
-   WHERE v.satisfied AND d.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
-     -- Satisfied before, it may have run and be waiting for the end of a delay.
-     AND (NOT v.was_satisfied OR d.eligibility_state <> 'not_eligible_until_time')
-     AND c.partition_key = ANY($1) AND c.partition_key = d.partition_key AND c.execution_id = d.execution_id
-),
 ending AS MATERIALIZED (
   SELECT d.*
     FROM endable d
@@ -185,6 +179,21 @@ ending AS MATERIALIZED (
                     AND v.impossible AND NOT v.satisfied)
 ),)sql" + ending::end_executions() +
                          R"sql(
+eligible AS (
+  UPDATE ff_exec_core c
+     SET eligibility_state = 'eligible_now', public_state = 'waiting',
+         -- The end of a delay would be taken for the deadline of the whole execution.
+         deadline_at_ms = CASE WHEN c.eligibility_state <> 'not_eligible_until_time' THEN c.deadline_at_ms END,
+         lifecycle_phase = CASE WHEN c.lifecycle_phase = 'blocked' THEN 'runnable' ELSE c.lifecycle_phase END
+    FROM verdict v
+    JOIN endable d ON d.partition_key = v.partition_key AND d.execution_id = v.downstream_eid
+   WHERE v.satisfied AND d.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+     -- Satisfied before, it may have run and be waiting for the end of a delay.
+     AND (NOT v.was_satisfied OR d.eligibility_state <> 'not_eligible_until_time')
+     AND c.partition_key = ANY($1) AND c.partition_key = d.partition_key AND c.execution_id = d.execution_id
+     AND NOT EXISTS (SELECT FROM ending e
+                      WHERE e.partition_key = c.partition_key AND e.execution_id = c.execution_id)
+),
 dispatched AS (
   UPDATE ff_completion_event e
      SET dispatched_at_ms = r.now_ms

@@ -5,15 +5,21 @@
 /// How an execution ends at a reconciler's hand: the same writes whatever the reason, as common table
 /// expressions for an `act`.
 ///
-/// An act that ends executions makes a relation `doomed` from core rows that it has locked:
-///   partition_key, execution_id, attempt_index, flow_id, now_ms, name_space, instance_tag   (of the core
-///   row) public_state        what it ends as; also the outcome of its completion event attempt_state as in
-///   ff_exec_core attempt_outcome     what becomes of the current attempt; null: it is touched only where it
-///   holds a lease lease_event         `expired` or `revoked`, where the attempt holds a lease was_leased the
-///   lease event is due even if the attempt shows no lease cancellation_reason, cancelled_by   as they are to
-///   stand in the row raw_patch           what is merged into raw_fields
-/// then says hold_doomed(), decides which of `endable` to end, names that relation `ending`, and says
-/// end_executions().
+/// An act that ends executions makes a relation `doomed` from core rows that it has locked, then says
+/// hold_doomed(), decides which of `endable` to end, names that relation `ending`, and says end_executions().
+/// The columns of `doomed`:
+///
+///   - partition_key, execution_id, attempt_index, flow_id, now_ms, name_space, instance_tag
+///   - public_state: what it ends as, and the outcome of its completion event
+///   - attempt_state: as in ff_exec_core
+///   - attempt_outcome: what becomes of the current attempt; null: it is touched only where it holds a lease
+///   - lease_event: `expired` or `revoked`, where the attempt holds a lease
+///   - was_leased: the lease event is due even if the attempt shows no lease
+///   - cancellation_reason, cancelled_by: as they are to stand in the row
+///   - raw_patch: what is merged into raw_fields
+///
+/// A core row that was claimed or suspended after the statement began must not be in it: its attempt or its
+/// suspension would not be seen.
 namespace ff::reconcile::ending {
 
 /// Locks everything else that belongs to the doomed (current attempt, suspension, waitpoints), skipping what

@@ -44,7 +44,11 @@ doomed AS MATERIALIZED (
          c.deadline_at_ms AS due_at_ms
     FROM clock, key
     JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms <= clock.due_ms
+    -- As this statement has seen it from its beginning: of an execution that was claimed or suspended since, it
+    -- could not see the attempt or the suspension either.
+    JOIN ff_exec_core seen ON seen.partition_key = c.partition_key AND seen.execution_id = c.execution_id
+                          AND seen.lifecycle_phase = c.lifecycle_phase AND seen.attempt_index = c.attempt_index
+   WHERE c.partition_key = ANY($1) AND seen.partition_key = ANY($1) AND c.deadline_at_ms <= clock.due_ms
      AND )sql" + kIsLate +
                          R"sql(
      FOR NO KEY UPDATE OF c SKIP LOCKED

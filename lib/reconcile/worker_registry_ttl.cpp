@@ -12,9 +12,9 @@
 namespace ff::reconcile {
 namespace {
 
-// A sum that does not fit must not fail the look at everybody else.
+// A sum that does not fit, in either direction, must not fail the look at everybody else.
 constexpr std::string_view kLivesUntil =
-    "least(w.last_heartbeat_ms::numeric + w.liveness_ttl_ms, 9223372036854775807)::bigint";
+    "greatest(0, least(w.last_heartbeat_ms::numeric + w.liveness_ttl_ms, 9223372036854775807))::bigint";
 
 const std::string kScan = "\n  SELECT w.partition_key, w.namespace, w.worker_instance_id, " +
                           std::string(kLivesUntil) +

@@ -60,9 +60,13 @@ Json edge_group(pg::Connection& connection, const Uuid& downstream) {
 }
 
 std::string counts(pg::Connection& connection, const Uuid& downstream) {
-  const Json group = edge_group(connection, downstream);
-  return group["success_count"].dump() + "/" + group["fail_count"].dump() + "/" + group["skip_count"].dump() +
-         "/" + group["running_count"].dump();
+  return connection
+      .execute(
+          "SELECT concat_ws('/', success_count, fail_count, skip_count, running_count)"
+          " FROM ff_edge_group WHERE downstream_eid = $1",
+          pg::Params::of(downstream))
+      .one()
+      .get<std::string>(0);
 }
 
 void insert_edge(pg::Connection& connection, PartitionKey partition, const Uuid& flow, const Uuid& upstream,
@@ -153,6 +157,7 @@ FlowPlan make_plan(std::mt19937& generator, int levels, int per_level) {
         execution.cancels_rest = true;
         execution.waits_for.assign(racers_before.end() - 3, racers_before.end());
         racers_before.resize(racers_before.size() - 3);
+        plan.executions[execution.waits_for.back()].slow = true;
       } else if (level > 0) {
         plan_fan_in(generator, execution, ordinary_before);
       }

@@ -79,6 +79,8 @@ struct FlowPlan {
     bool cancels_rest = false;
     /// Waited for by one execution only, which may cancel it: how it ends depends on who is first.
     bool racer = false;
+    /// Running it takes long enough for others to cancel it meanwhile.
+    bool slow = false;
     /// What a worker that runs it to the end makes of it.
     bool succeeds = true;
     std::vector<std::size_t> waits_for{};

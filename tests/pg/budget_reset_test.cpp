@@ -1,0 +1,290 @@
+#include <catch2/catch.hpp>
+
+#include "pg/transaction.hpp"
+#include "support/engine.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::RowKey;
+using reconcile::Skip;
+using reconcile::TickReport;
+
+namespace {
+
+constexpr std::int64_t kNow = 1'800'000'000'000;
+
+const reconcile::Reconciler& reconciler() {
+  return *reconcile::find_reconciler("budget_reset");
+}
+
+/// A database whose clock stands still at kNow, so that boundaries are met to the millisecond.
+struct Stage {
+  Database database;
+  pg::Connection db = database.connect();
+
+  Stage() {
+    db.execute_script(
+        "CREATE SCHEMA still; CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
+        " AS 'SELECT to_timestamp(1800000000)'; ALTER DATABASE " +
+        database.name() + " SET search_path = still, pg_catalog, public");
+    db = database.connect();
+  }
+
+  RowKey add(const std::string& id, std::optional<std::int64_t> next_reset_at_ms, int partition = 3) {
+    insert(db, "ff_budget_policy",
+           {{"partition_key", partition},
+            {"budget_id", id},
+            {"policy_json", {{"reset_interval_ms", 60'000}, {"limit", 7}}},
+            {"created_at_ms", 1},
+            {"updated_at_ms", 2},
+            {"scope_type", "lane"},
+            {"scope_id", "default"},
+            {"enforcement_mode", "hard"},
+            {"breach_count", 3},
+            {"soft_breach_count", 4},
+            {"last_breach_at_ms", 5},
+            {"last_breach_dim", "tokens"},
+            {"next_reset_at_ms", next_reset_at_ms ? Json(*next_reset_at_ms) : Json(nullptr)}});
+    for (const char* dimension : {"tokens", "cost"}) add_usage(id, dimension, partition);
+    return {{static_cast<std::int16_t>(partition)}, {id}};
+  }
+  void add_usage(const std::string& id, const std::string& dimension, int partition = 3) {
+    insert(db, "ff_budget_usage",
+           {{"partition_key", partition},
+            {"budget_id", id},
+            {"dimensions_key", dimension},
+            {"current_value", 100},
+            {"last_reset_at_ms", 5},
+            {"updated_at_ms", 6}});
+  }
+  Json policy(const std::string& id) {
+    return row(db, "SELECT * FROM ff_budget_policy WHERE partition_key = 3 AND budget_id = $1",
+               pg::Params::of(id));
+  }
+  Json usage(const std::string& id, const std::string& dimension) {
+    return row(db,
+               "SELECT * FROM ff_budget_usage WHERE partition_key = 3 AND budget_id = $1"
+               " AND dimensions_key = $2",
+               pg::Params::of(id, dimension));
+  }
+  TickReport tick(const EngineOptions& options = {}) {
+    EngineFixture engine(database, "budget_reset", options);
+    TickReport report = engine->tick({.look_ahead = Milliseconds{60'000}});
+    CHECK_FALSE(report.failure);
+    return report;
+  }
+};
+
+const Json kZero = {{"current_value", 0}, {"last_reset_at_ms", kNow}, {"updated_at_ms", kNow}};
+const Json kRestarted = {{"last_breach_at_ms", nullptr},
+                         {"last_breach_dim", nullptr},
+                         {"updated_at_ms", kNow},
+                         {"next_reset_at_ms", kNow + 60'000}};
+
+}  // namespace
+
+TEST_CASE("budget_reset starts a budget from zero whose period is over and touches nothing else") {
+  Stage t;
+  t.add("due", kNow - 5000);
+  // Another budget of the partition, one that never resets, and the same name in another partition.
+  t.add("later", kNow + 1);
+  t.add("never", std::nullopt);
+  t.add("due", kNow + 1, 4);
+  t.add_usage("without_policy", "tokens");
+  const Json policy = t.policy("due");
+  const Json tokens = t.usage("due", "tokens");
+  const Json cost = t.usage("due", "cost");
+  const auto before = snapshot(t.db);
+
+  const TickReport report = t.tick();
+  CHECK(t.policy("due") == changed(policy, kRestarted));
+  CHECK(t.usage("due", "tokens") == changed(tokens, kZero));
+  CHECK(t.usage("due", "cost") == changed(cost, kZero));
+  CHECK(diff(before, snapshot(t.db)).size() == 6);
+  CHECK(outcomes(report) == "reset=1");
+  CHECK(report.scanned == 1);
+  CHECK(report.processed == 1);
+  CHECK(report.skipped.empty());
+}
+
+TEST_CASE("budget_reset resets at the very millisecond at which the period ends") {
+  Stage t;
+  t.add("past", kNow - 1, 1);
+  t.add("present", kNow, 2);
+  const RowKey future = t.add("future", kNow + 1);
+  CHECK(act_on(t.db, reconciler(), {future}).empty());
+  const TickReport report = t.tick();
+  CHECK(report.processed == 2);
+  CHECK(t.policy("future")["next_reset_at_ms"] == kNow + 1);
+  CHECK(t.usage("future", "cost")["current_value"] == 100);
+  CHECK(report.next_due == unix_millis(kNow + 1));
+}
+
+TEST_CASE("budget_reset sets the next reset only by a positive whole number") {
+  struct Case {
+    const char* policy;
+    std::optional<std::int64_t> interval;
+  };
+  const auto c =
+      GENERATE(values<Case>({{"null", {}},
+                             {"5", {}},
+                             {"\"reset_interval_ms\"", {}},
+                             {"[]", {}},
+                             {R"(["reset_interval_ms", 5])", {}},
+                             {"{}", {}},
+                             {R"({"reset_interval_ms": null})", {}},
+                             {R"({"reset_interval_ms": "60000"})", {}},
+                             {R"({"reset_interval_ms": true})", {}},
+                             {R"({"reset_interval_ms": [60000]})", {}},
+                             {R"({"reset_interval_ms": {"ms": 60000}})", {}},
+                             {R"({"reset_interval_ms": 0})", {}},
+                             {R"({"reset_interval_ms": -1})", {}},
+                             {R"({"reset_interval_ms": -60000})", {}},
+                             {R"({"reset_interval_ms": 2.5})", {}},
+                             {R"({"reset_interval_ms": 0.5})", {}},
+                             {R"({"reset_interval_ms": 1e400})", {}},
+                             {R"({"reset_interval_ms": 9223372036854775807})", {}},
+                             {R"({"reset_interval_ms": 99999999999999999999})", {}},
+                             {R"({"reset_interval_ms": 1})", 1},
+                             {R"({"reset_interval_ms": 6e4})", 60'000},
+                             {R"({"reset_interval_ms": 999999999999999999})", 999'999'999'999'999'999}}));
+  static Stage t;
+  static int number = 0;
+  const std::string id = "b" + std::to_string(++number);
+  t.add(id, kNow);
+  t.db.execute("UPDATE ff_budget_policy SET policy_json = $1::jsonb WHERE budget_id = $2",
+               pg::Params::of(c.policy, id));
+  CAPTURE(c.policy);
+  const TickReport report = t.tick();
+  CHECK(outcomes(report) == "reset=1");
+  CHECK(report.error_count() == 0);
+  const auto next =
+      t.db.execute("SELECT next_reset_at_ms FROM ff_budget_policy WHERE budget_id = $1", pg::Params::of(id))
+          .one()
+          .get<std::optional<std::int64_t>>(0);
+  CHECK(next == (c.interval ? std::optional(kNow + *c.interval) : std::nullopt));
+  CHECK(t.usage(id, "tokens")["current_value"] == 0);
+  // A budget that is put in order by hand must not be found by the next case.
+  CHECK(t.tick().scanned == 0);
+}
+
+TEST_CASE("budget_reset resets a budget that nobody has used") {
+  Stage t;
+  t.add("idle", kNow);
+  t.db.execute("DELETE FROM ff_budget_usage");
+  CHECK(outcomes(t.tick()) == "reset=1");
+  CHECK(t.policy("idle")["next_reset_at_ms"] == kNow + 60'000);
+  CHECK(snapshot(t.db, "ff_budget_usage").empty());
+}
+
+TEST_CASE("budget_reset looks at as many partitions as there are for budgets") {
+  Stage t;
+  t.db.execute("UPDATE ff_partition_config SET num_flow_partitions = 16, num_budget_partitions = 300");
+  for (const int partition : {0, 16, 299, 300}) t.add("b" + std::to_string(partition), kNow, partition);
+  CHECK(t.tick({.partitions = {{1}}}).processed == 3);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_budget_usage WHERE current_value = 100") == 2);
+  CHECK(number(t.db, "SELECT partition_key FROM ff_budget_policy WHERE next_reset_at_ms = $1",
+               pg::Params::of(kNow)) == 300);
+}
+
+TEST_CASE("budget_reset is not filtered because a budget belongs to no execution") {
+  Stage t;
+  t.add("b", kNow);
+  CHECK(t.tick({.filter = for_both("a", {"cairn.instance_id", "1"})}).processed == 1);
+  CHECK_FALSE(reconciler().filterable);
+}
+
+TEST_CASE("budget_reset skips a budget of which somebody holds any row and takes it later") {
+  const std::string held = GENERATE("ff_budget_policy WHERE budget_id = 'held'",
+                                    "ff_budget_usage WHERE budget_id = 'held' AND dimensions_key = 'cost'");
+  Stage t;
+  t.add("held", kNow);
+  t.add("free", kNow);
+  const auto before = snapshot(t.db);
+  auto other = t.database.connect();
+  pg::Transaction holding(other);
+  holding.execute("SELECT FROM " + held + " FOR UPDATE");
+  const TickReport report = t.tick();
+  CHECK(outcomes(report) == "reset=1");
+  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
+  for (const auto& line : diff(before, snapshot(t.db))) CHECK(line.find("\"held\"") == std::string::npos);
+  CHECK(t.usage("free", "cost")["current_value"] == 0);
+  holding.rollback();
+  CHECK(t.tick().processed == 1);
+  CHECK(t.usage("held", "cost")["current_value"] == 0);
+  CHECK(t.usage("held", "tokens")["current_value"] == 0);
+}
+
+TEST_CASE("budget_reset takes a budget to whose keys others refer") {
+  Stage t;
+  t.add("b", kNow);
+  auto other = t.database.connect();
+  pg::Transaction referring(other);
+  referring.execute("SELECT FROM ff_budget_policy FOR KEY SHARE");
+  referring.execute("SELECT FROM ff_budget_usage FOR KEY SHARE");
+  CHECK(t.tick().processed == 1);
+}
+
+TEST_CASE("budget_reset leaves a budget alone that is reset between looking and acting") {
+  Stage t;
+  t.add("b", kNow);
+  std::vector<std::string> after;
+  const SteppingInClock clock(2, [&] {
+    t.db.execute("UPDATE ff_budget_policy SET next_reset_at_ms = next_reset_at_ms + 60000");
+    after = snapshot(t.db);
+  });
+  CHECK(t.tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  CHECK(diff(after, snapshot(t.db)).empty());
+}
+
+TEST_CASE("budget_reset changes nothing when it runs again") {
+  Stage t;
+  t.add("b", kNow);
+  REQUIRE(t.tick().processed == 1);
+  const auto after = snapshot(t.db);
+  CHECK(t.tick().scanned == 0);
+  CHECK(diff(after, snapshot(t.db)).empty());
+}
+
+TEST_CASE("budget_reset tells budgets of the same name in two partitions apart") {
+  Stage t;
+  t.add("b", kNow);
+  t.add("b", kNow + 1, 4);
+  // Due as well, so that one statement is about both partitions.
+  t.add("c", kNow, 4);
+  const auto twin = row(t.db, "SELECT * FROM ff_budget_policy WHERE partition_key = 4 AND budget_id = 'b'");
+  auto other = t.database.connect();
+  pg::Transaction holding(other);
+  holding.execute("SELECT FROM ff_budget_usage WHERE partition_key = 4 AND budget_id = 'b' FOR UPDATE");
+  CHECK(t.tick().processed == 2);
+  CHECK(row(t.db, "SELECT * FROM ff_budget_policy WHERE partition_key = 4 AND budget_id = 'b'") == twin);
+  CHECK(number(t.db, "SELECT sum(current_value)::bigint FROM ff_budget_usage WHERE budget_id = 'b'") == 200);
+  CHECK(t.usage("b", "cost")["current_value"] == 0);
+}
+
+TEST_CASE("budget_reset waits for a usage row although one of the same name in another partition is free") {
+  Stage t;
+  t.add("b", kNow);
+  t.add("b", kNow, 4);
+  auto other = t.database.connect();
+  pg::Transaction holding(other);
+  holding.execute(
+      "SELECT FROM ff_budget_usage WHERE partition_key = 4 AND dimensions_key = 'cost' FOR UPDATE");
+  const TickReport report = t.tick();
+  CHECK(report.processed == 1);
+  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
+  CHECK(t.usage("b", "cost")["current_value"] == 0);
+}
+
+TEST_CASE("budget_reset locks no row of another budget") {
+  Stage t;
+  // In front of those that are due, where whoever looks for them too widely meets the others first.
+  t.add("later", kNow + 1);
+  t.add("due", kNow + 1, 4);
+  t.add("due", kNow);
+  t.add("other", kNow, 4);
+  CHECK(t.tick().processed == 2);
+  // A lock leaves its mark in the row's header.
+  CHECK(number(t.db, "SELECT count(*) FROM ff_budget_usage WHERE current_value <> 0") == 4);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_budget_usage WHERE current_value <> 0 AND xmax <> '0'") == 0);
+}

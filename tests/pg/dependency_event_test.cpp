@@ -1,0 +1,221 @@
+// dependency: which events are taken at all, and events that lead nowhere.
+#include <catch2/catch.hpp>
+
+#include "support/engine.hpp"
+#include "support/flow.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::Skip;
+using reconcile::TickReport;
+
+namespace {
+
+const Json kAllOf = {{"kind", "all_of"}};
+const Json kAnyOf = {{"kind", "any_of"}, {"on_satisfied", "let_run"}};
+
+const reconcile::Reconciler& reconciler() {
+  return *reconcile::find_reconciler("dependency");
+}
+
+/// One tick that takes one event and changes nothing but that event.
+void check_only_dispatched(const Database& database, pg::Connection& db, std::int64_t event) {
+  const auto before = snapshot(db);
+  EngineFixture engine(database, "dependency");
+  const TickReport report = engine->tick();
+  CHECK(outcomes(report) == "advanced=1");
+  CHECK(report.error_count() == 0);
+  CHECK_FALSE(dispatched_at(db, event).is_null());
+  CHECK(diff(before, snapshot(db)).size() == 2);
+}
+
+}  // namespace
+
+TEST_CASE("dependency just dispatches an event outside any flow") {
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf});
+  check_only_dispatched(database, db, insert_completion(db, {.execution = f.upstreams[0]}));
+}
+
+TEST_CASE("dependency just dispatches an event of an execution that nobody waits for") {
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf});
+  SECTION("the last of its flow") {
+    check_only_dispatched(database, db, insert_completion(db, {.execution = f.downstream, .flow = f.flow}));
+  }
+  SECTION("the edge belongs to another flow") {
+    const Uuid flow = new_uuid();
+    insert_group(db, {.flow = flow, .downstream = f.downstream, .policy = kAllOf, .running = 1});
+    check_only_dispatched(database, db, insert_completion(db, {.execution = f.upstreams[0], .flow = flow}));
+  }
+  SECTION("the edge belongs to another partition") {
+    check_only_dispatched(
+        database, db, insert_completion(db, {.partition = {4}, .execution = f.upstreams[0], .flow = f.flow}));
+  }
+  SECTION("nothing else is known of it") {
+    check_only_dispatched(database, db, insert_completion(db, {.execution = new_uuid(), .flow = f.flow}));
+  }
+  SECTION("its edge leads to an execution without a group") {
+    db.execute("DELETE FROM ff_edge_group");
+    check_only_dispatched(database, db, insert_completion(db, {.execution = f.upstreams[0], .flow = f.flow}));
+  }
+}
+
+TEST_CASE("dependency counts for a downstream whose own row is missing") {
+  const auto outcome = GENERATE("success", "failed");
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(db, 2, {.policy = kAnyOf, .fail = 1});
+  db.execute("DELETE FROM ff_exec_core WHERE execution_id = $1", pg::Params::of(f.downstream));
+  end_upstream(db, f, 0, outcome);
+  EngineFixture engine(database, "dependency");
+  CHECK(outcomes(engine->tick()) == "advanced=1");
+  CHECK(counts(db, f.downstream) == (outcome == std::string("success") ? "1/1/0/0" : "0/2/0/0"));
+  CHECK(completion_events(db).size() == 1);
+}
+
+TEST_CASE("dependency counts an event once for a downstream to which several edges lead") {
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(db, 2, {.policy = kAllOf});
+  insert_edge(db, f.partition, f.flow, f.upstreams[0], f.downstream);
+  insert_edge(db, f.partition, f.flow, f.upstreams[0], f.downstream);
+  end_upstream(db, f, 0);
+  EngineFixture engine(database, "dependency");
+  CHECK(outcomes(engine->tick()) == "advanced=1");
+  CHECK(counts(db, f.downstream) == "1/0/0/1");
+}
+
+TEST_CASE("dependency applies one event to every fan-in that waits for it") {
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf});
+  std::vector<Uuid> downstreams{f.downstream};
+  for (int i = 0; i < 9; ++i) {
+    const Uuid downstream = insert_core(db, {.partition = {3}, .flow = f.flow, .state = blocked()});
+    insert_group(db, {.flow = f.flow, .downstream = downstream, .policy = kAllOf, .running = 1 + i % 2});
+    insert_edge(db, {3}, f.flow, f.upstreams[0], downstream);
+    downstreams.push_back(downstream);
+  }
+  end_upstream(db, f, 0);
+  EngineFixture engine(database, "dependency");
+  CHECK(outcomes(engine->tick()) == "advanced=1");
+  CHECK(number(db, "SELECT count(*) FROM ff_edge_group WHERE success_count = 1 AND running_count < 2") == 10);
+  CHECK(number(db, "SELECT count(*) FROM ff_exec_core WHERE lifecycle_phase = 'runnable'") == 6);
+}
+
+TEST_CASE("dependency ends a downstream that two fan-ins judge differently at once") {
+  // No flow is planned so; a downstream that is skipped must not be woken again all the same.
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf});
+  const Uuid flow = new_uuid();
+  const Uuid upstream = insert_core(db, {.partition = {3}, .flow = flow});
+  insert_edge(db, {3}, flow, upstream, f.downstream);
+  insert_group(db, {.flow = flow, .downstream = f.downstream, .policy = kAllOf, .running = 1});
+  end_upstream(db, f, 0);
+  insert_completion(db, {.execution = upstream, .flow = flow, .outcome = "failed"});
+  EngineFixture engine(database, "dependency");
+  CHECK(outcomes(engine->tick()) == "advanced=2");
+  CHECK(core(db, f.downstream)["lifecycle_phase"] == "terminal");
+  CHECK(core(db, f.downstream)["public_state"] == "skipped");
+  CHECK(completion_events(db).size() == 3);
+}
+
+TEST_CASE("dependency leaves an event to others for as long as its stale_threshold") {
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(db, 4, {.policy = kAllOf});
+  const auto add = [&](std::size_t i, std::int64_t committed_ago_ms) {
+    return insert_completion(
+        db, {.execution = f.upstreams[i], .flow = f.flow, .committed_ago_ms = committed_ago_ms});
+  };
+  const auto beyond = add(0, 61'000);
+  const auto within = add(1, 30'000);
+  const auto future = add(2, -60'000);
+  EngineFixture engine(database, "dependency", {.settings = {{"stale_threshold", 60'000}}});
+  CHECK(engine->tick().scanned == 1);
+  CHECK_FALSE(dispatched_at(db, beyond).is_null());
+  CHECK(dispatched_at(db, within).is_null());
+  // Taken strictly after the threshold, and known beforehand.
+  const auto report = engine->tick({.look_ahead = std::chrono::minutes{1}});
+  const auto committed = number(db, "SELECT committed_at_ms FROM ff_completion_event WHERE event_id = $1",
+                                pg::Params::of(within));
+  CHECK(report.next_due == unix_millis(committed + 60'001));
+  CHECK(settings_of("dependency").at("stale_threshold") == 1000);
+
+  EngineFixture at_once(database, "dependency", {.settings = {{"stale_threshold", 0}}});
+  CHECK(at_once->tick().processed == 1);
+  CHECK(dispatched_at(db, future).is_null());
+}
+
+TEST_CASE("dependency matches its filter on the event's own namespace and instance tag") {
+  const Database database;
+  auto db = database.connect();
+  // The core rows say something else, and do not count.
+  const FanIn f =
+      insert_fan_in(db, 1, {.policy = kAllOf}, {.state = blocked(), .raw_fields = origin("x", "y")});
+  const auto add = [&](const std::optional<std::string>& name_space, const std::optional<std::string>& tag) {
+    return insert_completion(
+        db, {.execution = f.upstreams[0], .flow = f.flow, .name_space = name_space, .instance_tag = tag});
+  };
+  const auto both = add("a", "i");
+  const auto other_tag = add("a", "j");
+  const auto other_space = add("b", "i");
+  const auto neither = add(std::nullopt, std::nullopt);
+  const auto taken = [&](const ScannerFilter& filter) {
+    EngineFixture engine(database, "dependency", {.filter = filter});
+    engine->tick();
+    std::string text;
+    for (const auto event : {both, other_tag, other_space, neither})
+      text += dispatched_at(db, event).is_null() ? '-' : 'x';
+    // Under the lock as well: named directly, what does not match is left alone.
+    db.execute("UPDATE ff_completion_event SET dispatched_at_ms = NULL");
+    std::string direct;
+    for (const auto event : {both, other_tag, other_space, neither})
+      direct += act_on(db, reconciler(), {{{3}, {std::to_string(event)}}}, filter).empty() ? '-' : 'x';
+    db.execute("UPDATE ff_completion_event SET dispatched_at_ms = NULL");
+    CHECK(direct == text);
+    return text;
+  };
+  CHECK(taken(for_both("a", {"cairn.instance_id", "i"})) == "x---");
+  CHECK(taken(for_namespace("a")) == "xx--");
+  CHECK(taken(for_tag("i")) == "x-x-");
+  CHECK(taken(for_namespace("x")) == "----");
+  CHECK(taken({}) == "xxxx");
+}
+
+TEST_CASE("dependency leaves an event alone that another dispatches between looking and acting") {
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(db, 2, {.policy = kAllOf});
+  const auto taken = end_upstream(db, f, 0);
+  end_upstream(db, f, 1);
+  const SteppingInClock clock(2, [&] {
+    db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 77 WHERE event_id = $1",
+               pg::Params::of(taken));
+  });
+  EngineFixture engine(database, "dependency", {.batch_size = 1, .clock = &clock});
+  const TickReport report = engine->tick();
+  CHECK(report.processed == 1);
+  CHECK(dispatched_at(db, taken) == 77);
+  CHECK(counts(db, f.downstream) == "1/0/0/1");
+  // Named directly it is answered with a word of its own.
+  CHECK(act_on(db, reconciler(), {{{3}, {std::to_string(taken)}}}) == std::vector<std::string>{"noop"});
+  CHECK(counts(db, f.downstream) == "1/0/0/1");
+}
+
+TEST_CASE("dependency does not take an event directly whose time has not come") {
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf});
+  const auto event =
+      insert_completion(db, {.execution = f.upstreams[0], .flow = f.flow, .committed_ago_ms = -60'000});
+  CHECK(act_on(db, reconciler(), {{{3}, {std::to_string(event)}}}).empty());
+  CHECK(counts(db, f.downstream) == "0/0/0/1");
+  EngineFixture engine(database, "dependency", {.settings = {{"stale_threshold", 60'000}}});
+  CHECK(engine->tick_one({{3}, f.upstreams[0]}).skipped ==
+        std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+}

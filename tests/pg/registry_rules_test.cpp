@@ -1,0 +1,272 @@
+// What every reconciler does to rows of its own, written once: whoever adds one adds a stage and gets these
+// tests with it.
+#include <spdlog/sinks/ringbuffer_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <barrier>
+#include <catch2/catch.hpp>
+#include <set>
+#include <thread>
+
+#include "pg/transaction.hpp"
+#include "support/engine.hpp"
+#include "support/stages.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::Move;
+using reconcile::Reconciler;
+using reconcile::Skip;
+using reconcile::TickReport;
+
+namespace {
+
+constexpr std::int64_t kNotDue = -600'000;  // so long before it is due
+
+/// Rows that were due and left alone because somebody held them, under whichever name.
+std::int64_t left_to_holders(const Reconciler& reconciler, const TickReport& report) {
+  const auto locked = report.skipped.find(Skip::locked);
+  std::int64_t sum = locked == report.skipped.end() ? 0 : locked->second;
+  for (const auto& [outcome, count] : report.outcomes)
+    if (std::ranges::count(reconciler.left_alone, outcome) > 0) sum += count;
+  return sum;
+}
+
+using Listed = std::set<std::tuple<reconcile::RowKey, std::string, std::int64_t>>;
+Listed listed(const TickReport& report) {
+  Listed rows;
+  for (const Move& move : report.moves) rows.emplace(move.key, move.outcome, count(move.due_at));
+  return rows;
+}
+
+/// Keeps what is logged while it lives.
+class LogCapture {
+ public:
+  LogCapture()
+      : sink_(std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(100)), before_(spdlog::default_logger()) {
+    spdlog::set_default_logger(std::make_shared<spdlog::logger>("captured", sink_));
+  }
+  ~LogCapture() { spdlog::set_default_logger(before_); }
+  LogCapture(const LogCapture&) = delete;
+  LogCapture& operator=(const LogCapture&) = delete;
+  std::vector<std::string> lines() const { return sink_->last_formatted(); }
+
+ private:
+  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> sink_;
+  std::shared_ptr<spdlog::logger> before_;
+};
+
+/// Fails whatever changes this one row.
+void poison(pg::Connection& db, const Stage& stage, const Uuid& id) {
+  db.execute_script(
+      "CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'spoiled'; END "
+      "$$");
+  db.execute_script("CREATE TRIGGER poison BEFORE UPDATE OR DELETE ON " + stage.table +
+                    " FOR EACH ROW WHEN (OLD." + stage.id + "::text = '" + to_string(id) +
+                    "') EXECUTE FUNCTION poison()");
+}
+
+}  // namespace
+
+TEST_CASE("every reconciler of the registry has a stage, and every stage a reconciler") {
+  std::set<std::string_view> staged;
+  for (const Stage& stage : stages()) staged.insert(stage.reconciler);
+  std::set<std::string_view> registered;
+  for (const Reconciler& reconciler : reconcile::registry()) registered.insert(reconciler.name);
+  CHECK(staged == registered);
+  CHECK(staged.size() == stages().size());
+}
+
+TEST_CASE("every reconciler moves a row that is due and leaves one alone that is not") {
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const Stage& stage = stage_of(reconciler);
+    const Database database;
+    auto db = database.connect();
+    const Seeded due = seed(db, reconciler);
+    const Seeded later = seed(db, reconciler, {.due_ago_ms = kNotDue});
+    const auto rows_of_later = untouched(db, later);
+    EngineFixture engine(database, reconciler);
+    const TickReport report = engine->tick({.look_ahead = std::chrono::hours{1}});
+    CHECK_FALSE(report.failure);
+    CHECK(report.scanned == 1);
+    CHECK(report.processed == 1);
+    CHECK(report.next_due);
+    for (const auto& [outcome, count] : report.outcomes)
+      CHECK(std::ranges::count(reconciler.outcomes, outcome) == 1);
+    CHECK(untouched(db, stage.table, due) == 0);
+    CHECK(untouched(db, later) == rows_of_later);
+  }
+}
+
+TEST_CASE("every reconciler changes nothing the second time") {
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const Database database;
+    auto db = database.connect();
+    seed(db, reconciler, {.count = 30, .name_space = "a", .instance_tag = "1"});
+    EngineFixture engine(database, reconciler);
+    EngineFixture other(database, reconciler);
+    CHECK(engine->tick().processed == 30);
+    const auto after = snapshot(db);
+    for (EngineFixture* again : {&engine, &other}) {
+      const TickReport second = (*again)->tick();
+      CHECK(second.processed == 0);
+      CHECK(second.error_count() == 0);
+      CHECK(diff(after, snapshot(db)).empty());
+    }
+  }
+}
+
+TEST_CASE("a dry run of every reconciler lists what the tick then does, and writes nothing") {
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const Database database;
+    auto db = database.connect();
+    seed(db, reconciler, {.count = 30});
+    seed(db, reconciler, {.partitions = "{5}"});  // by the other way through the engine
+    seed(db, reconciler, {.count = 3, .due_ago_ms = kNotDue});
+    EngineFixture engine(database, reconciler);
+    const auto before = snapshot(db);
+    const TickReport dry = engine->tick({.dry_run = true, .list_moves = true});
+    CHECK(diff(before, snapshot(db)).empty());
+    CHECK(dry.processed == 31);
+    const TickReport real = engine->tick({.list_moves = true});
+    CHECK(listed(dry).size() == 31);
+    CHECK(listed(dry) == listed(real));
+    CHECK(dry.outcomes == real.outcomes);
+    CHECK(dry.skipped == real.skipped);
+    CHECK_FALSE(diff(before, snapshot(db)).empty());
+  }
+}
+
+TEST_CASE(
+    "every reconciler leaves a row alone of which others hold anything, and takes it once they let go") {
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    const Stage& stage = stage_of(reconciler);
+    REQUIRE_FALSE(stage.holds.empty());
+    const Database database;
+    auto db = database.connect();
+    auto holder = database.connect();
+    EngineFixture engine(database, reconciler);
+    for (const Hold& hold : stage.holds) {
+      CAPTURE(reconciler.name, hold.table, hold.where);
+      const Seeded held = seed(db, reconciler);
+      const Seeded free = seed(db, reconciler, {.count = 3});
+      pg::Transaction transaction(holder);
+      const auto locked =
+          transaction.execute("SELECT FROM " + hold.table + " WHERE " + hold.where + " FOR NO KEY UPDATE",
+                              pg::Params::of(to_string(held.seeds.at(0).id)));
+      REQUIRE(locked.size() > 0);
+      const auto rows = untouched(db, held);
+      const TickReport report = engine->tick();
+      CHECK(report.processed == 3);
+      CHECK(report.error_count() == 0);
+      CHECK(left_to_holders(reconciler, report) == 1);
+      CHECK(untouched(db, stage.table, free) == 0);
+      CHECK(untouched(db, held) == rows);
+      transaction.rollback();
+      CHECK(engine->tick().processed == 1);
+      CHECK(untouched(db, stage.table, held) == 0);
+    }
+  }
+}
+
+TEST_CASE("every reconciler finds the one row that cannot be moved, sets it aside and moves all others") {
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const Stage& stage = stage_of(reconciler);
+    const Database database;
+    auto db = database.connect();
+    EngineFixture engine(database, reconciler);
+    const Seeded spoiled = seed(db, reconciler, {.partitions = "{3}", .due_ago_ms = 59'990});
+    const auto rows = untouched(db, spoiled);
+    const auto key = engine->tick({.dry_run = true, .list_moves = true}).moves.at(0).key;
+    const Seeded sound = seed(db, reconciler, {.count = 20});
+    poison(db, stage, spoiled.seeds.at(0).id);
+
+    const LogCapture log;
+    const TickReport report = engine->tick();
+    CHECK(report.processed == 20);
+    CHECK(report.errors == decltype(report.errors){{"P0", 1}});
+    CHECK(report.quarantined == 1);
+    CHECK_FALSE(report.failure);
+    CHECK(untouched(db, stage.table, sound) == 0);
+    CHECK(untouched(db, spoiled) == rows);
+    const TickReport again = engine->tick();
+    CHECK(again.skipped == decltype(again.skipped){{Skip::quarantined, 1}});
+    CHECK(again.error_count() == 0);
+
+    // Told once, with everything that names the row.
+    REQUIRE(log.lines().size() == 1);
+    std::string named = "partition_key=3";
+    for (std::size_t i = 0; i < key.columns.size(); ++i)
+      named += " " + std::string(reconciler.key[i].name) + "=" + key.columns[i];
+    CHECK(log.lines()[0].find(named) != std::string::npos);
+    CHECK(log.lines()[0].find("P0001") != std::string::npos);
+  }
+}
+
+TEST_CASE("every reconciler that knows executions moves the rows of a single one, if they are due") {
+  int tried = 0;
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    if (reconciler.execution_column.empty()) continue;
+    CAPTURE(reconciler.name);
+    ++tried;
+    const Stage& stage = stage_of(reconciler);
+    const Database database;
+    auto db = database.connect();
+    const Seeded due = seed(db, reconciler);
+    const Seeded neighbours = seed(db, reconciler, {.count = 5});
+    const Seeded later = seed(db, reconciler, {.due_ago_ms = kNotDue});
+    const auto rows = untouched(db, neighbours) + untouched(db, later);
+    EngineFixture engine(database, reconciler);
+    const auto one = [&](const Seeded& seeded) {
+      return engine->tick_one({seeded.seeds.at(0).partition, seeded.seeds.at(0).id});
+    };
+    CHECK(one(due).processed == 1);
+    CHECK(untouched(db, stage.table, due) == 0);
+    CHECK(one(due).processed == 0);
+    CHECK(one(later).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+    CHECK(untouched(db, neighbours) + untouched(db, later) == rows);
+  }
+  CHECK(tried > 0);
+}
+
+TEST_CASE("two engines of every reconciler at once over 200 rows each move every row exactly once") {
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const Database database;
+    auto db = database.connect();
+    std::vector<Seeded> all;
+    for (const char* partitions : {"{0,1,2,3,4,5,6,7}", "{3,9}"})
+      all.push_back(seed(db, reconciler, {.count = 200, .partitions = partitions}));
+    EngineFixture first(database, reconciler, {.batch_size = 37});
+    EngineFixture second(database, reconciler, {.batch_size = 37});
+    std::array<TickReport, 3> reports;
+    {
+      std::barrier together(2);
+      const auto tick = [&](EngineFixture& engine, TickReport& report) {
+        together.arrive_and_wait();
+        report = engine->tick({.list_moves = true});
+      };
+      std::thread one([&] { tick(first, reports[0]); });
+      std::thread two([&] { tick(second, reports[1]); });
+      one.join();
+      two.join();
+    }
+    reports[2] = first->tick({.list_moves = true});  // what each saw in the other's hands
+    std::multiset<reconcile::RowKey> moved;
+    for (const TickReport& report : reports) {
+      CHECK(report.error_count() == 0);
+      for (const Move& move : report.moves) moved.insert(move.key);
+    }
+    CHECK(moved.size() == 400);
+    CHECK(std::set(moved.begin(), moved.end()).size() == 400);
+    for (const Seeded& seeded : all) CHECK(untouched(db, stage_of(reconciler).table, seeded) == 0);
+    CHECK(number(db, "SELECT count(*) - count(DISTINCT execution_id) FROM ff_completion_event") == 0);
+    CHECK(number(db, "SELECT count(*) - count(DISTINCT execution_id) FROM ff_lease_event") == 0);
+  }
+}

@@ -1,0 +1,53 @@
+#include "support/stalled_act.hpp"
+
+#include <stdexcept>
+
+#include "support/process.hpp"
+
+namespace ff::test {
+namespace {
+
+constexpr const char* kClock = R"sql(
+CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN pg_catalog.clock_timestamp(); END $$)sql";
+
+constexpr const char* kWaiting =
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
+}  // namespace
+
+StalledAct::StalledAct(const Database& database, const reconcile::Reconciler& reconciler,
+                       const std::vector<reconcile::RowKey>& rows)
+    : gate_(database.connect()) {
+  gate_.execute(kClock);
+  gate_.execute("SELECT pg_advisory_lock(4711)");
+  thread_ = std::thread([this, &database, &reconciler, rows] {
+    try {
+      auto own = database.connect();
+      own.execute("SET search_path = public, pg_catalog");
+      outcomes_ = act_on(own, reconciler, rows);
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+  });
+  if (wait_until([&] { return number(gate_, kWaiting) == 1; }, Milliseconds{10'000})) return;
+  gate_.close();
+  thread_.join();
+  throw std::runtime_error("the act does not wait for the clock");
+}
+
+StalledAct::~StalledAct() {
+  if (!thread_.joinable()) return;
+  gate_.close();
+  thread_.join();
+}
+
+std::vector<std::string> StalledAct::finish() {
+  gate_.execute("SELECT pg_advisory_unlock(4711)");
+  thread_.join();
+  if (failure_) std::rethrow_exception(failure_);
+  return outcomes_;
+}
+
+}  // namespace ff::test
