@@ -1,12 +1,7 @@
 #include "sandbox/census.hpp"
 
-#include "pg/transaction.hpp"
-#include "sandbox/audit.hpp"
-
 namespace ff::sandbox {
 namespace {
-
-constexpr std::size_t kEvidence = 5;
 
 // In every statement: $1 partition keys, $2 the name of lane and namespace.
 
@@ -24,133 +19,36 @@ constexpr std::string_view kLeases = R"sql(
 
 // $3 an event_id
 constexpr std::string_view kTakenSince = R"sql(
-  SELECT event_id, execution_id FROM ff_lease_event
-   WHERE event_id > $3 AND partition_key = ANY($1) AND namespace = $2 AND event_type = 'expired'
-   ORDER BY event_id)sql";
+  SELECT e.event_id, e.execution_id,
+         coalesce(c.raw_fields->>'last_failure_message' = 'execution_deadline', false)
+    FROM ff_lease_event e
+    LEFT JOIN ff_exec_core c ON c.partition_key = e.partition_key AND c.execution_id = e.execution_id::uuid
+                            AND c.partition_key = ANY($1)
+   WHERE e.event_id > $3 AND e.partition_key = ANY($1) AND e.namespace = $2 AND e.event_type = 'expired'
+   ORDER BY e.event_id)sql";
 
-// At rest an execution waits or has ended.
-constexpr std::string_view kNotAtRest = R"sql(
-  SELECT partition_key::integer, execution_id::text,
-         concat_ws('/', lifecycle_phase, ownership_state, eligibility_state, public_state, attempt_state)
-    FROM ff_exec_core
-   WHERE partition_key = ANY($1) AND lane_id = $2
-     AND NOT (ownership_state = 'unowned'
-              AND (lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now'
-                   AND public_state = 'waiting' AND terminal_at_ms IS NULL
-                   AND attempt_state IN ('pending', 'pending_retry_attempt', 'attempt_interrupted')
-                OR lifecycle_phase = 'terminal' AND eligibility_state = 'not_applicable'
-                   AND public_state IN ('completed', 'failed', 'expired') AND terminal_at_ms IS NOT NULL
-                   AND attempt_state = 'attempt_terminal'))
-   ORDER BY 1, 2)sql";
-
-constexpr std::string_view kTakenOf = R"sql(
-  SELECT execution_id, count(*) FROM ff_lease_event
-   WHERE partition_key = ANY($1) AND namespace = $2 AND event_type = 'expired'
-   GROUP BY execution_id)sql";
-
-constexpr std::string_view kWrongCompletions = R"sql(
-  SELECT c.partition_key::integer, c.execution_id::text, c.public_state, count(e.event_id)
-    FROM ff_exec_core c
-    LEFT JOIN ff_completion_event e ON e.partition_key = c.partition_key AND e.execution_id = c.execution_id
-                                   AND e.partition_key = ANY($1)
-   WHERE c.partition_key = ANY($1) AND c.lane_id = $2
-   GROUP BY c.partition_key, c.execution_id, c.public_state, c.lifecycle_phase
-  HAVING count(e.event_id) <> CASE WHEN c.lifecycle_phase = 'terminal' THEN 1 ELSE 0 END
-   ORDER BY 1, 2)sql";
-
-constexpr std::string_view kCompletions = R"sql(
-  SELECT outcome, count(*) FROM ff_completion_event
-   WHERE partition_key = ANY($1) AND namespace = $2
-   GROUP BY outcome)sql";
+// $3 with budgets
+constexpr std::string_view kOpen = R"sql(
+  WITH core AS MATERIALIZED (
+    SELECT partition_key, execution_id, flow_id, eligibility_state FROM ff_exec_core
+     WHERE partition_key = ANY($1) AND lane_id = $2)
+  SELECT (SELECT count(*) FROM ff_attempt a JOIN core USING (partition_key, execution_id)
+           WHERE a.partition_key = ANY($1) AND a.lease_expires_at_ms IS NOT NULL),
+         (SELECT count(*) FROM core WHERE eligibility_state = 'not_eligible_until_time'),
+         (SELECT count(*) FROM ff_suspension_current s JOIN core USING (partition_key, execution_id)
+           WHERE s.partition_key = ANY($1)),
+         (SELECT count(*) FROM ff_waitpoint_pending w JOIN core USING (partition_key, execution_id)
+           WHERE w.partition_key = ANY($1)),
+         (SELECT count(*) FROM ff_completion_event
+           WHERE partition_key = ANY($1) AND namespace = $2 AND dispatched_at_ms IS NULL),
+         (SELECT count(*) FROM ff_pending_cancel_groups p
+            JOIN core ON core.partition_key = p.partition_key AND core.execution_id = p.downstream_eid
+           WHERE p.partition_key = ANY($1)),
+         (SELECT count(*) FROM ff_budget_policy WHERE $3 AND next_reset_at_ms IS NOT NULL),
+         (SELECT count(*) FROM ff_worker_registry WHERE namespace = $2))sql";
 
 pg::Params of(const Realm& realm) {
   return pg::Params::of(realm.partitions, realm.name);
-}
-
-void contradict(Verdict& verdict, std::string line) {
-  verdict.balanced = false;
-  if (verdict.evidence.size() < kEvidence) verdict.evidence.push_back(std::move(line));
-}
-
-void expect(Verdict& verdict, const std::string& what, std::int64_t expected, std::int64_t found) {
-  verdict.numbers += (verdict.numbers.empty() ? "" : ", ") + std::to_string(found) + " " + what;
-  if (expected != found)
-    contradict(verdict,
-               std::to_string(found) + " " + what + ", but it should be " + std::to_string(expected));
-}
-
-std::string named(const pg::Row& row) {
-  return to_string(ExecutionId{row.get<PartitionKey>(0), parse_uuid(row.get<std::string>(1)).value()});
-}
-
-Verdict states(pg::Connection& connection, const Realm& realm, bool whole_database) {
-  Verdict verdict{.question = "every execution is in a legal state"};
-  const std::int64_t total = take_census(connection, realm).total();
-  verdict.numbers = std::to_string(total) + " executions, waiting or ended";
-  for (const pg::Row row : connection.execute(kNotAtRest, of(realm)))
-    contradict(verdict, named(row) + " is " + row.get<std::string>(2));
-  if (!whole_database) return verdict;
-  verdict.numbers += ", " + std::to_string(audit_rules().size()) + " rules of the audit";
-  for (std::string& line : audit(connection)) contradict(verdict, std::move(line));
-  return verdict;
-}
-
-Verdict lapses(pg::Connection& connection, const Realm& realm, const Ledger& ledger, Books& books) {
-  Verdict verdict{.question = "every crash was noticed, exactly once"};
-  auto expected = ledger.lapses();
-  for (const pg::Row row : connection.execute(kTakenOf, of(realm))) {
-    const std::string execution = row.get<std::string>(0);
-    const auto taken = row.get<std::int64_t>(1);
-    books.leases_taken += taken;
-    const Uuid uuid = parse_uuid(execution).value();
-    const auto found = expected.find(uuid);
-    const std::int64_t lapsed = found == expected.end() ? 0 : found->second;
-    if (taken != lapsed)
-      contradict(verdict, execution + ": " + std::to_string(lapsed) + " leases lapsed, " +
-                              std::to_string(taken) + " were taken back");
-    if (found != expected.end()) expected.erase(found);
-  }
-  for (const auto& [uuid, lapsed] : expected)
-    contradict(verdict,
-               to_string(uuid) + ": " + std::to_string(lapsed) + " leases lapsed, none was taken back");
-  const WorkCounts counts = ledger.counts();
-  verdict.numbers = std::to_string(counts.crashed) + " crashes" +
-                    (counts.lost > 0 ? " and " + std::to_string(counts.lost) + " too slow" : "") + ", " +
-                    std::to_string(books.leases_taken) + " leases taken back";
-  return verdict;
-}
-
-Verdict completions(pg::Connection& connection, const Realm& realm) {
-  Verdict verdict{.question = "each ended execution has exactly one completion event"};
-  for (const pg::Row row : connection.execute(kWrongCompletions, of(realm)))
-    contradict(verdict, named(row) + " is " + row.get<std::string>(2) + " and has " +
-                            std::to_string(row.get<std::int64_t>(3)) + " completion events");
-  const Census census = take_census(connection, realm);
-  verdict.numbers = std::to_string(census.total() - census.of("waiting")) + " ended executions";
-  return verdict;
-}
-
-Verdict endings(pg::Connection& connection, const Realm& realm, const Ledger& ledger, Books& books) {
-  Verdict verdict{.question = "no work was lost or done twice"};
-  std::map<std::string, std::int64_t> events;
-  for (const pg::Row row : connection.execute(kCompletions, of(realm)))
-    events[row.get<std::string>(0)] = row.get<std::int64_t>(1);
-  books.expired = events["expired"];
-  const WorkCounts counts = ledger.counts();
-  expect(verdict, "created", counts.created, take_census(connection, realm).total());
-  expect(verdict, "completed", counts.completed, events["success"]);
-  expect(verdict, "failed", counts.failed, events["failed"]);
-  return verdict;
-}
-
-Verdict ghosts(const Ledger& ledger) {
-  Verdict verdict{.question = "a worker that comes back too late is refused"};
-  const WorkCounts counts = ledger.counts();
-  verdict.numbers = std::to_string(counts.ghosts_refused + counts.ghosts_accepted) + " came back, " +
-                    std::to_string(counts.ghosts_refused) + " refused";
-  if (counts.ghosts_accepted > 0)
-    contradict(verdict, std::to_string(counts.ghosts_accepted) + " went on with a claim taken from them");
-  return verdict;
 }
 
 }  // namespace
@@ -174,18 +72,14 @@ Census take_census(pg::Connection& connection, const Realm& realm) {
 std::vector<TakenLease> taken_leases(pg::Connection& connection, const Realm& realm, std::int64_t after) {
   std::vector<TakenLease> taken;
   for (const pg::Row row : connection.execute(kTakenSince, of(realm).add(after)))
-    taken.push_back({row.get<std::int64_t>(0), row.get<std::string>(1)});
+    taken.push_back({row.get<std::int64_t>(0), row.get<std::string>(1), row.get<bool>(2)});
   return taken;
 }
 
-Books check_books(pg::Connection& connection, const Realm& realm, const Ledger& ledger, bool whole_database) {
-  Books books;
-  books.verdicts.push_back(states(connection, realm, whole_database));
-  books.verdicts.push_back(lapses(connection, realm, ledger, books));
-  books.verdicts.push_back(completions(connection, realm));
-  books.verdicts.push_back(endings(connection, realm, ledger, books));
-  books.verdicts.push_back(ghosts(ledger));
-  return books;
+OpenWork open_work(pg::Connection& connection, const Realm& realm, bool with_budgets) {
+  const pg::Result found = connection.execute(kOpen, of(realm).add(with_budgets));
+  const auto number = [&](int column) { return found.one().get<std::int64_t>(column); };
+  return {number(0), number(1), number(2), number(3), number(4), number(5), number(6), number(7)};
 }
 
 }  // namespace ff::sandbox

@@ -7,7 +7,6 @@
 
 #include "base/partitions.hpp"
 #include "pg/connection.hpp"
-#include "sandbox/ledger.hpp"
 
 namespace ff::sandbox {
 
@@ -28,6 +27,10 @@ struct Census {
     return found == executions.end() ? 0 : found->second;
   }
   std::int64_t total() const;
+  /// Whatever can never change again.
+  std::int64_t ended() const {
+    return of("completed") + of("failed") + of("expired") + of("cancelled") + of("skipped");
+  }
 };
 
 /// Two statements. Throws pg::Error.
@@ -37,27 +40,27 @@ Census take_census(pg::Connection& connection, const Realm& realm);
 struct TakenLease {
   std::int64_t event_id = 0;
   std::string execution;
+  bool by_deadline = false;  ///< of the execution; else the lease itself had lapsed
 };
 /// Those after the event of that number, oldest first. Throws pg::Error.
 std::vector<TakenLease> taken_leases(pg::Connection& connection, const Realm& realm, std::int64_t after);
 
-/// One question to the books, and its answer.
-struct Verdict {
-  bool balanced = true;
-  std::string question;                    ///< as the statement that should be true
-  std::string numbers = {};                ///< what was compared
-  std::vector<std::string> evidence = {};  ///< a line per contradiction, not more than a few
-};
+/// What will still be moved when nobody works any more, or has to be.
+struct OpenWork {
+  std::int64_t leases = 0;
+  std::int64_t delays = 0;
+  std::int64_t suspensions = 0;
+  std::int64_t waitpoints = 0;
+  std::int64_t endings = 0;  ///< completion events that nobody has dispatched
+  std::int64_t sibling_cancellations = 0;
+  std::int64_t budgets = 0;  ///< with a reset to come
+  std::int64_t workers = 0;  ///< on the register
 
-struct Books {
-  std::vector<Verdict> verdicts;
-  std::int64_t leases_taken = 0;  ///< `expired` events of leases
-  std::int64_t expired = 0;       ///< `expired` events of executions
+  std::int64_t total() const {
+    return leases + delays + suspensions + waitpoints + endings + sibling_cancellations + budgets + workers;
+  }
 };
-
-/// Compares the workers' ledger with the database, when nobody works any more and every lapsed lease has been
-/// taken. `whole_database`: nothing but this realm is in it, so that audit() can be asked as well. Throws
-/// pg::Error.
-Books check_books(pg::Connection& connection, const Realm& realm, const Ledger& ledger, bool whole_database);
+/// One statement. `with_budgets`: all of the database; they belong to no realm. Throws pg::Error.
+OpenWork open_work(pg::Connection& connection, const Realm& realm, bool with_budgets);
 
 }  // namespace ff::sandbox

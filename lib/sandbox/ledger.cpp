@@ -19,31 +19,69 @@ void Ledger::renewed() {
   ++counts_.renewed;
 }
 
-void Ledger::completed() {
+void Ledger::completed(const Claim& claim) {
   const std::lock_guard lock(mutex_);
   ++counts_.completed;
+  ++leases_[claim.execution.uuid].released;
 }
 
-void Ledger::failed(bool for_good) {
+void Ledger::failed(const Claim& claim, bool for_good) {
   const std::lock_guard lock(mutex_);
   ++(for_good ? counts_.failed : counts_.retried);
+  ++leases_[claim.execution.uuid].released;
+}
+
+void Ledger::delayed(const Claim& claim) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.delayed;
+  ++leases_[claim.execution.uuid].released;
+}
+
+void Ledger::suspended(const Claim& claim, const Suspension& suspension) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.suspended;
+  ++leases_[claim.execution.uuid].released;
+  suspensions_[claim.execution.uuid] = suspension.timeout_behavior;
+  for (const auto& waitpoint : suspension.waitpoints)
+    if (waitpoint.expires_in) ++counts_.waitpoints;
+}
+
+void Ledger::resumed(std::int64_t number) {
+  const std::lock_guard lock(mutex_);
+  counts_.resumed += number;
 }
 
 void Ledger::crashed(const Claim& claim) {
   const std::lock_guard lock(mutex_);
   ++counts_.crashed;
-  ++lapses_[claim.execution.uuid];
+  ++leases_[claim.execution.uuid].abandoned;
 }
 
 void Ledger::lost(const Claim& claim) {
   const std::lock_guard lock(mutex_);
   ++counts_.lost;
-  ++lapses_[claim.execution.uuid];
+  ++leases_[claim.execution.uuid].abandoned;
+}
+
+void Ledger::hung() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.hung;
 }
 
 void Ledger::ghost(bool refused) {
   const std::lock_guard lock(mutex_);
   ++(refused ? counts_.ghosts_refused : counts_.ghosts_accepted);
+}
+
+void Ledger::flow(bool with_leftover) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.flows;
+  if (with_leftover) ++counts_.leftovers;
+}
+
+void Ledger::registered(std::int64_t number) {
+  const std::lock_guard lock(mutex_);
+  counts_.registered += number;
 }
 
 bool Ledger::may_retry(const Claim& claim) const {
@@ -57,9 +95,14 @@ WorkCounts Ledger::counts() const {
   return counts_;
 }
 
-std::map<Uuid, std::int64_t> Ledger::lapses() const {
+std::map<Uuid, Ledger::Leases> Ledger::leases() const {
   const std::lock_guard lock(mutex_);
-  return lapses_;
+  return leases_;
+}
+
+std::map<Uuid, std::optional<std::string>> Ledger::suspensions() const {
+  const std::lock_guard lock(mutex_);
+  return suspensions_;
 }
 
 }  // namespace ff::sandbox

@@ -11,7 +11,7 @@
 
 namespace ff::sandbox {
 
-/// What simulated workers have done so far; each number counts committed steps, unless it says otherwise.
+/// What the simulation has done so far; each number counts committed steps, unless it says otherwise.
 struct WorkCounts {
   std::int64_t created = 0;
   std::int64_t claimed = 0;
@@ -19,37 +19,61 @@ struct WorkCounts {
   std::int64_t completed = 0;
   std::int64_t retried = 0;  ///< failed, and put back as the next attempt
   std::int64_t failed = 0;   ///< failed for good
-  std::int64_t crashed = 0;  ///< claims that were just abandoned
-  std::int64_t lost = 0;     ///< claims of workers that lived, but were too slow: their next step was refused
+  std::int64_t delayed = 0;
+  std::int64_t suspended = 0;
+  std::int64_t resumed = 0;     ///< suspensions ended by the signal of their time-out
+  std::int64_t waitpoints = 0;  ///< made with an expiry
+  std::int64_t crashed = 0;     ///< claims that were just abandoned
+  std::int64_t lost = 0;  ///< claims of workers that lived, but whose next step was refused: too slow, past
+                          ///< the deadline, or a sibling that is not needed any more
+  std::int64_t hung = 0;  ///< claims of executions that never end by themselves
   std::int64_t ghosts_refused = 0;   ///< steps of workers that came back with a claim taken from them
   std::int64_t ghosts_accepted = 0;  ///< the same, but not refused: there must be none
+  std::int64_t flows = 0;
+  std::int64_t leftovers = 0;   ///< pending sibling cancellations without a purpose
+  std::int64_t registered = 0;  ///< entries made in the register of workers
 };
 
 /// The workers' side of the books: what the database has to agree with in the end. Safe from any thread.
 class Ledger {
  public:
+  /// What one execution's leases came to.
+  struct Leases {
+    std::int64_t released = 0;   ///< by the worker that held it
+    std::int64_t abandoned = 0;  ///< lapsed or taken away: no worker has ended it
+  };
+
   void created(const std::vector<ExecutionId>& executions, std::optional<std::int32_t> max_retries);
   void claimed();
   void renewed();
-  void completed();
-  void failed(bool for_good);
+  void completed(const Claim& claim);
+  void failed(const Claim& claim, bool for_good);
+  void delayed(const Claim& claim);
+  void suspended(const Claim& claim, const Suspension& suspension);
+  void resumed(std::int64_t number);
   /// The claim's lease lapses, or has lapsed, and no worker ends it.
   void crashed(const Claim& claim);
   void lost(const Claim& claim);
+  void hung();
   void ghost(bool refused);
+  void flow(bool with_leftover);
+  void registered(std::int64_t number);
 
   /// The policy of its execution allows another attempt.
   bool may_retry(const Claim& claim) const;
 
   WorkCounts counts() const;
-  /// How many lapsed leases must have been noticed, by execution; those without any are not in it.
-  std::map<Uuid, std::int64_t> lapses() const;
+  /// By execution; those that nobody has claimed are not in it.
+  std::map<Uuid, Leases> leases() const;
+  /// How each suspended execution wants its time-out to be handled: its timeout_behavior.
+  std::map<Uuid, std::optional<std::string>> suspensions() const;
 
  private:
   mutable std::mutex mutex_;
   WorkCounts counts_;
   std::map<Uuid, std::int32_t> max_retries_;
-  std::map<Uuid, std::int64_t> lapses_;
+  std::map<Uuid, Leases> leases_;
+  std::map<Uuid, std::optional<std::string>> suspensions_;
 };
 
 }  // namespace ff::sandbox

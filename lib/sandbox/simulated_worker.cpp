@@ -17,10 +17,18 @@ constexpr int kGhosts = 40;
 
 constexpr Milliseconds kWithoutWork{100};
 constexpr Milliseconds kGhostPatience{500};
+constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
 
 // $1 partition_key, $2 execution_id, $3 attempt_index
 constexpr std::string_view kEpoch = R"sql(
   SELECT lease_epoch FROM ff_attempt WHERE partition_key = $1 AND execution_id = $2 AND attempt_index = $3)sql";
+
+// $1 partition_key, $2 execution_id
+constexpr std::string_view kFate = R"sql(
+  SELECT CASE WHEN public_state = 'cancelled' THEN 'not needed any more: its siblings were enough'
+              WHEN raw_fields->>'last_failure_message' = 'execution_deadline' THEN 'past its deadline'
+              ELSE 'too slow' END
+    FROM ff_exec_core WHERE partition_key = $1 AND execution_id = $2)sql";
 
 // The same for every worker that meets it: a random uuid's first byte is a fair die.
 bool is_deadly(const Uuid& execution) {
@@ -68,12 +76,52 @@ Milliseconds SimulatedWorker::length_of_work() {
 }
 
 void SimulatedWorker::work(const Claim& claim) {
+  if (const auto plan = workload_.plans_.take(claim.execution.uuid)) return follow(*plan, claim);
   const Fate fate = fate_of(claim);
   const Milliseconds length = length_of_work();
   show(Doing::working, claim, length);
   if (fate == Fate::crashes) return crash(claim, std::min(length, random_time(10, 300)));
   Worker worker(connection_, id(), workload_.options_.lease_ttl, workload_.options_.name);
   if (work_and_renew(worker, claim, length)) end(worker, claim, fate);
+}
+
+void SimulatedWorker::follow(const Plan& plan, const Claim& claim) {
+  Worker worker(connection_, id(), workload_.options_.lease_ttl, workload_.options_.name);
+  switch (plan.kind) {
+    case Plan::Kind::hang:
+      return hang(worker, claim);
+    case Plan::Kind::crash:
+      show(Doing::working, claim, length_of_work());
+      return crash(claim, random_time(10, 300));
+    case Plan::Kind::complete:
+      show(Doing::working, claim, plan.length,
+           plan.length > workload_.options_.lease_ttl ? "slower than its siblings" : "");
+      if (work_and_renew(worker, claim, plan.length)) end(worker, claim, Fate::completes);
+      return;
+    case Plan::Kind::delay:
+    case Plan::Kind::suspend:
+      return put_aside(worker, plan, claim);
+  }
+}
+
+void SimulatedWorker::hang(Worker& worker, const Claim& claim) {
+  workload_.ledger_.hung();
+  workload_.tell(id() + " hangs with " + brief(claim) + ": only the deadline can end it");
+  show(Doing::working, claim, Milliseconds{0}, "hangs until its deadline");
+  work_and_renew(worker, claim, kForever);
+}
+
+void SimulatedWorker::put_aside(Worker& worker, const Plan& plan, const Claim& claim) {
+  const bool delays = plan.kind == Plan::Kind::delay;
+  const Milliseconds length = random_time(50, 200);
+  show(Doing::working, claim, length, delays ? "will delay it" : "will suspend it");
+  if (!work_and_renew(worker, claim, length)) return;
+  if (!(delays ? worker.delay(claim, plan.length) : worker.suspend(claim, plan.suspension)))
+    return lose(claim);
+  if (delays) return workload_.ledger_.delayed(claim);
+  workload_.ledger_.suspended(claim, plan.suspension);
+  workload_.tell(id() + " suspended " + brief(claim) +
+                 "; its time-out: " + plan.suspension.timeout_behavior.value_or("no word, which means fail"));
 }
 
 // False: the claim is gone, or everything ends.
@@ -97,8 +145,8 @@ void SimulatedWorker::end(Worker& worker, const Claim& claim, Fate fate) {
   const bool accepted =
       fate == Fate::completes ? worker.complete(claim) : worker.fail(claim, fate == Fate::fails);
   if (!accepted) return lose(claim);
-  if (fate == Fate::completes) return workload_.ledger_.completed();
-  workload_.ledger_.failed(fate == Fate::fails_for_good);
+  if (fate == Fate::completes) return workload_.ledger_.completed(claim);
+  workload_.ledger_.failed(claim, fate == Fate::fails_for_good);
 }
 
 void SimulatedWorker::crash(const Claim& claim, Milliseconds into_work) {
@@ -116,7 +164,9 @@ void SimulatedWorker::crash(const Claim& claim, Milliseconds into_work) {
 
 void SimulatedWorker::lose(const Claim& claim) {
   workload_.ledger_.lost(claim);
-  workload_.tell(id() + " was too slow with " + brief(claim) + " and was refused");
+  const pg::Result why =
+      connection_.execute(kFate, pg::Params::of(claim.execution.partition, claim.execution.uuid));
+  workload_.tell(id() + " is refused for " + brief(claim) + ", " + why.one().get<std::string>(0));
 }
 
 // Until its lease is taken, whoever comes back is only late, and welcome.
@@ -152,8 +202,9 @@ std::string SimulatedWorker::id() const {
   return "w" + std::to_string(slot_ + 1) + "." + std::to_string(life_);
 }
 
-void SimulatedWorker::show(Doing doing, const std::optional<Claim>& claim, Milliseconds planned) {
-  workload_.show(slot_, {id(), doing, claim, Clock::system().now(), planned});
+void SimulatedWorker::show(Doing doing, const std::optional<Claim>& claim, Milliseconds planned,
+                           const std::string& note) {
+  workload_.show(slot_, {id(), doing, claim, Clock::system().now(), planned, note});
 }
 
 }  // namespace ff::sandbox

@@ -28,6 +28,9 @@ class SimulatedWorker {
   Fate fate_of(const Claim& claim);
   Milliseconds length_of_work();
   void work(const Claim& claim);
+  void follow(const Plan& plan, const Claim& claim);
+  void hang(Worker& worker, const Claim& claim);
+  void put_aside(Worker& worker, const Plan& plan, const Claim& claim);
   bool work_and_renew(Worker& worker, const Claim& claim, Milliseconds length);
   void end(Worker& worker, const Claim& claim, Fate fate);
   void crash(const Claim& claim, Milliseconds into_work);
@@ -37,7 +40,8 @@ class SimulatedWorker {
   std::int64_t random(std::int64_t least, std::int64_t most);
   Milliseconds random_time(std::int64_t least_ms, std::int64_t most_ms);
   std::string id() const;
-  void show(WorkerState::Doing doing, const std::optional<Claim>& claim, Milliseconds planned);
+  void show(WorkerState::Doing doing, const std::optional<Claim>& claim, Milliseconds planned,
+            const std::string& note = "");
 
   Workload& workload_;
   const std::size_t slot_;

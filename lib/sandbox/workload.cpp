@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <random>
 
+#include "sandbox/budget_spender.hpp"
+#include "sandbox/flow_maker.hpp"
+#include "sandbox/register.hpp"
+#include "sandbox/signal_evaluator.hpp"
 #include "sandbox/simulated_worker.hpp"
+#include "sandbox/special_cases.hpp"
 
 namespace ff::sandbox {
 namespace {
@@ -43,6 +48,16 @@ void Workload::start() {
     ++running_;
   };
   thread("the maker of executions", [this](pg::Connection& connection) { keep_backlog(connection); });
+  thread("the maker of special cases",
+         [this](pg::Connection& connection) { SpecialCases(*this, connection).live(); });
+  thread("the maker of flows", [this](pg::Connection& connection) { FlowMaker(*this, connection).live(); });
+  thread("the evaluator of signals",
+         [this](pg::Connection& connection) { SignalEvaluator(*this, connection).live(); });
+  thread("the register of workers",
+         [this](pg::Connection& connection) { Register(*this, connection).live(); });
+  if (options_.budgets)
+    thread("the spender of budgets",
+           [this](pg::Connection& connection) { BudgetSpender(*this, connection).live(); });
   for (std::size_t slot = 0; slot < workers_.size(); ++slot)
     thread("worker " + std::to_string(slot + 1),
            [this, slot](pg::Connection& connection) { SimulatedWorker(*this, slot, connection).live(); });

@@ -11,6 +11,7 @@
 
 #include "pg/connect.hpp"
 #include "sandbox/ledger.hpp"
+#include "sandbox/plans.hpp"
 #include "sandbox/worker.hpp"
 
 namespace ff::sandbox {
@@ -21,7 +22,8 @@ struct WorkloadOptions {
   Partitions partitions;
   int workers = 6;
   Milliseconds lease_ttl{1200};
-  int backlog = 24;  ///< so many executions are kept waiting
+  int backlog = 24;     ///< so many executions are kept waiting
+  bool budgets = true;  ///< they belong to no namespace, so only where all budgets are the workload's own
 };
 
 /// What one simulated worker is doing, for people.
@@ -31,7 +33,8 @@ struct WorkerState {
   Doing doing = Doing::waiting;
   std::optional<Claim> claim;  ///< what it holds, or held when it crashed
   SteadyTime since;
-  Milliseconds planned{0};  ///< how long the work or the restart takes
+  Milliseconds planned{0};  ///< how long the work or the restart takes; 0: for ever
+  std::string note = {};    ///< what is special about it, or empty
 };
 
 /// Something worth telling, for people.
@@ -46,6 +49,10 @@ struct Happening {
 /// crash every worker. Some of the crashed come back after their lease was taken from them and try to go on:
 /// they have to be refused.
 ///
+/// Some executions follow a plan: they are delayed, suspended with waitpoints and each kind of time-out, or
+/// hang until their deadline. Flows make executions wait for others; workers are registered and send
+/// heartbeats while they live; budgets are used up. Whatever can fall due falls due within seconds.
+///
 /// All members are safe from any thread.
 class Workload {
  public:
@@ -56,7 +63,8 @@ class Workload {
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
 
-  /// No further execution is made or claimed; the workers finish what they hold and end.
+  /// No further execution is made or claimed; the workers finish what they hold and end. Suspensions go on
+  /// being resumed until none is left that wants it, and budgets are not renewed after their next reset.
   void finish();
   /// All threads have ended, be it by an error.
   bool ended() const { return running_ == 0; }
@@ -73,6 +81,11 @@ class Workload {
 
  private:
   friend class SimulatedWorker;
+  friend class SpecialCases;
+  friend class FlowMaker;
+  friend class BudgetSpender;
+  friend class SignalEvaluator;
+  friend class Register;
 
   void start();
   void end();
@@ -85,6 +98,7 @@ class Workload {
   const pg::Connector& connector_;
   const WorkloadOptions options_;
   Ledger ledger_;
+  Plans plans_;
   pg::Interrupt interrupt_;
   std::atomic<bool> finishing_{false};
   std::atomic<int> running_{0};

@@ -1,6 +1,7 @@
-#include "demo_view.hpp"
+#include "demo/view.hpp"
 
 #include <fmt/format.h>
+
 #include <algorithm>
 
 namespace ff::daemon {
@@ -13,24 +14,21 @@ using Lines = std::vector<std::string>;
 constexpr Milliseconds kRateWindow = 5s;
 constexpr std::size_t kIdWidth = 7;
 
-std::string clock(Milliseconds elapsed) {
-  const auto total = elapsed.count() / 1000;
-  return fmt::format("{:02}:{:02}", total / 60, total % 60);
-}
-
 std::string seconds_text(Milliseconds time) {
   return fmt::format("{:.1f} s", seconds(std::max(time, Milliseconds{0})));
 }
 
-std::string lateness(const std::vector<Milliseconds>& all) {
-  return all.empty() ? "-" : fmt::format("{} ms", std::max_element(all.begin(), all.end())->count());
-}
-
-std::string outcomes(const StatusBoard::Totals& totals) {
+// As many as fit.
+std::string outcomes(const StatusBoard::Totals& totals, int room) {
+  const std::string rest = " ..";
+  const auto fits = [&](std::size_t length) { return static_cast<int>(length) <= room; };
   std::string text;
-  for (const auto& [outcome, number] : totals.outcomes)
+  std::string beginning;  // as much as fits together with the sign that there is more
+  for (const auto& [outcome, number] : totals.outcomes) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", outcome, number);
-  return text;
+    if (fits(text.size() + rest.size())) beginning = text;
+  }
+  return fits(text.size()) ? text : beginning + rest;
 }
 
 std::string brief(const sandbox::Claim& claim) {
@@ -79,29 +77,59 @@ Lines story(const Scene& scene, const Style& style) {
   return {told(fmt::format(" Workers claim executions, each under a lease of {}. One that crashes never",
                            seconds_text(scene.lease_ttl))),
           told(" says so: its lease lapses. lease_expiry then lets another worker go on; if that"),
-          told(" crashes as well, attempt_timeout spends a retry, or ends it when none is left.")};
+          told(" crashes as well, attempt_timeout spends a retry, or ends it when none is left."),
+          told(" Beside that: delays, deadlines, suspensions, flows, budgets, silent workers.")};
 }
 
-Lines reconcilers(const Scene& scene, const Style& style) {
+// Reconcilers with all their numbers, one a line, and what is off; `only_leases`: without the others.
+Lines table(const Scene& scene, const Style& style, bool only_leases) {
+  const int kNumbers = only_leases ? 22 : 26;
+  constexpr int kNumbersWidth = 34;
   Lines lines{
       StyledLine(style)
           .add(" DAEMON", kBold)
-          .column(22)
+          .column(kNumbers)
           .add(fmt::format("{:>7} {:>7} {:>5} {:>9}   outcomes", "rows", "per s", "due", "late by"), kDim)};
-  std::string idle;
   for (const Scene::Reconciler& its : scene.reconcilers) {
-    if (!its.takes_leases && its.totals.processed == 0 && its.totals.errors == 0) {
-      idle += (idle.empty() ? "" : ", ") + its.name;
+    if (only_leases && !its.takes_leases) continue;
+    StyledLine row(style);
+    row.add(" " + its.name).column(kNumbers);
+    if (!its.off.empty()) {
+      lines.push_back(row.add(fmt::format("{:>7}   {}", "off", its.off), kDim));
       continue;
     }
-    StyledLine row(style);
-    row.add(" " + its.name).column(22);
     row.add(fmt::format("{:>7} {:>7.1f} {:>5} {:>9}   ", its.totals.processed, its.rate, its.totals.due,
                         lateness(its.totals.lateness)));
     if (its.totals.errors > 0) row.add(fmt::format("{} errors ", its.totals.errors), kRed);
-    lines.push_back(row.add(outcomes(its.totals), kGreen));
+    lines.push_back(row.add(outcomes(its.totals, style.columns - kNumbers - kNumbersWidth), kGreen));
   }
-  if (!idle.empty()) lines.push_back(StyledLine(style).add(" nothing due: " + idle, kDim));
+  return lines;
+}
+
+// The same in little space: those that take leases in full, of the others how many rows they have moved.
+Lines grid(const Scene& scene, const Style& style) {
+  constexpr int kColumns[] = {1, 41};
+  constexpr int kNumber = 25;
+  Lines lines = table(scene, style, true);
+  std::vector<const Scene::Reconciler*> others;
+  for (const Scene::Reconciler& its : scene.reconcilers)
+    if (!its.takes_leases) others.push_back(&its);
+  const std::size_t half = (others.size() + 1) / 2;
+  for (std::size_t i = 0; i < half; ++i) {
+    StyledLine row(style);
+    for (std::size_t side = 0; side < 2; ++side) {
+      if (i + side * half >= others.size()) break;
+      const Scene::Reconciler& its = *others[i + side * half];
+      row.column(kColumns[side]).add(its.name, its.off.empty() ? "" : kDim).column(kColumns[side] + kNumber);
+      if (!its.off.empty())
+        row.add("off", kDim);
+      else if (its.totals.errors > 0)
+        row.add(fmt::format("{} errors", its.totals.errors), kRed);
+      else
+        row.add(fmt::format("{:>7}", its.totals.processed), kGreen);
+    }
+    lines.push_back(row);
+  }
   return lines;
 }
 
@@ -122,11 +150,14 @@ std::string worker_line(const Scene& scene, const sandbox::WorkerState& worker, 
       break;
   }
   line.add("working  ", kGreen).add(brief(*worker.claim) + " ");
-  line.add(bar(std::min(done, worker.planned).count(), worker.planned.count(), 20, style), kGreen);
-  line.add(" " + seconds_text(worker.planned), kDim);
+  if (worker.planned.count() > 0) {
+    line.add(bar(std::min(done, worker.planned).count(), worker.planned.count(), 20, style), kGreen);
+    line.add(" " + seconds_text(worker.planned), kDim);
+  }
+  if (!worker.note.empty()) return line.add("  " + worker.note, kYellow);
   if (worker.claim->attempt_index > 0)
     line.add(fmt::format("  retry {}", worker.claim->attempt_index), kYellow);
-  if (worker.claim->lease_epoch > 1) line.add("  continues after a crash", kYellow);
+  if (worker.claim->lease_epoch > 1) line.add("  continues what was begun", kYellow);
   return line;
 }
 
@@ -136,8 +167,8 @@ Lines workers(const Scene& scene, const Style& style) {
       StyledLine(style)
           .add(" WORKERS", kBold)
           .column(22)
-          .add(fmt::format("{} claims, {} crashes, {} came back too late ({} refused)", work.claimed,
-                           work.crashed, work.ghosts_refused + work.ghosts_accepted, work.ghosts_refused),
+          .add(fmt::format("{} claims, {} crashes, {} back too late ({} refused)", work.claimed, work.crashed,
+                           work.ghosts_refused + work.ghosts_accepted, work.ghosts_refused),
                kDim)};
   for (const sandbox::WorkerState& worker : scene.workers) lines.push_back(worker_line(scene, worker, style));
   return lines;
@@ -145,18 +176,19 @@ Lines workers(const Scene& scene, const Style& style) {
 
 Lines executions(const Scene& scene, const Style& style) {
   const sandbox::Census& census = scene.census;
-  StyledLine states(style);
-  states.add(" ");
+  StyledLine alive(style);
+  alive.add(" EXECUTIONS", kBold).column(22);
+  alive.add(fmt::format("waiting {}   ", census.of("waiting") + census.of("resumable")));
+  for (const char* state : {"delayed", "suspended"})
+    alive.add(fmt::format("{} {}   ", state, census.of(state)), kYellow);
+  alive.add(fmt::format("running {}", census.of("running")), kCyan);
+  if (census.lapsed > 0) alive.add(fmt::format(", {} with a lapsed lease", census.lapsed), kRed);
+  StyledLine ended(style);
+  ended.add(" ended", kDim).column(9);
   const std::pair<const char*, const char*> shown[] = {
-      {"waiting", ""}, {"running", kCyan}, {"completed", kGreen}, {"failed", kYellow}, {"expired", kRed}};
-  for (const auto& [state, sgr] : shown) states.add(fmt::format("{} {}   ", state, census.of(state)), sgr);
-  return {StyledLine(style)
-              .add(" EXECUTIONS", kBold)
-              .column(22)
-              .add(fmt::format("{} in all; {} leases held, {} of them lapsed", census.total(), census.leases,
-                               census.lapsed),
-                   kDim),
-          states};
+      {"completed", kGreen}, {"failed", kYellow}, {"expired", kRed}, {"cancelled", ""}, {"skipped", ""}};
+  for (const auto& [state, sgr] : shown) ended.add(fmt::format("{} {}  ", state, census.of(state)), sgr);
+  return {alive, ended};
 }
 
 Lines latest(const Scene& scene, const Style& style, std::size_t most) {
@@ -175,6 +207,15 @@ void append(Lines& all, Lines more) {
 
 }  // namespace
 
+std::string clock(Milliseconds elapsed) {
+  const auto total = elapsed.count() / 1000;
+  return fmt::format("{:02}:{:02}", total / 60, total % 60);
+}
+
+std::string lateness(const std::vector<Milliseconds>& all) {
+  return all.empty() ? "-" : fmt::format("{} ms", std::max_element(all.begin(), all.end())->count());
+}
+
 void Rates::observe(SteadyTime now, std::map<std::string, std::int64_t> totals) {
   samples_.emplace_back(now, std::move(totals));
   while (samples_.size() > 2 && samples_.front().first < now - kRateWindow) samples_.pop_front();
@@ -192,73 +233,30 @@ double Rates::of(const std::string& name) const {
 }
 
 std::vector<std::string> screen(const Scene& scene, const Style& style) {
-  constexpr std::size_t kRoomForAll = 30;
+  constexpr std::size_t kRoomForTable = 32;
   constexpr Milliseconds kFirstGlance = 15s;
   constexpr std::size_t kLeastLatest = 3;
   const auto rows = static_cast<std::size_t>(std::max(style.rows, 1));
-  std::vector<Lines> sections{reconcilers(scene, style), executions(scene, style), workers(scene, style)};
+  const bool roomy = rows >= kRoomForTable;
+  std::vector<Lines> sections{roomy ? table(scene, style, false) : grid(scene, style),
+                              executions(scene, style), workers(scene, style)};
   // On a small screen the explanation gives way to what happens, once it can have been read.
-  if (rows >= kRoomForAll || scene.elapsed < kFirstGlance || scene.state == "recovering")
+  if (roomy || scene.elapsed < kFirstGlance || scene.state == "recovering")
     sections.insert(sections.begin(), story(scene, style));
 
   Lines lines = head(scene, style);
   std::size_t needed = lines.size();
-  for (const Lines& section : sections) needed += section.size() + 1;
-  const bool airy = needed <= rows;
-  if (!airy && sections.size() > 3) sections.erase(sections.begin());
+  for (const Lines& section : sections) needed += section.size();
+  const bool airy = needed + sections.size() + 1 + kLeastLatest <= rows;
+  if (needed > rows && sections.size() > 3) sections.erase(sections.begin());
   for (const Lines& section : sections) {
     if (airy) lines.push_back("");
     append(lines, section);
   }
-  if (lines.size() + kLeastLatest <= rows) {
-    lines.push_back("");
-    append(lines, latest(scene, style, rows - lines.size()));
-  }
+  if (airy) lines.push_back("");
+  if (lines.size() + kLeastLatest <= rows) append(lines, latest(scene, style, rows - lines.size()));
   if (lines.size() > rows) lines.resize(rows);
   return lines;
-}
-
-std::string line(const Scene& scene) {
-  std::string text = fmt::format("{}  {:<10}", clock(scene.elapsed), scene.state);
-  for (const Scene::Reconciler& its : scene.reconcilers)
-    if (its.totals.processed > 0 || its.totals.errors > 0)
-      text += fmt::format("  {}: {} ({:.1f}/s, late by {}, {} errors)", its.name, its.totals.processed,
-                          its.rate, lateness(its.totals.lateness), its.totals.errors);
-  text +=
-      fmt::format("  workers: {} claims, {} crashes  executions:", scene.work.claimed, scene.work.crashed);
-  for (const char* state : {"waiting", "running", "completed", "failed", "expired"})
-    text += fmt::format(" {} {}", scene.census.of(state), state);
-  return text;
-}
-
-std::string summary(const Scene& scene, const std::vector<sandbox::Verdict>& verdicts, const Style& style) {
-  const auto coloured = [&](const std::string& text, const char* sgr) {
-    return style.colour ? fmt::format("\033[{}m{}\033[0m", sgr, text) : text;
-  };
-  const sandbox::WorkCounts& work = scene.work;
-  std::string text = "\n" + coloured("Summary", kBold) + fmt::format(", {} long\n", clock(scene.elapsed));
-  for (const Scene::Reconciler& its : scene.reconcilers)
-    if (its.totals.processed > 0 || its.totals.errors > 0)
-      text += fmt::format("  {:<20} {} rows: {}{}\n", its.name, its.totals.processed, outcomes(its.totals),
-                          its.totals.errors > 0 ? fmt::format("; {} errors", its.totals.errors) : "");
-  text += fmt::format("  {:<20} {} claims, {} renewals, {} crashes, {} retries\n", "workers", work.claimed,
-                      work.renewed, work.crashed, work.retried);
-  text += fmt::format("  {:<20} {}:", "executions", scene.census.total());
-  for (const char* state : {"completed", "failed", "expired", "waiting"})
-    text += fmt::format(" {} {}{}", scene.census.of(state), state,
-                        state == std::string_view("waiting") ? "\n" : ",");
-  text += "\n" + coloured("The books", kBold) + "\n";
-  bool balanced = true;
-  for (const sandbox::Verdict& verdict : verdicts) {
-    balanced = balanced && verdict.balanced;
-    text += "  " + (verdict.balanced ? coloured("right", kGreen) : coloured("WRONG", kRed)) + "  " +
-            verdict.question + "\n         " + coloured(verdict.numbers, kDim) + "\n";
-    for (const std::string& line : verdict.evidence) text += "         " + line + "\n";
-  }
-  return text +
-         (balanced ? coloured("The books balance.", kGreen)
-                   : coloured("The books do not balance: please report this.", kRed)) +
-         "\n";
 }
 
 }  // namespace ff::daemon

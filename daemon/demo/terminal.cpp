@@ -1,4 +1,4 @@
-#include "demo_terminal.hpp"
+#include "demo/terminal.hpp"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

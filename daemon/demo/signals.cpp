@@ -1,4 +1,4 @@
-#include "demo_signals.hpp"
+#include "demo/signals.hpp"
 
 #include <csignal>
 

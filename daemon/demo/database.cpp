@@ -1,4 +1,4 @@
-#include "demo_database.hpp"
+#include "demo/database.hpp"
 
 #include <fmt/format.h>
 

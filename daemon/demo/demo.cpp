@@ -7,11 +7,11 @@
 
 #include "commands.hpp"
 #include "config/problem.hpp"
-#include "demo_database.hpp"
-#include "demo_signals.hpp"
-#include "demo_system.hpp"
-#include "demo_terminal.hpp"
-#include "demo_view.hpp"
+#include "demo/database.hpp"
+#include "demo/signals.hpp"
+#include "demo/system.hpp"
+#include "demo/terminal.hpp"
+#include "demo/view.hpp"
 #include "exit_codes.hpp"
 #include "log.hpp"
 
@@ -25,15 +25,17 @@ constexpr Milliseconds kBetweenLines = 2s;
 constexpr Milliseconds kStep = 50ms;  // how soon a signal is answered
 
 void introduce(const DemoSystem& system) {
-  std::cout << fmt::format(
-                   "ff-reconcilerd demo: simulated workers claim executions and sometimes crash; the daemon\n"
-                   "takes their lapsed leases back and puts the executions to work again, or ends them.\n"
-                   "  database  {}\n"
-                   "  metrics   {}\n"
-                   "  end       Ctrl-C: a summary, a check of the books{}\n",
-                   system.database(), system.metrics_url(),
-                   system.private_database() ? ", and everything is removed" : "")
-            << std::flush;
+  std::cout
+      << fmt::format(
+             "ff-reconcilerd demo: simulated workers claim executions and sometimes crash; the daemon\n"
+             "takes their lapsed leases back and puts the executions to work again, or ends them.\n"
+             "Whatever else falls due falls due as well: delays, deadlines, suspensions, flows and so on.\n"
+             "  database  {}\n"
+             "  metrics   {}\n"
+             "  end       Ctrl-C: a summary, a check of the books{}\n",
+             system.database(), system.metrics_url(),
+             system.private_database() ? ", and everything is removed" : "")
+      << std::flush;
 }
 
 /// What somebody sees of the system: a live screen where there is a terminal, which it has back at the end of
@@ -75,7 +77,7 @@ void watch(DemoSystem& system, Audience& audience, const StopSignals& signals,
 
 /// No more new work; what was begun is finished, what lapsed is taken back.
 void settle(DemoSystem& system, const StopSignals& signals) {
-  std::cout << "Finishing: workers end what they hold, the daemon takes back what lapsed."
+  std::cout << "Finishing: workers end what they hold, the daemon moves whatever still falls due."
             << (signals.asked() ? " Ctrl-C again to skip this and the check." : "") << std::endl;
   system.finish();
   const SteadyTime deadline = Clock::system().now() + system.longest_settling();

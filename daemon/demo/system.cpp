@@ -1,12 +1,13 @@
-#include "demo_system.hpp"
+#include "demo/system.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "config/options.hpp"
 #include "configuration.hpp"
-#include "demo_signals.hpp"
+#include "demo/signals.hpp"
 #include "http_server.hpp"
 
 namespace ff::daemon {
@@ -17,7 +18,9 @@ using namespace std::chrono_literals;
 constexpr Milliseconds kLease = 1200ms;
 constexpr Milliseconds kRecoveryGrace = 3s;
 constexpr Milliseconds kShutdownGrace = 2s;
-constexpr Milliseconds kPatience = 15s;
+constexpr Milliseconds kPatience = 25s;
+constexpr Milliseconds kLongestInterval = 1s;
+constexpr Milliseconds kStaleThreshold = 200ms;
 constexpr Milliseconds kBetweenLooks = 500ms;
 constexpr std::size_t kHappenings = 40;
 constexpr PartitionKey kLastPartition{15};
@@ -32,19 +35,26 @@ const reconcile::Reconciler& known(const std::string& name) {
   return *reconcile::find_reconciler(name);
 }
 
-// The value of processed_total for these labels in the text that Prometheus reads; 0 when it is not there.
-std::int64_t processed_in(std::string_view metrics, std::string_view reconciler, std::string_view outcome) {
-  const std::string its = fmt::format("reconciler=\"{}\"", reconciler);
-  const std::string with = fmt::format("outcome=\"{}\"", outcome);
+// The sum of processed_total in the text that Prometheus reads; without an outcome, of all that the
+// reconciler counts as processed.
+std::int64_t processed_in(std::string_view metrics, const reconcile::Reconciler& reconciler,
+                          std::string_view outcome) {
+  std::int64_t sum = 0;
   while (!metrics.empty()) {
     const std::string_view line = metrics.substr(0, metrics.find('\n'));
     metrics.remove_prefix(std::min(line.size() + 1, metrics.size()));
-    if (!line.starts_with("ff_reconciler_processed_total{") || line.find(its) == line.npos ||
-        line.find(with) == line.npos)
-      continue;
-    return std::stoll(std::string(line.substr(line.rfind(' ') + 1)));
+    if (!line.starts_with("ff_reconciler_processed_total{")) continue;
+    const auto has = [&](std::string_view label, std::string_view value) {
+      return line.find(fmt::format("{}=\"{}\"", label, value)) != line.npos;
+    };
+    const auto is_left_alone = [&](std::string_view of) { return has("outcome", of); };
+    const bool counts = outcome.empty() ? std::none_of(reconciler.left_alone.begin(),
+                                                       reconciler.left_alone.end(), is_left_alone)
+                                        : has("outcome", outcome);
+    if (has("reconciler", reconciler.name) && counts)
+      sum += std::stoll(std::string(line.substr(line.rfind(' ') + 1)));
   }
-  return 0;
+  return sum;
 }
 
 }  // namespace
@@ -63,6 +73,7 @@ DemoSystem::DemoSystem(DemoDatabase& database, std::optional<Milliseconds> lengt
   work.name = realm_.name;
   work.partitions = realm_.partitions;
   work.lease_ttl = kLease;
+  work.budgets = database.is_private();
   workload_ = std::make_unique<sandbox::Workload>(database.connector(), work);
 }
 
@@ -81,12 +92,16 @@ config::Config DemoSystem::daemon_config() const {
   config.http = {"127.0.0.1", 0};
   config.shutdown.grace = kShutdownGrace;
   for (config::Reconciler& its : config.reconcilers) {
+    // What has no namespace may belong to others.
     if (known(its.name).filterable)
       its.filter = config.filter;
-    else
+    else if (!database_.is_private())
       its.enabled = false;
+    its.interval = std::min(its.interval, kLongestInterval);
     // One crash goes to lease_expiry, the next on the same attempt to attempt_timeout: so both are seen soon.
     if (its.name == "lease_expiry") its.settings["max_reclaims"] = 1;
+    // There is no dispatcher of FlowFabric to be waited for.
+    if (its.name == "dependency") its.settings["stale_threshold"] = kStaleThreshold.count();
   }
   return config;
 }
@@ -97,11 +112,19 @@ void DemoSystem::look() {
   census_ = sandbox::take_census(connection_, realm_);
   for (const sandbox::TakenLease& taken : sandbox::taken_leases(connection_, realm_, last_taken_)) {
     last_taken_ = taken.event_id;
-    workload_->tell("the lease of " + taken.execution.substr(0, 8) + " lapsed: the daemon took it back");
+    const std::string execution = taken.execution.substr(0, 8);
+    workload_->tell(taken.by_deadline ? execution + " ran past its deadline: the daemon ended it"
+                                      : "the lease of " + execution + " lapsed: the daemon took it back");
   }
   const SteadyTime done = Clock::system().now();
   constexpr int kRestForEachLook = 10;
   next_look_ = done + std::max<SteadyTime::duration>(kBetweenLooks, kRestForEachLook * (done - now));
+}
+
+std::string DemoSystem::why_off(const reconcile::Reconciler& reconciler) const {
+  if (!reconciler.on_by_default) return "nothing is old enough";
+  if (!reconciler.filterable && !database_.is_private()) return "it may touch what belongs to others";
+  return "";
 }
 
 Scene DemoSystem::scene() {
@@ -118,8 +141,10 @@ Scene DemoSystem::scene() {
   std::map<std::string, std::int64_t> moved;
   const auto totals = daemon_->board().totals();
   for (const reconcile::Reconciler& reconciler : reconcile::registry()) {
-    Scene::Reconciler its{std::string(reconciler.name), reconciler.takes_leases, {}, 0};
+    Scene::Reconciler its{std::string(reconciler.name), reconciler.takes_leases, why_off(reconciler), {}, 0};
     if (const auto found = totals.find(its.name); found != totals.end()) its.totals = found->second;
+    for (const std::string_view outcome : reconciler.left_alone)
+      its.totals.outcomes.erase(std::string(outcome));
     moved[its.name] = its.totals.processed;
     scene.reconcilers.push_back(std::move(its));
   }
@@ -137,8 +162,8 @@ void DemoSystem::finish() {
 }
 
 bool DemoSystem::settled() {
-  return workload_->ended() &&
-         (!workload_->errors().empty() || sandbox::take_census(connection_, realm_).leases == 0);
+  return workload_->ended() && (!workload_->errors().empty() ||
+                                sandbox::open_work(connection_, realm_, database_.is_private()).total() == 0);
 }
 
 Milliseconds DemoSystem::longest_settling() const {
@@ -161,27 +186,24 @@ std::vector<sandbox::Verdict> DemoSystem::close_books() {
   if (status != 200) throw std::runtime_error(fmt::format("/metrics answers {}", status));
   sandbox::Books books =
       sandbox::check_books(connection_, realm_, workload_->ledger(), database_.is_private());
-  books.verdicts.push_back(compare_metrics(metrics, books));
+  for (const sandbox::Tally& tally : books.tallies) books.verdicts.push_back(compare_metrics(metrics, tally));
   next_look_ = {};
   return std::move(books.verdicts);
 }
 
-sandbox::Verdict DemoSystem::compare_metrics(const std::string& metrics, const sandbox::Books& books) const {
-  sandbox::Verdict verdict{.question = "/metrics agrees with the database"};
-  std::int64_t taken = 0;
-  for (const reconcile::Reconciler& its : reconcile::registry()) {
-    if (!its.takes_leases) continue;
-    for (const std::string_view outcome : its.outcomes)
-      if (outcome != "stale_cleared") taken += processed_in(metrics, its.name, outcome);
-  }
-  const std::int64_t expired = processed_in(metrics, "attempt_timeout", "expired");
-  verdict.numbers = fmt::format("{} leases taken back and {} executions expired, by events {} and {}", taken,
-                                expired, books.leases_taken, books.expired);
-  verdict.balanced = taken == books.leases_taken && expired == books.expired;
-  if (!database_.is_private() && taken <= books.leases_taken && expired <= books.expired &&
-      !verdict.balanced) {
+sandbox::Verdict DemoSystem::compare_metrics(const std::string& metrics, const sandbox::Tally& tally) const {
+  using Compare = sandbox::Tally::Compare;
+  const std::int64_t said = processed_in(metrics, known(tally.reconciler), tally.outcome);
+  sandbox::Verdict verdict{.question = "/metrics of " + tally.reconciler};
+  const char* bound = tally.compare == Compare::at_least  ? "at least "
+                      : tally.compare == Compare::at_most ? "at most "
+                                                          : "";
+  verdict.numbers = fmt::format("{} for {}{} {}", said, bound, tally.number, tally.what);
+  verdict.balanced = said == tally.number || (tally.compare == Compare::at_least && said > tally.number) ||
+                     (tally.compare == Compare::at_most && said < tally.number);
+  if (!verdict.balanced && !database_.is_private() && said < tally.number) {
     verdict.balanced = true;
-    verdict.numbers += "; the others by another daemon that works on this database";
+    verdict.numbers += "; the others by another daemon on this database";
   }
   return verdict;
 }

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "daemon.hpp"
-#include "demo_database.hpp"
-#include "demo_view.hpp"
-#include "sandbox/census.hpp"
+#include "demo/database.hpp"
+#include "demo/view.hpp"
+#include "sandbox/books.hpp"
 #include "sandbox/workload.hpp"
 
 namespace ff::daemon {
@@ -31,7 +31,7 @@ class DemoSystem {
 
   /// No further work is begun.
   void finish();
-  /// After finish(): all workers have ended and no lease is left.
+  /// After finish(): all workers have ended, and nothing is left that a reconciler will have to move.
   bool settled();
   /// How long that takes at most, when all is well.
   Milliseconds longest_settling() const;
@@ -48,9 +48,11 @@ class DemoSystem {
 
  private:
   config::Config daemon_config() const;
+  /// Empty: it is on.
+  std::string why_off(const reconcile::Reconciler& reconciler) const;
   void look();
   void stop_daemon();
-  sandbox::Verdict compare_metrics(const std::string& metrics, const sandbox::Books& books) const;
+  sandbox::Verdict compare_metrics(const std::string& metrics, const sandbox::Tally& tally) const;
 
   DemoDatabase& database_;
   const std::optional<Milliseconds> length_;

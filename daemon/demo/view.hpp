@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "demo_terminal.hpp"
-#include "sandbox/census.hpp"
+#include "demo/terminal.hpp"
+#include "sandbox/books.hpp"
 #include "sandbox/workload.hpp"
 #include "status_board.hpp"
 
@@ -29,6 +29,7 @@ struct Scene {
   struct Reconciler {
     std::string name;
     bool takes_leases = false;
+    std::string off;  ///< why it does not run; empty: it does
     StatusBoard::Totals totals;
     double rate = 0;
   };
@@ -47,6 +48,11 @@ struct Scene {
   sandbox::Census census;
   std::vector<sandbox::Happening> latest;  ///< oldest first
 };
+
+/// "01:05"
+std::string clock(Milliseconds elapsed);
+/// The worst of them, "-" where there are none.
+std::string lateness(const std::vector<Milliseconds>& all);
 
 /// The scene as one screen: at most `rows` lines, none wider than `columns`. What does not fit is left out,
 /// the least important first.
