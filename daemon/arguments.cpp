@@ -23,6 +23,9 @@ constexpr std::array kOptions{
     Option{"config", "FILE", "the configuration file"},
     Option{"database-url", "URL", "the database, as a URL or as libpq keywords; overrides the configuration"},
     Option{"partitions", "KEYS", "only these partitions, such as 0-63,128"},
+    Option{"partition", "KEY", "only this partition (default: all of them)"},
+    Option{"after", "HEX", "only what came after this cursor; empty: after the newest event there is"},
+    Option{"follow", "", "go on with what happens from now on, until stopped"},
     Option{"namespace", "NAME", "only executions of this namespace"},
     Option{"instance-tag", "KEY=VALUE", "only executions with this tag"},
     Option{"batch-size", "N", "rows per transaction"},
@@ -56,7 +59,22 @@ po::options_description described() {
   return all;
 }
 
+// Boost would take the next option for the value: `--config --json` would look for a file of that name.
+void refuse_missing_values(const std::vector<std::string>& line) {
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const auto wants_value = [&](const Option& o) {
+      return !o.value.empty() && line[i] == "--" + std::string(o.name);
+    };
+    const auto* its = std::find_if(kOptions.begin(), kOptions.end(), wants_value);
+    if (its == kOptions.end()) continue;
+    if (i + 1 < line.size() && line[i + 1].starts_with("--"))
+      throw UsageError(line[i] + " wants " + std::string(its->value) + ", not " + quoted(line[i + 1]));
+    ++i;
+  }
+}
+
 po::variables_map parse(const std::vector<std::string>& line) {
+  refuse_missing_values(line);
   const po::options_description all = described();
   po::positional_options_description positional;
   positional.add("words", -1);
@@ -84,11 +102,6 @@ void check(const Command& command, const Arguments& arguments) {
   for (const Option& o : kOptions) {
     const bool accepted =
         std::find(command.options.begin(), command.options.end(), o.name) != command.options.end();
-    // Without this, `--config --json` would look for a file of that name.
-    if (const auto value = o.value.empty() ? std::nullopt : arguments.text(std::string(o.name));
-        value && value->starts_with("--"))
-      throw UsageError("--" + std::string(o.name) + " wants " + std::string(o.value) + ", not " +
-                       quoted(*value));
     if (!accepted && arguments.has(std::string(o.name)))
       throw UsageError(std::string(command.name) + " has no option --" + std::string(o.name));
   }

@@ -8,6 +8,7 @@ namespace ff::daemon {
 
 int run(const Arguments& arguments);
 int tick(const Arguments& arguments);
+int lease_events(const Arguments& arguments);
 int status(const Arguments& arguments);
 int migrate(const Arguments& arguments);
 int check_config(const Arguments& arguments);

@@ -157,6 +157,17 @@ Instruments::Instruments(const Description& description)
               .Add({})),
       writable(
           gauges(registry, "db_writable", "1 if the last look found a server that takes writes.").Add({})),
+      lease_held_back(
+          gauges(
+              registry, "lease_history_held_back_seconds",
+              "How long the oldest lease event has waited for a transaction that may commit an earlier one.")
+              .Add({})),
+      lease_delivered(counters(registry, "lease_history_delivered_total",
+                               "Lease events handed to the subscriptions of this process.")
+                          .Add({})),
+      lease_reconnects(counters(registry, "lease_history_reconnects_total",
+                                "Times that the lease history found the database again after losing it.")
+                           .Add({})),
       ready(gauges(registry, "ready", "1 while the reconcilers run, as /readyz says.").Add({})),
       states(state_gauges(registry)),
       schema_version(

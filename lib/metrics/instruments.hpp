@@ -109,6 +109,9 @@ struct Instruments {
   prometheus::Histogram& pool_wait;
   prometheus::Counter& pool_timeouts;
   prometheus::Gauge& writable;
+  prometheus::Gauge& lease_held_back;
+  prometheus::Counter& lease_delivered;
+  prometheus::Counter& lease_reconnects;
   prometheus::Gauge& ready;
   std::map<supervisor::State, prometheus::Gauge*> states;
   prometheus::Gauge& schema_version;

@@ -77,6 +77,18 @@ void Metrics::connected(const pg::Error* failure) noexcept {
   if (failure != nullptr) instruments_->database_errors.add(failure->error_class(), 1);
 }
 
+void Metrics::lease_event_delivered() noexcept {
+  instruments_->lease_delivered.Increment();
+}
+
+void Metrics::lease_history_reconnected() noexcept {
+  instruments_->lease_reconnects.Increment();
+}
+
+void Metrics::lease_history_held_back(Milliseconds since) noexcept {
+  instruments_->lease_held_back.Set(seconds(since));
+}
+
 void Metrics::database_error(const pg::Error& error) noexcept {
   const std::lock_guard lock(instruments_->mutex);
   instruments_->database_errors.add(error.error_class(), 1);

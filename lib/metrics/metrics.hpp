@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "lease/observer.hpp"
 #include "pg/pool.hpp"
 #include "supervisor/observer.hpp"
 
@@ -34,12 +35,12 @@ struct Description {
   int pool_size = 0;
 };
 
-/// The daemon's metrics: hears of events as an observer of the supervisor and of the pool, and writes them as
-/// text for Prometheus. Safe from any thread. What was not described (a reconciler, an outcome) is counted
-/// all the same, from its first event on.
+/// The daemon's metrics: hears of events as an observer of the supervisor, of the pool and of the lease
+/// history, and writes them as text for Prometheus. Safe from any thread. What was not described (a
+/// reconciler, an outcome) is counted all the same, from its first event on.
 ///
 /// It is made when a configuration has been loaded, and so starts with a successful reload.
-class Metrics final : public supervisor::Observer, public pg::PoolObserver {
+class Metrics final : public supervisor::Observer, public pg::PoolObserver, public lease::HistoryObserver {
  public:
   /// The clock must outlive this.
   explicit Metrics(const Description& description, const Clock& clock = Clock::system());
@@ -54,6 +55,10 @@ class Metrics final : public supervisor::Observer, public pg::PoolObserver {
   void waited(std::chrono::duration<double> for_connection) noexcept override;
   void acquire_timed_out() noexcept override;
   void connected(const pg::Error* failure) noexcept override;
+
+  void lease_event_delivered() noexcept override;
+  void lease_history_reconnected() noexcept override;
+  void lease_history_held_back(Milliseconds since) noexcept override;
 
   /// For what the daemon itself meets in the database, outside the ticks and beside connecting (its probe of
   /// the server, the check of the schema).

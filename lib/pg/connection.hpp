@@ -61,6 +61,7 @@ class Connection {
 
  private:
   friend class Connector;
+  friend class Listener;
   struct Finish {
     void operator()(pg_conn* connection) const;
   };

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <variant>
+
+#include "lease/event.hpp"
+
+namespace ff::lease {
+
+/// The session with the server was lost. The reader makes a new one and goes on behind this cursor by itself,
+/// without gap or repeat; the notice is for consumers that want to know how fresh they are.
+struct StreamDisconnected {
+  Cursor cursor;
+};
+
+/// Everything that had been committed when the subscription was made has been delivered, or filtered out.
+/// Comes once.
+struct CaughtUp {
+  Cursor cursor;
+};
+
+using Delivery = std::variant<Event, StreamDisconnected, CaughtUp>;
+
+}  // namespace ff::lease

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/scanner_filter.hpp"
+#include "lease/history_reader.hpp"
+#include "lease/subscription.hpp"
+#include "pg/connect.hpp"
+#include "pg/listener.hpp"
+
+namespace ff::lease {
+
+/// The lease history of a database, for any number of subscriptions over one thread and one connection:
+///
+///     lease::History history(connector);
+///     auto subscription = history.subscribe({.partition = {{7}}, .after = saved_cursor_bytes});
+///     while (auto delivery = subscription.next(Clock::system().now() + 1s)) { … }
+///
+/// The thread reads when the outbox's trigger notifies, and each `poll_interval` besides, because a
+/// notification can get lost (half-open socket, a pooler in transaction mode) and must not take an event with
+/// it. When the connection breaks, consumers are told and it is made anew after 200 ms, doubling to 5 s;
+/// nothing is lost or repeated.
+///
+/// Which events are delivered, and when: see Frontier. A transaction that stays open holds the events back
+/// that were written after it began writing, in whichever table; the observer and the log tell.
+class History {
+ public:
+  struct Options {
+    Milliseconds poll_interval{5000};
+    /// How long events may be held back before the log names the transaction in the way.
+    Milliseconds warn_after{10000};
+    /// Null, or outlives the history.
+    HistoryObserver* observer = nullptr;
+  };
+
+  /// Does not connect. The connector must outlive this.
+  explicit History(const pg::Connector& connector, Options options);
+  explicit History(const pg::Connector& connector) : History(connector, Options{}) {}
+  /// Ends the thread and the connection; a statement under way is cancelled.
+  ~History();
+  History(const History&) = delete;
+  History& operator=(const History&) = delete;
+
+  struct Request {
+    /// Nothing: all partitions as one stream, still by rising event id.
+    std::optional<PartitionKey> partition{};
+    /// The bytes of a Cursor: events strictly behind it. Empty: behind the newest event at this moment, by
+    /// id: an event with a lower id that is committed later stands before the beginning.
+    std::string after{};
+    ScannerFilter filter{};
+  };
+
+  /// Safe from any thread. Throws InvalidCursor before anything is started. With a cursor it returns at once,
+  /// whether the database can be reached or not; with none it has to ask for the newest event, and throws
+  /// pg::Error when it cannot.
+  Subscription subscribe(const Request& request);
+
+ private:
+  friend class Subscription;
+
+  void unsubscribe(const Stream& stream);
+  Streams streams();
+  void live();
+  void wait_for_subscriptions();
+  void connected_life();
+  void reconnected();
+  void report_failure(const std::exception& error);
+
+  const pg::Connector& connector_;
+  const Options options_;
+  HistoryObserver deaf_;  // stands in for an observer
+  HistoryObserver& observer_;
+  pg::Interrupt interrupt_;
+  pg::Wake wake_;
+  std::mutex mutex_;
+  Streams streams_;  // guarded by mutex_
+
+  // The thread's own.
+  HistoryReader reader_;
+  bool connected_ = false;  // consumers count on it
+  bool lost_ = false;       // and were told that it is gone
+  Milliseconds pause_;
+  std::optional<SteadyTime> failing_logged_at_;
+  int failures_unlogged_ = 0;
+
+  std::jthread thread_;  // last: it uses all the others
+};
+
+}  // namespace ff::lease

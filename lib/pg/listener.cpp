@@ -1,0 +1,62 @@
+#include "pg/listener.hpp"
+
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <system_error>
+
+namespace ff::pg {
+namespace {
+
+struct FreeNotification {
+  void operator()(PGnotify* notification) const { PQfreemem(notification); }
+};
+
+constexpr std::int64_t kLongestPoll = 60'000;  // milliseconds: a poll() of any length then fits an int
+
+}  // namespace
+
+Listener::Listener(Connection connection, const std::string& channel) : connection_(std::move(connection)) {
+  connection_.execute("LISTEN " + channel);
+}
+
+void Listener::wait(SteadyTime until, Wake& wake) {
+  PGconn* const session = connection_.usable("LISTEN");
+  // What came along with the answer to a statement lies in libpq's queue, and the socket does not show it.
+  bool heard = take_notifications();
+  const Interrupt* interrupt = connection_.interrupt_;
+  while (!heard) {
+    const auto left = std::chrono::ceil<Milliseconds>(until - Clock::system().now()).count();
+    if (left <= 0) return;
+    std::array<pollfd, 3> polled{pollfd{PQsocket(session), POLLIN, 0}, pollfd{wake.fd(), POLLIN, 0},
+                                 pollfd{interrupt != nullptr ? interrupt->fd() : -1, POLLIN, 0}};
+    const int ready =
+        ::poll(polled.data(), polled.size(), static_cast<int>(std::min<std::int64_t>(left, kLongestPoll)));
+    if (ready < 0 && errno != EINTR)
+      throw Error(Error::Kind::connection, "poll: " + std::generic_category().message(errno));
+    if (ready <= 0) continue;
+    if (polled[2].revents != 0)
+      throw Error(Error::Kind::interrupted, "interrupted while waiting for a notification");
+    if (polled[0].revents != 0) {
+      if (PQconsumeInput(session) == 0 || PQstatus(session) != CONNECTION_OK)
+        connection_.fail(Error::Kind::connection, "LISTEN");
+      heard = take_notifications();
+    }
+    if (polled[1].revents != 0) heard = wake.take() || heard;
+  }
+}
+
+bool Listener::take_notifications() {
+  bool any = false;
+  for (;;) {
+    const std::unique_ptr<PGnotify, FreeNotification> one(PQnotifies(connection_.connection_.get()));
+    if (!one) return any;
+    any = true;
+  }
+}
+
+}  // namespace ff::pg

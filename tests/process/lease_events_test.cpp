@@ -1,0 +1,227 @@
+// `lease-events`: its lines and exit codes are contracts.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <sstream>
+
+#include "pg/lease_outbox.hpp"
+#include "support/process.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::vector<std::string> command(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "lease-events");
+  return arguments;
+}
+
+std::vector<Json> lines(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<Json> all;
+  for (std::string line; std::getline(stream, line);) all.push_back(Json::parse(line));
+  return all;
+}
+
+std::vector<std::int64_t> ids(const std::string& text) {
+  std::vector<std::int64_t> all;
+  for (const Json& line : lines(text)) all.push_back(line["event_id"]);
+  return all;
+}
+
+struct Bench : Outbox {
+  Environment environment() const { return {{"FF_DATABASE_URL", database.conninfo()}}; }
+  Ended events(std::vector<std::string> arguments) {
+    return run_binary(command(std::move(arguments)), environment());
+  }
+};
+
+/// `lease-events --follow` beside the test.
+struct Following {
+  Following(const Bench& bench, std::vector<std::string> arguments,
+            const std::vector<std::string>& shell = {})
+      : process(whole(std::move(arguments), shell), bench.environment()) {}
+  static std::vector<std::string> whole(std::vector<std::string> arguments,
+                                        const std::vector<std::string>& shell) {
+    arguments.insert(arguments.begin(), {FF_BINARY, "lease-events", "--follow"});
+    arguments.insert(arguments.begin(), shell.begin(), shell.end());
+    return arguments;
+  }
+  bool printed(std::size_t count) {
+    return wait_until([&] {
+      const std::string out = process.out();
+      return static_cast<std::size_t>(std::count(out.begin(), out.end(), '\n')) >= count;
+    });
+  }
+  Process process;
+};
+
+}  // namespace
+
+TEST_CASE("lease-events prints every event as one object with exactly the keys that scripts rely on") {
+  Bench bench;
+  const Uuid execution = new_uuid();
+  const auto id = bench.add({.partition = 7,
+                             .type = "revoked",
+                             .execution = to_string(execution),
+                             .name_space = "tenant \"a\"",
+                             .instance_tag = "i-1",
+                             .lease_id = "l-1",
+                             .at_ms = 1'700'000'000'123});
+  bench.add({.partition = 8, .execution = to_string(execution)});
+  const Ended done = bench.events({});
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  REQUIRE(id == 1);
+  const std::string uuid = to_string(execution);
+  CHECK(done.out ==
+        "{\"event_id\":1,\"cursor\":\"020000000000000001\",\"type\":\"revoked\",\"execution_id\":\"{fp:7}:" +
+            uuid +
+            "\",\"lease_id\":\"l-1\",\"occurred_at_ms\":1700000000123,\"partition\":7,\"namespace\":"
+            "\"tenant \\\"a\\\"\",\"instance_tag\":\"i-1\"}\n"
+            "{\"event_id\":2,\"cursor\":\"020000000000000002\",\"type\":\"renewed\",\"execution_id\":\"{fp:8}"
+            ":" +
+            uuid +
+            "\",\"lease_id\":null,\"occurred_at_ms\":1700000000000,\"partition\":8,\"namespace\":null,"
+            "\"instance_tag\":null}\n");
+}
+
+TEST_CASE("lease-events takes a partition, a cursor and a filter") {
+  Bench bench;
+  const auto first = bench.add({.partition = 7, .name_space = "a", .instance_tag = "1"});
+  const auto second = bench.add({.partition = 8, .name_space = "b", .instance_tag = "2"});
+  const auto third = bench.add({.partition = 7});
+  CHECK(ids(bench.events({"--partition", "7"}).out) == std::vector{first, third});
+  CHECK(ids(bench.events({"--partition", "all"}).out) == std::vector{first, second, third});
+  CHECK(ids(bench.events({"--after", to_hex(lease::Cursor{first})}).out) == std::vector{second, third});
+  CHECK(ids(bench.events({"--namespace", "a"}).out) == std::vector{first});
+  CHECK(ids(bench.events({"--instance-tag", "other.key=2"}).out) == std::vector{second});
+  const Ended nothing = bench.events({"--after", ""});
+  CHECK(nothing.code == 0);
+  CHECK(nothing.out.empty());
+}
+
+TEST_CASE("lease-events refuses what it cannot mean as a usage error") {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> refused{
+      {{"--after", "01"}, "--after: the cursor begins with 0x01 instead of 0x02"},
+      {{"--after", "0200"}, "--after: the cursor has 2 bytes instead of 9"},
+      {{"--after", "02ffffffffffffffff"}, "--after: the cursor's event id is negative: -1"},
+      {{"--after", "xy"}, "is not hexadecimal"},
+      {{"--partition", "40000"}, "no whole number from 0 to 32767"},
+      {{"--partition", "some"}, "no whole number"},
+      {{"--instance-tag", "i-1"}, "is not KEY=VALUE"},
+      {{"--dry-run"}, "lease-events has no option --dry-run"},
+  };
+  for (const auto& [arguments, message] : refused) {
+    const Ended done = run_binary(command(arguments));
+    CHECK(done.code == 64);
+    CHECK(done.out.empty());
+    CHECK_THAT(done.err, Catch::Contains(message));
+  }
+}
+
+TEST_CASE("lease-events without a database ends with 69, but waits for it when it follows") {
+  const Environment nowhere{{"FF_DATABASE_URL", "host=/nonexistent"}};
+  CHECK(run_binary(command({}), nowhere).code == 69);
+  Process following({FF_BINARY, "lease-events", "--follow"}, nowhere);
+  CHECK(wait_until([&] { return following.err_has("waiting for the database"); }));
+  CHECK(following.running());
+  following.signal(SIGTERM);
+  CHECK(following.wait(2s) == 0);
+}
+
+TEST_CASE("lease-events --follow goes on with what happens, line by line, until a signal ends it with 0") {
+  for (const int number : {SIGINT, SIGTERM}) {
+    Bench bench;
+    bench.add({});
+    Following following(bench, {"--after", "020000000000000000"});
+    CHECK(following.printed(1));
+    for (std::size_t events = 2; events <= 4; ++events) {
+      bench.add({});
+      CHECK(following.printed(events));
+    }
+    following.process.signal(number);
+    CHECK(following.process.wait(2s) == 0);
+    CHECK(ids(following.process.out()) == bench.ids());
+    CHECK(following.process.err().empty());
+  }
+}
+
+TEST_CASE("lease-events --follow without a cursor begins with the present moment") {
+  Bench bench;
+  bench.add({});
+  Following following(bench, {});
+  REQUIRE(wait_until([&] {
+    return !bench.db
+                .execute(
+                    "SELECT FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd'"
+                    " AND datname = current_database() AND query LIKE '%pg_snapshot_xmin%'"
+                    " AND state = 'idle'")
+                .empty();
+  }));
+  const auto id = bench.add({});
+  CHECK(following.printed(1));
+  CHECK(ids(following.process.out()) == std::vector{id});
+}
+
+TEST_CASE("lease-events ends with 0 when nobody reads its output any more, even while nothing happens") {
+  Bench bench;
+  bench.add({});
+  // head takes the one event and closes the pipe; the exit code is that of the command before it.
+  const std::string line =
+      std::string(FF_BINARY) +
+      " lease-events --follow --after 020000000000000000 | head -n 1; echo ${PIPESTATUS[0]}";
+  Process shell({"bash", "-c", line}, bench.environment());
+  CHECK(shell.wait(10s) == 0);
+  CHECK_THAT(shell.out(), Catch::EndsWith("\n0\n"));
+  CHECK(shell.err().empty());
+}
+
+TEST_CASE("a signal ends lease-events even while its reader takes nothing") {
+  Bench bench;
+  bench.add_many(5000);
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), 0) == 0);  // inherited: a reader that never reads
+  Following following(bench, {"--after", "020000000000000000"},
+                      {"bash", "-c", "exec \"$@\" >&" + std::to_string(ends[1]), "bash"});
+  pg::Connection watching = bench.database.connect();
+  // Everything has been read that fits the pipe and the memory, and the session rests.
+  REQUIRE(wait_until([&] {
+    return !watching
+                .execute(
+                    "SELECT FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd'"
+                    " AND datname = current_database() AND state = 'idle' AND query LIKE '%pg_snapshot%'"
+                    " AND state_change < clock_timestamp() - interval '500 ms'")
+                .empty();
+  }));
+  CHECK(following.process.running());
+  following.process.signal(SIGTERM);
+  CHECK(following.process.wait(2s) == 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST_CASE("lease-events that is killed goes on from its last line without gap or repeat") {
+  Bench bench;
+  std::vector<std::int64_t> printed;
+  std::string cursor = "020000000000000000";
+  for (int life = 0; life < 5; ++life) {
+    bench.add_many(700, life % 2);
+    Following following(bench, {"--after", cursor});
+    CHECK(following.printed(life == 4 ? 1 : 300));
+    if (life == 4)
+      CHECK(wait_until([&] { return ids(following.process.out()).size() + printed.size() == 3500; }));
+    following.process.signal(SIGKILL);
+    following.process.wait();
+    for (const Json& line : lines(following.process.out())) {
+      printed.push_back(line["event_id"]);
+      cursor = line["cursor"];
+    }
+  }
+  CHECK(printed == bench.ids());
+}
