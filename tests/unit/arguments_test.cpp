@@ -51,6 +51,11 @@ TEST_CASE("options may stand before, between and after the words") {
   CHECK(invocation.arguments.text("batch-size") == std::nullopt);
 }
 
+TEST_CASE("an option that stands where a value is missing is no value") {
+  CHECK_THROWS_AS(understood({"tick", "a", "--config", "--json"}), UsageError);
+  CHECK_THROWS_AS(understood({"--config", "--json", "tick", "a"}), UsageError);
+}
+
 TEST_CASE("a value may hold blanks and equals signs and begin like an option") {
   CHECK(understood({"tick", "a", "--config", "with space"}).arguments.text("config") == "with space");
   CHECK(understood({"tick", "a", "--config=--json"}).arguments.text("config") == "--json");
