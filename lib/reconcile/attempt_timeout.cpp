@@ -1,17 +1,14 @@
 // attempt_timeout: an active execution whose current lease has lapsed is retried, or ended when no retry is
 // left.
 //
-// Rows     ff_attempt with a lease older than `grace` whose execution is `active`. A lapsed lease on an older
-// attempt than
-//          the current one is only cleared: the newer attempt may be healthy.
-// Changes  the attempt (interrupted, no lease, epoch + 1), the core (runnable with the next attempt_index, or
-// terminal and
-//          expired), one lease event, and one completion event where the execution ended.
+// Rows     ff_attempt with a lease older than `grace` whose execution is `active`. A lapsed lease on an
+//          older attempt than the current one is only cleared: the newer attempt may be healthy.
+// Changes  the attempt (interrupted, no lease, epoch + 1), the core (runnable with the next attempt_index,
+//          or terminal and expired), one lease event, and one completion event where the execution ended.
 // Others   Workers renew, complete or fail the same attempt: they lock it first, and what they hold is
-// skipped here; once
-//          they are done the lease is no longer lapsed. lease_expiry takes the same rows until an attempt has
-//          been reclaimed `max_reclaims` times (division: see `parameters`). A worker that wakes up late
-//          finds another epoch.
+//          skipped here; once they are done the lease is no longer lapsed. lease_expiry takes the same rows
+//          until an attempt has been reclaimed `max_reclaims` times (division: see `parameters`). A worker
+//          that wakes up late finds another epoch.
 // Repeat   The lease is null afterwards, so the row is not found again.
 //
 // Behaviour follows FlowFabric's attempt_timeout reconciler; the differences are listed in the README.

@@ -1,13 +1,13 @@
 // budget_reset: a budget whose period is over starts from zero.
 //
 // Rows     ff_budget_policy with next_reset_at_ms reached. Budgets have a partition space of their own and
-// belong to no execution,
-//          so that the scanner filter does not apply.
-// Changes  every ff_budget_usage row of the budget (zero), the policy (last breach forgotten; the next reset
-// one
-//          interval from now, or none where policy_json.reset_interval_ms is no positive whole number).
+//          belong to no execution, so that the scanner filter does not apply.
+// Changes  every ff_budget_usage row of the budget (zero), the policy (last breach forgotten; the next
+//          reset one interval from now, or none where policy_json.reset_interval_ms is no positive whole
+//          number).
 // Others   Workers count usage up in the same rows: a budget of which any row is held waits for the next
-// tick. Repeat   next_reset_at_ms is in the future or null afterwards.
+//          tick.
+// Repeat   next_reset_at_ms is in the future or null afterwards.
 
 #include "reconcile/registry.hpp"
 

@@ -1,10 +1,10 @@
 // delayed_promoter: an execution whose delay is over can be claimed again.
 //
-// Rows     ff_exec_core, `runnable` and `not_eligible_until_time`, with deadline_at_ms (here: the end of the
-// delay) reached. Changes  the core row: eligible_now, no deadline, waiting. No event: no lease and no ending
-// is involved. Others   Workers claim only what is eligible_now, so they meet the row afterwards.
-// execution_deadline leaves delayed rows
-//          alone, for which the same column means something else.
+// Rows     ff_exec_core, `runnable` and `not_eligible_until_time`, with deadline_at_ms (here: the end of
+//          the delay) reached.
+// Changes  the core row: eligible_now, no deadline, waiting. No event: no lease and no ending is involved.
+// Others   Workers claim only what is eligible_now, so they meet the row afterwards. execution_deadline
+//          leaves delayed rows alone, for which the same column means something else.
 // Repeat   Afterwards the row is not delayed any more, so it is not found again.
 
 #include "reconcile/phrases.hpp"

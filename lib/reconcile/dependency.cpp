@@ -1,21 +1,21 @@
 // dependency: the end of an execution is passed on to the executions that wait for it.
 //
 // Rows     ff_completion_event that nobody has dispatched for stale_threshold. The filter is matched on the
-// event's own columns. Changes  every edge group downstream of the execution (one less running; one more
-// success, skip or failure), and by the group's policy
-//          the downstream execution: made eligible when its fan-in is satisfied, ended as skipped (with a
-//          completion event of its own, which carries the cascade on) when that has become impossible. An
-//          any_of or quorum that has just been satisfied lists the upstreams still at work for
-//          edge_cancel_dispatcher, unless its policy lets them run. Last, dispatched_at_ms.
+//          event's own columns.
+// Changes  every edge group downstream of the execution (one less running; one more success, skip or
+//          failure), and by the group's policy the downstream execution: made eligible when its fan-in is
+//          satisfied, ended as skipped (with a completion event of its own, which carries the cascade on)
+//          when that has become impossible. An any_of or quorum that has just been satisfied lists the
+//          upstreams still at work for edge_cancel_dispatcher, unless its policy lets them run. Last,
+//          dispatched_at_ms.
 // Others   FlowFabric's own dispatcher and replicas claim the same events, workers the same downstreams.
-// Claim and effect are one transaction.
-//          An event is applied as a whole or not at all: when a group or a downstream is held, it waits for
-//          the next tick.
+//          Claim and effect are one transaction. An event is applied as a whole or not at all: when a group
+//          or a downstream is held, it waits for the next tick.
 // Repeat   dispatched_at_ms is set afterwards, so the event is not found again.
 //
 // Several events of one batch may meet in one group. Their counts are added up and judged once: of events
-// that are each counted once, a group never becomes satisfied and impossible, and once either it stays so, in
-// whatever order they come.
+// that are each counted once, a group never becomes satisfied and impossible, and once either it stays so,
+// in whatever order they come.
 
 #include "reconcile/ending.hpp"
 #include "reconcile/phrases.hpp"

@@ -2,16 +2,14 @@
 // at work are cancelled.
 //
 // Rows     ff_pending_cancel_groups, oldest first; the filter is matched on the downstream execution.
-// Changes  by the edge group of the row: gone, then the pending row is deleted (orphaned); flag raised, then
-// every listed
-//          sibling that has not ended is cancelled, with its lease, suspension and waitpoints, one completion
-//          event each, flag and list are cleared and the pending row is deleted (dispatched). A flag that is
-//          down is edge_cancel_reconciler's business (skipped_for_reconciler). A list entry that is no uuid
-//          is ignored (malformed).
-// Others   Workers complete the siblings, dependency raises the flag, other replicas dispatch the same group.
-// A group is taken
-//          as a whole or not at all: when any of its rows or siblings is held, it waits for the next tick
-//          (skipped_locked).
+// Changes  by the edge group of the row: gone, then the pending row is deleted (orphaned); flag raised,
+//          then every listed sibling that has not ended is cancelled, with its lease, suspension and
+//          waitpoints, one completion event each, flag and list are cleared and the pending row is deleted
+//          (dispatched). A flag that is down is edge_cancel_reconciler's business (skipped_for_reconciler).
+//          A list entry that is no uuid is ignored (malformed).
+// Others   Workers complete the siblings, dependency raises the flag, other replicas dispatch the same
+//          group. A group is taken as a whole or not at all: when any of its rows or siblings is held, it
+//          waits for the next tick (skipped_locked).
 // Repeat   The pending row is gone afterwards, and an ended sibling is no sibling any more.
 //
 // Behaviour follows FlowFabric's edge_cancel_dispatcher; the differences are listed in the README.

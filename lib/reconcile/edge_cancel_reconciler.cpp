@@ -1,10 +1,9 @@
 // edge_cancel_reconciler: tidies up pending cancel groups that have nothing left to cancel.
 //
 // Rows     ff_pending_cancel_groups, as edge_cancel_dispatcher, whose work it never does.
-// Changes  no edge group, or its flag is down: the pending row is deleted (sremmed_stale). Flag up and every
-// listed member ended or
-//          gone: flag and list are cleared, the pending row is deleted (completed_drain). Otherwise nothing
-//          (no_op).
+// Changes  no edge group, or its flag is down: the pending row is deleted (sremmed_stale). Flag up and
+//          every listed member ended or gone: flag and list are cleared, the pending row is deleted
+//          (completed_drain). Otherwise nothing (no_op).
 // Others   The dispatcher, dependency and other replicas: what they hold is left alone.
 // Repeat   The pending row is gone afterwards.
 

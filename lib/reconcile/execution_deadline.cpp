@@ -1,14 +1,14 @@
 // execution_deadline: an execution that has run past its deadline ends.
 //
 // Rows     ff_exec_core, `active`, with deadline_at_ms passed; with include_waiting also those that are
-// submitted, runnable, blocked
-//          or suspended. Never delayed ones: for them the column is the end of the delay (delayed_promoter).
+//          submitted, runnable, blocked or suspended. Never delayed ones: for them the column is the end of
+//          the delay (delayed_promoter).
 // Changes  the core (terminal, expired), its current attempt (interrupted, no lease, epoch + 1), its
-// suspension and waitpoints
-//          (deleted), one completion event, and one lease event where there was a lease.
-// Others   Workers complete, fail, delay or suspend the same execution, and other reconcilers end it: whoever
-// has locked any of
-//          its rows makes it wait for the next tick. A worker that comes back finds another epoch.
+//          suspension and waitpoints (deleted), one completion event, and one lease event where there was a
+//          lease.
+// Others   Workers complete, fail, delay or suspend the same execution, and other reconcilers end it:
+//          whoever has locked any of its rows makes it wait for the next tick. A worker that comes back
+//          finds another epoch.
 // Repeat   The core is terminal afterwards, so the row is not found again.
 
 #include "reconcile/ending.hpp"

@@ -1,13 +1,14 @@
 // lease_expiry: a lapsed lease is taken back, so that another worker can continue the same attempt.
 //
-// Rows     ff_attempt with a lapsed lease, whatever the phase of its execution, and even when its core row is
-// missing. Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in
-// raw_fields.lease_reclaims), the core where it
-//          is active on this very attempt (runnable again, same attempt_index), one lease event.
-// Others   Workers renew, complete or fail the same attempt: what they hold is skipped here. attempt_timeout
-// takes over once an attempt
-//          of an active execution has been reclaimed `max_reclaims` times, so that a crash loop ends (see
-//          `parameters`). A worker that wakes up late finds another epoch.
+// Rows     ff_attempt with a lapsed lease, whatever the phase of its execution, and even when its core row
+//          is missing.
+// Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in
+//          raw_fields.lease_reclaims), the core where it is active on this very attempt (runnable again,
+//          same attempt_index), one lease event.
+// Others   Workers renew, complete or fail the same attempt: what they hold is skipped here.
+//          attempt_timeout takes over once an attempt of an active execution has been reclaimed
+//          `max_reclaims` times, so that a crash loop ends (see `parameters`). A worker that wakes up late
+//          finds another epoch.
 // Repeat   The lease is null afterwards, so the row is not found again.
 
 #include "lease/outbox.hpp"

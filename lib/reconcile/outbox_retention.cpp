@@ -1,12 +1,12 @@
 // outbox_retention: events that are older than anybody will ask for are deleted. Off by default.
 //
 // Rows     ff_lease_event, and ff_completion_event once dispatched, older than `retention`. Neither has an
-// index by time; ids rise
-//          with time, so that the oldest thousand by id of each outbox and partition are looked at, page
-//          after page.
+//          index by time; ids rise with time, so that the oldest thousand by id of each outbox and
+//          partition are looked at, page after page.
 // Changes  the rows are deleted.
-// Others   Subscribers read the same rows and never lock them; a cursor that points into what is deleted goes
-// on with the next event. Repeat   The rows are gone afterwards.
+// Others   Subscribers read the same rows and never lock them; a cursor that points into what is deleted
+//          goes on with the next event.
+// Repeat   The rows are gone afterwards.
 
 #include "reconcile/registry.hpp"
 

@@ -2,10 +2,11 @@
 //
 // Rows     ff_waitpoint_pending with expires_at_ms passed.
 // Changes  the waitpoint is deleted; where its execution is suspended, member_map says that it was never
-// committed, under its key or,
-//          where that is empty, its uuid. Several waitpoints of one execution all leave their mark. No event.
+//          committed, under its key or, where that is empty, its uuid. Several waitpoints of one execution
+//          all leave their mark. No event.
 // Others   Workers commit the same waitpoint, suspension_timeout writes the same member_map: what is held
-// waits for the next tick. Repeat   The waitpoint is gone afterwards.
+//          waits for the next tick.
+// Repeat   The waitpoint is gone afterwards.
 
 #include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"

@@ -2,13 +2,12 @@
 //
 // Rows     ff_suspension_current with timeout_at_ms passed.
 // Changes  auto_resume_with_timeout_signal: a signal is appended to member_map.__timeout__ and the time-out
-// is taken away; whoever
-//          evaluates the suspension resumes the execution. Any other behaviour ends the execution: core
-//          terminal, suspension and waitpoints deleted, one completion event. Where the execution has ended
-//          already, only the suspension goes.
-// Others   Workers and signals resume the same execution, pending_waitpoint_expiry marks the same member_map,
-// other reconcilers
-//          end it: whoever has locked any of its rows makes it wait for the next tick.
+//          is taken away; whoever evaluates the suspension resumes the execution. Any other behaviour ends
+//          the execution: core terminal, suspension and waitpoints deleted, one completion event. Where the
+//          execution has ended already, only the suspension goes.
+// Others   Workers and signals resume the same execution, pending_waitpoint_expiry marks the same
+//          member_map, other reconcilers end it: whoever has locked any of its rows makes it wait for the
+//          next tick.
 // Repeat   Afterwards the suspension is gone or has no time-out, so it is not found again.
 
 #include "reconcile/ending.hpp"

@@ -1,8 +1,7 @@
 // worker_registry_ttl: a worker that has not been heard of for its time to live is taken off the register.
 //
 // Rows     ff_worker_registry whose last heartbeat is older than liveness_ttl_ms. The register has 256
-// partitions of its own.
-//          The filter's namespace applies; a worker has no tags.
+//          partitions of its own. The filter's namespace applies; a worker has no tags.
 // Changes  the row is deleted, an event row `ttl_swept` is kept.
 // Others   The worker itself sends a heartbeat: a row that it holds, or has just refreshed, is left alone.
 // Repeat   The row is gone afterwards; a worker that comes back registers anew.
