@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "arguments.hpp"
-#include "config/problem.hpp"
 #include "configuration.hpp"
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
@@ -24,8 +23,9 @@ DemoDatabase::DemoDatabase(std::optional<std::string> url,
     config_.url = server_.emplace().conninfo();
   }
   try {
-    connector_.reset(new pg::Connector(make_connector(config_)));  // it cannot be moved
-  } catch (const config::Invalid& invalid) {
+    // A Connector cannot be moved, so that make_unique cannot take one.
+    connector_.reset(new pg::Connector(make_connector(config_)));  // NOLINT(modernize-make-unique)
+  } catch (const std::invalid_argument& invalid) {
     throw UsageError(invalid.what());
   }
   pg::Connection connection = connector_->connect(Clock::system().now() + config_.acquire_timeout);

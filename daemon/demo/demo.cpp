@@ -113,7 +113,7 @@ int show_and_check(DemoDatabase& database, const StopSignals& signals, std::opti
 }  // namespace
 
 int demo(const Arguments& arguments) {
-  constexpr std::int64_t kLongest = 7 * 24 * 3600;
+  constexpr std::int64_t kLongest = std::int64_t{7} * 24 * 3600;
   const auto given_seconds = arguments.number("seconds", 1, kLongest);
   const auto length = given_seconds ? std::optional(Milliseconds{*given_seconds * 1000}) : std::nullopt;
   set_up_log({config::LogLevel::error, config::LogFormat::text});

@@ -33,7 +33,8 @@ class StyledLine {
   StyledLine& column(int at);
   /// At the right edge.
   StyledLine& right(const std::string& text, const char* sgr = "");
-  operator std::string() const { return text_; }
+  // Once made, a line is nothing but text.
+  operator std::string() const { return text_; }  // NOLINT(google-explicit-constructor)
 
  private:
   const Style& style_;

@@ -17,7 +17,7 @@
 namespace ff::config {
 namespace {
 
-constexpr std::size_t kLargestFile = 1024 * 1024;
+constexpr std::size_t kLargestFile = std::size_t{1024} * 1024;
 
 /// Builds the tree from the parser's events, because yaml-cpp's own nodes lose duplicates, quotes and
 /// anchors.

@@ -51,7 +51,7 @@ void add_database(std::vector<Option>& table) {
       bound([](auto& c) -> auto& { return c.database.url; },
             {.path = "database.url",
              .summary = "a postgresql:// URL or a keyword string; without it libpq's PG* variables hold",
-             .most = 16 * 1024,
+             .most = 16'384,
              .secret = Option::Secret::conninfo,
              .example = "postgresql://ff_reconciler@db1,db2/flowfabric?target_session_attrs=read-write",
              .other_form = "database.url_file"}));
