@@ -14,6 +14,7 @@
 //
 // Behaviour follows FlowFabric's edge_cancel_dispatcher; the differences are listed in the README.
 
+#include "reconcile/cancel_groups.hpp"
 #include "reconcile/ending.hpp"
 #include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
@@ -21,39 +22,9 @@
 namespace ff::reconcile {
 namespace {
 
-using phrases::core_matches;
 using phrases::event_origin;
 
-const std::string kScan = R"sql(
-  SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms
-    FROM ff_pending_cancel_groups p
-    LEFT JOIN )sql" + phrases::core_of("p", "downstream_eid") +
-                          R"sql( c ON true
-   WHERE p.partition_key = ANY($1)
-     AND )sql" + core_matches("c");
-
-const std::string kAct = R"sql(
-pending AS MATERIALIZED (
-  SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms, clock.now_ms
-    FROM clock, key
-    JOIN ff_pending_cancel_groups p ON p.partition_key = key.partition_key AND p.flow_id = key.flow_id
-                                   AND p.downstream_eid = key.downstream_eid
-    LEFT JOIN )sql" + phrases::core_of("p", "downstream_eid") +
-                         R"sql( c ON true
-   WHERE p.partition_key = ANY($1) AND p.enqueued_at_ms <= clock.due_ms
-     AND )sql" + core_matches("c") +
-                         R"sql(
-     FOR UPDATE OF p SKIP LOCKED
-),
-edge_group AS MATERIALIZED (
-  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.cancel_siblings_pending_flag AS flag,
-         g.cancel_siblings_pending_members AS members
-    FROM pending p
-    JOIN ff_edge_group g ON g.partition_key = p.partition_key AND g.flow_id = p.flow_id
-                        AND g.downstream_eid = p.downstream_eid
-   WHERE g.partition_key = ANY($1)
-     FOR NO KEY UPDATE OF g SKIP LOCKED
-),
+const std::string kAct = cancel_groups::hold_groups() + R"sql(
 member AS MATERIALIZED (
   SELECT g.partition_key, g.flow_id, g.downstream_eid, )sql" +
                          phrases::uuid("m.text") + R"sql( AS execution_id
@@ -140,7 +111,7 @@ Reconciler edge_cancel_dispatcher() {
           .left_alone = {"skipped_locked", "skipped_for_reconciler", "malformed"},
           .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
           .execution_column = "downstream_eid",
-          .scan = kScan,
+          .scan = cancel_groups::scan(),
           .act = kAct,
           .interval = 1s,
           .batch_size = 50,

@@ -7,44 +7,14 @@
 // Others   The dispatcher, dependency and other replicas: what they hold is left alone.
 // Repeat   The pending row is gone afterwards.
 
+#include "reconcile/cancel_groups.hpp"
 #include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-using phrases::core_matches;
-
-const std::string kScan = R"sql(
-  SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms
-    FROM ff_pending_cancel_groups p
-    LEFT JOIN )sql" + phrases::core_of("p", "downstream_eid") +
-                          R"sql( c ON true
-   WHERE p.partition_key = ANY($1)
-     AND )sql" + core_matches("c");
-
-const std::string kAct = R"sql(
-pending AS MATERIALIZED (
-  SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms
-    FROM clock, key
-    JOIN ff_pending_cancel_groups p ON p.partition_key = key.partition_key AND p.flow_id = key.flow_id
-                                   AND p.downstream_eid = key.downstream_eid
-    LEFT JOIN )sql" + phrases::core_of("p", "downstream_eid") +
-                         R"sql( c ON true
-   WHERE p.partition_key = ANY($1) AND p.enqueued_at_ms <= clock.due_ms
-     AND )sql" + core_matches("c") +
-                         R"sql(
-     FOR UPDATE OF p SKIP LOCKED
-),
-edge_group AS MATERIALIZED (
-  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.cancel_siblings_pending_flag AS flag,
-         g.cancel_siblings_pending_members AS members
-    FROM pending p
-    JOIN ff_edge_group g ON g.partition_key = p.partition_key AND g.flow_id = p.flow_id
-                        AND g.downstream_eid = p.downstream_eid
-   WHERE g.partition_key = ANY($1)
-     FOR NO KEY UPDATE OF g SKIP LOCKED
-),
+const std::string kAct = cancel_groups::hold_groups() + R"sql(
 judged AS MATERIALIZED (
   SELECT p.*,
          CASE WHEN g.flow_id IS NULL AND NOT EXISTS (
@@ -87,7 +57,7 @@ Reconciler edge_cancel_reconciler() {
           .left_alone = {"no_op"},
           .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
           .execution_column = "downstream_eid",
-          .scan = kScan,
+          .scan = cancel_groups::scan(),
           .act = kAct,
           .interval = 10s,
           .batch_size = 50,

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+/// What edge_cancel_dispatcher and edge_cancel_reconciler have in common: the list that both work off.
+namespace ff::reconcile::cancel_groups {
+
+/// The scan of both: every row of ff_pending_cancel_groups. The filter is matched on the downstream execution.
+std::string scan();
+
+/// The beginning of both acts: locks the pending rows and then their edge groups, skipping what others hold. Makes
+/// `pending` (columns of the key, due_at_ms, now_ms) and `edge_group` (columns of the key, flag, members).
+std::string hold_groups();
+
+}  // namespace ff::reconcile::cancel_groups
