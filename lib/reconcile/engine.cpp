@@ -104,34 +104,56 @@ void Engine::take_all(Pass& pass) {
     }
   }
 
-  const auto due = without_quarantined(pass, std::move(few));
+  take_in_batches(pass, std::move(few));
+
+  std::sort(oldest_of_many.begin(), oldest_of_many.end(),
+            [](const Candidate& a, const Candidate& b) { return a.due_at < b.due_at; });
+  for (std::size_t from = 0; from < oldest_of_many.size(); from += kPlannedAfresh)
+    take_partitions(
+        pass, partitions_of(Candidates(oldest_of_many)
+                                .subspan(from, std::min(kPlannedAfresh, oldest_of_many.size() - from))));
+}
+
+// Several partitions share the first page, and so the cost of planning a statement; those that have more are
+// then paged through one by one.
+void Engine::take_partitions(Pass& pass, const Partitions& partitions) {
+  if (pass.out_of_time(clock_.now())) {
+    pass.report.more = true;
+    return;
+  }
+  auto rows = page(pass, partitions, nullptr, scope_.batch_size, Milliseconds{0});
+  std::vector<Candidate> ends_of_full_pages;
+  for (std::size_t i = 0, in_partition = 1; i < rows.size(); ++i, ++in_partition) {
+    if (i + 1 < rows.size() && rows[i + 1].key.partition == rows[i].key.partition) continue;
+    if (in_partition == static_cast<std::size_t>(scope_.batch_size)) ends_of_full_pages.push_back(rows[i]);
+    in_partition = 0;
+  }
+  take_in_batches(pass, std::move(rows));
+  for (Candidate& last : ends_of_full_pages) take_rest(pass, std::move(last));
+}
+
+// Pages on past rows that could not be moved, so that they hide nothing behind them.
+void Engine::take_rest(Pass& pass, Candidate last) {
+  for (bool full = true; full;) {
+    if (pass.out_of_time(clock_.now())) {
+      pass.report.more = true;
+      return;
+    }
+    auto rows = page(pass, {last.key.partition}, &last, scope_.batch_size, Milliseconds{0});
+    full = rows.size() == static_cast<std::size_t>(scope_.batch_size);
+    if (full) last = rows.back();
+    take_in_batches(pass, std::move(rows));
+  }
+}
+
+void Engine::take_in_batches(Pass& pass, std::vector<Candidate> rows) {
+  const auto due = without_quarantined(pass, std::move(rows));
   const auto most = static_cast<std::size_t>(scope_.batch_size);
   for (std::size_t from = 0; from < due.size(); from += most) {
     if (pass.out_of_time(clock_.now()))
       pass.report.more = true;
     else
       take(pass, Candidates(due).subspan(from, std::min(most, due.size() - from)));
-  }
-
-  std::sort(oldest_of_many.begin(), oldest_of_many.end(),
-            [](const Candidate& a, const Candidate& b) { return a.due_at < b.due_at; });
-  for (const Candidate& oldest : oldest_of_many) take_partition(pass, oldest.key.partition);
-}
-
-// Pages on past rows that could not be moved, so that they hide nothing behind them.
-void Engine::take_partition(Pass& pass, PartitionKey partition) {
-  std::optional<Candidate> last;
-  for (;;) {
-    if (pass.out_of_time(clock_.now())) {
-      pass.report.more = true;
-      return;
-    }
-    auto rows = page(pass, {partition}, last ? &*last : nullptr, scope_.batch_size, Milliseconds{0});
-    const bool full = rows.size() == static_cast<std::size_t>(scope_.batch_size);
-    if (!rows.empty()) last = rows.back();
-    const auto due = without_quarantined(pass, std::move(rows));
-    if (!due.empty()) take(pass, due);
-    if (!full) return;
   }
 }
 

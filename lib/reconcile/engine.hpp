@@ -74,7 +74,9 @@ class Engine {
 
   TickReport guarded(const TickOptions& options, const std::function<void(Pass&)>& work);
   void take_all(Pass& pass);
-  void take_partition(Pass& pass, PartitionKey partition);
+  void take_partitions(Pass& pass, const Partitions& partitions);
+  void take_rest(Pass& pass, Candidate last);
+  void take_in_batches(Pass& pass, std::vector<Candidate> rows);
   std::vector<Candidate> page(Pass& pass, const Partitions& partitions, const Candidate* after, int limit,
                               Milliseconds ahead);
   Partitions partitions(Pass& pass) const;
