@@ -80,6 +80,11 @@ SteadyTime SteppingInClock::now() const {
   return SteadyTime{} + std::chrono::hours{1000};
 }
 
+SteadyTime WatchingClock::now() const {
+  watch_();
+  return SteadyTime{} + std::chrono::hours{1000};
+}
+
 ScannerFilter for_namespace(const std::string& name_space) {
   ScannerFilter filter;
   filter.name_space = name_space;

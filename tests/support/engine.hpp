@@ -65,6 +65,18 @@ class SteppingInClock final : public Clock {
   mutable int asked_ = 0;
 };
 
+/// A clock that does something each time it is asked the time, so that a test sees how far the engine has come
+/// without counting.
+class WatchingClock final : public Clock {
+ public:
+  explicit WatchingClock(std::function<void()> watch) : watch_(std::move(watch)) {}
+  SteadyTime now() const override;
+  UnixMillis wall() const override { return unix_millis(0); }
+
+ private:
+  const std::function<void()> watch_;
+};
+
 /// Filters for a namespace, for the tag cairn.instance_id, and for both.
 ScannerFilter for_namespace(const std::string& name_space);
 ScannerFilter for_tag(const std::string& value);
