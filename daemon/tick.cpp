@@ -8,6 +8,7 @@
 #include "exit_codes.hpp"
 #include "log.hpp"
 #include "report_json.hpp"
+#include "supervisor/thread_lanes.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -129,7 +130,7 @@ void print_text(const Reconciler& reconciler, const TickReport& report, double s
 class Passes {
  public:
   Passes(const Arguments& arguments, const std::vector<const Reconciler*>& reconcilers,
-         const config::Config& config, pg::Pool& pool)
+         const config::Config& config, pg::Pool& pool, reconcile::Lanes& lanes)
       : execution_(execution(arguments, reconcilers)),
         json_(arguments.has("json")),
         dry_run_(arguments.has("dry-run")) {
@@ -138,7 +139,7 @@ class Passes {
       for (const Reconciler* r : reconcilers)
         if (r->name == its.name) family.enabled.emplace(its.name, its.settings);
     for (const Reconciler* r : reconcilers)
-      engines_.emplace_back(*r, scope(arguments, config, *r, family), pool);
+      engines_.emplace_back(*r, scope(arguments, config, *r, family), pool, Clock::system(), lanes);
   }
 
   // One may make work for another, so all are asked again until none moves anything.
@@ -196,8 +197,10 @@ int tick(const Arguments& arguments) {
   const auto reconcilers = named(arguments, config);
   set_up_log({config::LogLevel::error, config.log.format});
   const pg::Connector connector = make_connector(config.database);
-  pg::Pool pool(connector, 1, config.database.acquire_timeout);
-  return Passes(arguments, reconcilers, config, pool).run();
+  const int spare = spare_connections(config);
+  pg::Pool pool(connector, 1 + spare, config.database.acquire_timeout);
+  supervisor::ThreadLanes lanes(spare);
+  return Passes(arguments, reconcilers, config, pool, lanes).run();
 }
 
 }  // namespace ff::daemon

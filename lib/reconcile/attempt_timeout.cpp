@@ -70,27 +70,19 @@ attempt AS (
    WHERE a.partition_key = ANY($1) AND a.partition_key = l.partition_key
      AND a.execution_id = l.execution_id AND a.attempt_index = l.attempt_index
 ),
-retried AS (
+core AS (
   UPDATE ff_exec_core c
-     SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
-         attempt_state = 'pending_retry_attempt', public_state = 'waiting',
-         attempt_index = c.attempt_index + 1,
+     SET lifecycle_phase = n.lifecycle_phase, ownership_state = 'unowned', eligibility_state = n.eligibility_state,
+         attempt_state = n.attempt_state, public_state = n.public_state,
+         attempt_index = c.attempt_index + n.attempts,
+         terminal_at_ms = CASE WHEN n.outcome = 'expired' THEN l.now_ms ELSE c.terminal_at_ms END,
          raw_fields = )sql" +
     object("c.raw_fields") + R"sql( || '{"last_failure_message": "attempt_timeout"}'
     FROM lapsed l
-   WHERE l.outcome = 'retried'
-     AND c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
-),
-expired AS (
-  UPDATE ff_exec_core c
-     SET lifecycle_phase = 'terminal', ownership_state = 'unowned', eligibility_state = 'not_applicable',
-         attempt_state = 'attempt_terminal', public_state = 'expired',
-         terminal_at_ms = l.now_ms,
-         raw_fields = )sql" +
-    object("c.raw_fields") + R"sql( || '{"last_failure_message": "attempt_timeout"}'
-    FROM lapsed l
-   WHERE l.outcome = 'expired'
-     AND c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+    JOIN (VALUES ('retried', 'runnable', 'eligible_now', 'pending_retry_attempt', 'waiting', 1),
+                 ('expired', 'terminal', 'not_applicable', 'attempt_terminal', 'expired', 0))
+         AS n(outcome, lifecycle_phase, eligibility_state, attempt_state, public_state, attempts) USING (outcome)
+   WHERE c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
 ),
 completion_event AS ()sql" +
     phrases::append_completion_events("expired", "lapsed WHERE outcome = 'expired'") + R"sql(),

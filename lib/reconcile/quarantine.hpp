@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 
 #include "base/time.hpp"
 #include "reconcile/report.hpp"
@@ -8,7 +9,7 @@
 namespace ff::reconcile {
 
 /// Rows that failed by themselves, each left out for a growing while: 5 s, doubling, to 10 min. Kept in
-/// memory only: another process, or a restart, tries them at once. Not thread-safe.
+/// memory only: another process, or a restart, tries them at once. Safe from any thread.
 class Quarantine {
  public:
   /// Whether the row is to be left alone now.
@@ -20,16 +21,17 @@ class Quarantine {
   /// Forgets rows that nobody has met for long after their time was up: something else has moved them.
   void forget_old(SteadyTime now);
 
-  std::size_t size() const { return rows_.size(); }
-  bool empty() const { return rows_.empty(); }
-  bool contains(const RowKey& key) const { return rows_.contains(key); }
+  std::size_t size() const;
+  bool empty() const { return size() == 0; }
+  bool contains(const RowKey& key) const;
 
  private:
   struct Entry {
     SteadyTime until;
     Milliseconds pause;
   };
-  std::map<RowKey, Entry> rows_;
+  mutable std::mutex mutex_;
+  std::map<RowKey, Entry> rows_;  // guarded by mutex_
 };
 
 }  // namespace ff::reconcile

@@ -1,6 +1,7 @@
 #include "reconcile/statements.hpp"
 
 #include <fmt/format.h>
+#include <regex>
 
 namespace ff::reconcile {
 namespace {
@@ -41,6 +42,17 @@ std::string key_cte(const Reconciler& reconciler, Numbering number) {
   SELECT * FROM unnest({}) AS key(partition_key, {})
 ))sql",
                      arrays, key_list(reconciler));
+}
+
+// "a.partition_key = ANY($1)" in the words that suit the plan. What is named beyond the end of the array is null,
+// and the planner drops it.
+std::string worded(const std::string& sql, pg::Plan plan) {
+  static const std::regex phrase(R"re((\w+)\.partition_key = ANY\(\$1\))re");
+  if (plan == pg::Plan::reused) return std::regex_replace(sql, phrase, "true");
+  std::string each;
+  for (std::size_t i = 1; i <= Statements::kNamed; ++i)
+    each += fmt::format("{}$1.partition_key = ($$1)[{}]", each.empty() ? "" : " OR ", i);
+  return std::regex_replace(sql, phrase, "(" + each + ")");
 }
 
 // One row at least, so that the clock is read even where nothing is found.
@@ -93,15 +105,20 @@ WITH {clock}
 SELECT count(*) AS due, min(due_at_ms) AS oldest_due_ms, (SELECT now_ms FROM clock) AS now_ms
   FROM (
     SELECT candidate.due_at_ms
-      FROM clock, ({scan}
-      ) candidate
-     WHERE candidate.due_at_ms <= clock.due_ms
+      FROM clock, unnest($1) AS wanted(partition_key)
+     CROSS JOIN LATERAL (
+       SELECT candidate.due_at_ms
+         FROM ({scan}
+         ) candidate
+        WHERE candidate.partition_key = wanted.partition_key
+          AND candidate.due_at_ms <= clock.due_ms
+     ) candidate
      LIMIT {cap}
   ) due)sql";
 
 }  // namespace
 
-Statements::Statements(const Reconciler& reconciler) {
+Statements::Statements(const Reconciler& reconciler, pg::Plan plan) {
   const std::size_t own = reconciler.parameters(default_settings(reconciler), {}).size();
   Numbering number(4 + own);
   const std::string clock = clock_cte(number.next());
@@ -109,8 +126,9 @@ Statements::Statements(const Reconciler& reconciler) {
   const std::string keys = key_list(reconciler);
   const std::string candidate_keys = key_list(reconciler, "candidate.");
   const auto make = [&](std::string_view text, const auto&... more) {
-    return fmt::format(fmt::runtime(text), arg("clock", clock), arg("key", key), arg("keys", keys),
-                       arg("candidate_keys", candidate_keys), arg("scan", reconciler.scan), more...);
+    return worded(fmt::format(fmt::runtime(text), arg("clock", clock), arg("key", key), arg("keys", keys),
+                              arg("candidate_keys", candidate_keys), arg("scan", reconciler.scan), more...),
+                  plan);
   };
 
   Numbering of_page = number;

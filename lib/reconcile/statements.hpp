@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "pg/connection.hpp"
 #include "reconcile/reconciler.hpp"
 
 namespace ff::reconcile {
@@ -9,8 +10,21 @@ namespace ff::reconcile {
 /// The statements that an engine sends, all made from the pair of one reconciler. After the parameters that
 /// the pair itself uses ($1 to $4 and its own), which every statement has, and the holdoff in milliseconds,
 /// come those named here.
+///
+/// There are two sets, because `partition_key = ANY($1)`, which the pair says of each table, serves the planner
+/// badly: it drops the hash children that no partition is in, but also takes the phrase for a condition that
+/// the primary key shares with every other index. So where statements are planned for their values, each
+/// partition is named alone (at most kNamed of them); and where a plan is for all partitions, it goes without:
+/// `wanted` or `key`, which rows are joined with by their partition, say the same.
 struct Statements {
-  explicit Statements(const Reconciler& reconciler);
+  /// How many partitions a statement that is planned afresh may have.
+  static constexpr std::size_t kNamed = 8;
+  /// How statements over so many partitions are best planned.
+  static pg::Plan plan_for(std::size_t partitions) {
+    return partitions <= kNamed ? pg::Plan::fresh : pg::Plan::reused;
+  }
+
+  Statements(const Reconciler& reconciler, pg::Plan plan);
 
   /// Rows of each partition, oldest first, strictly after a position, up to a number per partition.
   /// Parameters: limit bigint; through bigint (rows due up to this, or null: up to now); position: due_at_ms

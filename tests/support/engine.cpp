@@ -134,8 +134,9 @@ std::vector<std::string> act_on(pg::Connection& connection, const reconcile::Rec
   for (std::size_t i = 0; i < reconciler.key.size(); ++i)
     params.add_array(reconciler.key[i].type, columns[i + 1]);
 
-  pg::Transaction transaction(connection);
-  const pg::Result moved = transaction.execute(reconcile::Statements(reconciler).act, params);
+  const pg::Plan plan = reconcile::Statements::plan_for(partitions.size());
+  pg::Transaction transaction(connection, plan);
+  const pg::Result moved = transaction.execute(reconcile::Statements(reconciler, plan).act, params);
   transaction.commit();
   std::vector<std::string> words;
   for (const pg::Row found : moved) words.push_back(found.get<std::string>("outcome"));

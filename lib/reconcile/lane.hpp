@@ -1,0 +1,78 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "pg/pool.hpp"
+#include "reconcile/candidate.hpp"
+#include "reconcile/quarantine.hpp"
+#include "reconcile/report.hpp"
+#include "reconcile/scope.hpp"
+#include "reconcile/statements.hpp"
+
+namespace ff::reconcile {
+
+/// What the lanes of an engine share.
+struct Ground {
+  Ground(const Reconciler& its, Scope wished, const Clock& its_clock)
+      : reconciler(its),
+        few(its, pg::Plan::fresh),
+        many(its, pg::Plan::reused),
+        scope(std::move(wished)),
+        clock(its_clock) {}
+
+  const Statements& statements(pg::Plan plan) const { return plan == pg::Plan::fresh ? few : many; }
+  /// The parameters that every statement begins with.
+  pg::Params params(const Partitions& partitions) const;
+  /// When a row may be taken that is due at `due_at`.
+  UnixMillis takeable_at(UnixMillis due_at) const { return due_at + reconciler.holdoff(scope.settings); }
+
+  const Reconciler& reconciler;
+  const Statements few;
+  const Statements many;
+  Scope scope;
+  const Clock& clock;
+  Quarantine quarantine;
+};
+
+/// One connection at work in a tick, and what it has found and done. Lanes of the same tick work side by side
+/// on different partitions. Every member throws pg::Error where it cannot go on; what it did before is in the
+/// report. One thread at a time.
+class Lane {
+ public:
+  Lane(Ground& ground, const TickOptions& options, pg::PooledConnection connection)
+      : ground_(ground), options_(options), connection_(std::move(connection)) {}
+
+  TickReport& report() { return report_; }
+  pg::Connection& connection() { return *connection_; }
+
+  /// Up to `limit` rows of each partition, oldest first, that are due or will be within `ahead`; of one
+  /// partition also those behind a row that was shown before.
+  std::vector<Candidate> page(const Partitions& partitions, int limit, Milliseconds ahead,
+                              const Candidate* after = nullptr);
+  /// The rows of one execution, due or not, oldest first.
+  std::vector<Candidate> rows_of(const ExecutionId& execution);
+
+  /// Moves all that is due in these partitions, page by page.
+  void take_partitions(const Partitions& partitions);
+  /// Moves these rows, at most a batch at a time.
+  void take_in_batches(std::vector<Candidate> rows);
+  /// Moves these rows in one transaction; where that fails, half of them each.
+  void take(Candidates batch);
+
+ private:
+  bool out_of_time();
+  void take_rest(Candidate last);
+  std::vector<Candidate> read(const std::string& sql, const pg::Params& params, pg::Plan plan);
+  std::vector<Candidate> without_quarantined(std::vector<Candidate> found);
+  void take_once(Candidates batch);
+  void count_left(Candidates left);
+  void set_aside(const Candidate& row, const pg::Error& error);
+
+  Ground& ground_;
+  const TickOptions& options_;
+  TickReport report_;
+  pg::PooledConnection connection_;
+};
+
+}  // namespace ff::reconcile

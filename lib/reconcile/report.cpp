@@ -1,0 +1,39 @@
+#include "reconcile/report.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace ff::reconcile {
+namespace {
+
+template <typename Counts>
+void add_counts(Counts& to, const Counts& from) {
+  for (const auto& [what, count] : from) to[what] += count;
+}
+
+template <typename Values>
+void append(Values& to, Values&& from) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+void take_earlier(std::optional<UnixMillis>& to, const std::optional<UnixMillis>& from) {
+  if (from && (!to || *from < *to)) to = from;
+}
+
+}  // namespace
+
+void TickReport::add(TickReport&& other) {
+  scanned += other.scanned;
+  processed += other.processed;
+  add_counts(skipped, other.skipped);
+  add_counts(outcomes, other.outcomes);
+  add_counts(errors, other.errors);
+  more = more || other.more;
+  take_earlier(oldest_due, other.oldest_due);
+  take_earlier(next_due, other.next_due);
+  append(lateness, std::move(other.lateness));
+  append(moves, std::move(other.moves));
+  if (!failure) failure = std::move(other.failure);
+}
+
+}  // namespace ff::reconcile

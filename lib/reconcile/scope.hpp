@@ -1,0 +1,33 @@
+#pragma once
+
+#include <stop_token>
+
+#include "base/partitions.hpp"
+#include "base/scanner_filter.hpp"
+#include "reconcile/reconciler.hpp"
+
+namespace ff::reconcile {
+
+/// Over which rows an engine runs its pair, and in which helpings.
+struct Scope {
+  Partitions partitions;
+  ScannerFilter filter;
+  int batch_size = 1000;  ///< rows per statement and transaction
+  Settings settings;
+  Family family;
+};
+
+struct TickOptions {
+  /// No further batch is started after this moment; what is left makes the report's `more`.
+  SteadyTime deadline = SteadyTime::max();
+  /// The same, at any moment.
+  std::stop_token stop{};
+  /// How far into the future to look for the row that falls due next: as far as the next tick is away anyway.
+  Milliseconds look_ahead{0};
+  /// Act and roll back.
+  bool dry_run = false;
+  /// Fill the report's `moves`.
+  bool list_moves = false;
+};
+
+}  // namespace ff::reconcile

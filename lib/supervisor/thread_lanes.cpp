@@ -1,0 +1,50 @@
+#include "supervisor/thread_lanes.hpp"
+
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/log_scope.hpp"
+
+namespace ff::supervisor {
+
+bool ThreadLanes::take_one() {
+  for (int idle = idle_; idle > 0;)
+    if (idle_.compare_exchange_weak(idle, idle - 1)) return true;
+  return false;
+}
+
+void ThreadLanes::run(std::size_t more, const std::function<void()>& here,
+                      const std::function<void()>& beside) {
+  std::mutex mutex;
+  std::exception_ptr thrown;
+  const auto guarded = [&](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (; more > 0 && take_one(); --more) {
+      try {
+        threads.emplace_back([&, log_id = LogScope::current()] {
+          const LogScope scope(log_id);
+          guarded(beside);
+          ++idle_;
+        });
+      } catch (const std::system_error&) {  // the system has no further thread to give: then it goes without
+        ++idle_;
+        break;
+      }
+    }
+    guarded(here);
+  }
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace ff::supervisor
