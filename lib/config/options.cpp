@@ -74,13 +74,12 @@ void add_database(std::vector<Option>& table) {
                          .most = kLongestText,
                          .example = "/run/secrets/ff-db-password",
                          .other_form = "database.password"}));
-  table.push_back(bound(
-      [](auto& c) -> auto& { return c.database.pool_size; },
-      {.path = "database.pool_size",
-       .type = Type::count,
-       .summary = "connections, shared by all reconcilers; those beyond threads + 1 speed up large backlogs",
-       .least = 1,
-       .most = 1000}));
+  table.push_back(bound([](auto& c) -> auto& { return c.database.pool_size; },
+                        {.path = "database.pool_size",
+                         .type = Type::count,
+                         .summary = "connections; those beyond threads + 1 speed up large backlogs",
+                         .least = 1,
+                         .most = 1000}));
   table.push_back(bound([](auto& c) -> auto& { return c.database.acquire_timeout; },
                         {.path = "database.acquire_timeout",
                          .type = Type::duration,

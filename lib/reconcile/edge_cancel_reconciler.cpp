@@ -3,7 +3,7 @@
 // Rows     ff_pending_cancel_groups, as edge_cancel_dispatcher, whose work it never does.
 // Changes  no edge group, or its flag is down: the pending row is deleted (sremmed_stale). Flag up and
 //          every listed member ended or gone: flag and list are cleared, the pending row is deleted
-//          (completed_drain). Otherwise nothing (no_op).
+//          (completed_drain); a list entry that is no uuid is ignored (malformed). Otherwise nothing (no_op).
 // Others   The dispatcher, dependency and other replicas: what they hold is left alone.
 // Repeat   The pending row is gone afterwards.
 
@@ -45,7 +45,15 @@ done AS (
    WHERE j.outcome <> 'no_op' AND p.partition_key = ANY($1) AND p.partition_key = j.partition_key
      AND p.flow_id = j.flow_id AND p.downstream_eid = j.downstream_eid
 ),
-moved AS (SELECT partition_key, flow_id, downstream_eid, due_at_ms, outcome FROM judged))sql";
+moved AS (
+  SELECT partition_key, flow_id, downstream_eid, due_at_ms, outcome FROM judged
+   UNION ALL
+  SELECT j.partition_key, j.flow_id, j.downstream_eid, j.due_at_ms, 'malformed'
+    FROM judged j
+    JOIN edge_group g USING (partition_key, flow_id, downstream_eid), unnest(g.members) AS m(text)
+   WHERE j.outcome = 'completed_drain' AND )sql" +
+                         phrases::uuid("m.text") + R"sql( IS NULL
+))sql";
 
 }  // namespace
 
@@ -53,8 +61,8 @@ Reconciler edge_cancel_reconciler() {
   using namespace std::chrono_literals;
   return {.name = "edge_cancel_reconciler",
           .summary = "Removes pending sibling cancellations that have nothing left to cancel.",
-          .outcomes = {"sremmed_stale", "completed_drain", "no_op"},
-          .left_alone = {"no_op"},
+          .outcomes = {"sremmed_stale", "completed_drain", "no_op", "malformed"},
+          .left_alone = {"no_op", "malformed"},
           .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
           .execution_column = "downstream_eid",
           .scan = cancel_groups::scan(),

@@ -1,34 +1,15 @@
 // attempt_timeout beside workers that hold, renew or complete what it is about to take, or wake up late.
 #include <catch2/catch.hpp>
 
-#include "pg/transaction.hpp"
 #include "sandbox/worker.hpp"
-#include "support/engine.hpp"
+#include "support/lapsed_race.hpp"
 
 using namespace ff;
 using namespace ff::test;
 using reconcile::Skip;
-using reconcile::TickReport;
 
 TEST_CASE("attempt_timeout leaves an attempt alone that is renewed between looking and acting") {
-  const Database database;
-  auto db = database.connect();
-  const Uuid renewed = insert_lapsed(db, {.partition = {3}});
-  const Uuid lapsed = insert_lapsed(db, {.partition = {4}});
-  const SteppingInClock clock(2, [&] {
-    db.execute(
-        "UPDATE ff_attempt SET lease_expires_at_ms = lease_expires_at_ms + 600000"
-        " WHERE execution_id = $1",
-        pg::Params::of(renewed));
-  });
-  EngineFixture engine(database, "attempt_timeout", {.clock = &clock});
-  const TickReport report = engine->tick();
-  CHECK(report.scanned == 2);
-  CHECK(report.processed == 1);
-  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
-  CHECK(attempt(db, renewed)["lease_epoch"] == 1);
-  CHECK(core(db, renewed)["lifecycle_phase"] == "active");
-  CHECK(core(db, lapsed)["lifecycle_phase"] == "terminal");
+  check_renewed_is_left("attempt_timeout", "terminal");
 }
 
 TEST_CASE("attempt_timeout leaves an execution alone that completes between looking and acting") {
@@ -48,42 +29,16 @@ TEST_CASE("attempt_timeout leaves an execution alone that completes between look
 
 TEST_CASE("attempt_timeout skips an attempt or a core that somebody else holds and takes it later") {
   const auto table = GENERATE("ff_attempt", "ff_exec_core");
-  const Database database;
-  auto db = database.connect();
-  auto other = database.connect();
-  const Uuid held = insert_lapsed(db, {.partition = {3}, .policy = max_retries(1)});
-  const Uuid free = insert_lapsed(db, {.partition = {3}, .policy = max_retries(1)});
-  const Json core_before = core(db, held);
-  const Json attempt_before = attempt(db, held);
-  EngineFixture engine(database, "attempt_timeout");
-
-  pg::Transaction holding(other);
-  holding.execute("SELECT FROM " + std::string(table) + " WHERE execution_id = $1 FOR UPDATE",
-                  pg::Params::of(held));
-  const TickReport report = engine->tick();
-  CHECK(report.processed == 1);
-  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
-  CHECK(core(db, held) == core_before);
-  CHECK(attempt(db, held) == attempt_before);
-  CHECK(core(db, free)["attempt_index"] == 1);
-  CHECK(lease_events(db).size() == 1);
-  holding.rollback();
-
-  CHECK(outcomes(engine->tick()) == "retried=1");
-  CHECK(core(db, held)["attempt_index"] == 1);
+  HeldBesideFree t("attempt_timeout", {.partition = {3}, .policy = max_retries(1)},
+                   {.partition = {3}, .policy = max_retries(1)});
+  t.tick_while_held(table);
+  CHECK(core(t.db, t.free)["attempt_index"] == 1);
+  CHECK(outcomes(t.engine->tick()) == "retried=1");
+  CHECK(core(t.db, t.held)["attempt_index"] == 1);
 }
 
 TEST_CASE("attempt_timeout takes a row whose key others refer to while it works") {
-  // FOR KEY SHARE is what a foreign key takes: it must not look like a row that is held.
-  const Database database;
-  auto db = database.connect();
-  auto other = database.connect();
-  insert_lapsed(db, {.partition = {3}});
-  EngineFixture engine(database, "attempt_timeout");
-  pg::Transaction referring(other);
-  referring.execute("SELECT FROM ff_exec_core FOR KEY SHARE");
-  referring.execute("SELECT FROM ff_attempt FOR KEY SHARE");
-  CHECK(engine->tick().processed == 1);
+  check_referred_to_is_taken("attempt_timeout");
 }
 
 TEST_CASE("attempt_timeout refuses a worker that wakes up after its attempt was taken") {

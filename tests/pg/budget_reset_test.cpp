@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "pg/transaction.hpp"
-#include "support/engine.hpp"
+#include "support/still_stage.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -11,24 +11,12 @@ using reconcile::TickReport;
 
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000'000;
-
 const reconcile::Reconciler& reconciler() {
   return *reconcile::find_reconciler("budget_reset");
 }
 
-/// A database whose clock stands still at kNow, so that boundaries are met to the millisecond.
-struct Stage {
-  Database database;
-  pg::Connection db = database.connect();
-
-  Stage() {
-    db.execute_script(
-        "CREATE SCHEMA still; CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
-        " AS 'SELECT to_timestamp(1800000000)'; ALTER DATABASE " +
-        database.name() + " SET search_path = still, pg_catalog, public");
-    db = database.connect();
-  }
+struct Stage : StillStage {
+  Stage() : StillStage(reconciler()) {}
 
   RowKey add(const std::string& id, std::optional<std::int64_t> next_reset_at_ms, int partition = 3) {
     insert(db, "ff_budget_policy",
@@ -66,12 +54,6 @@ struct Stage {
                "SELECT * FROM ff_budget_usage WHERE partition_key = 3 AND budget_id = $1"
                " AND dimensions_key = $2",
                pg::Params::of(id, dimension));
-  }
-  TickReport tick(const EngineOptions& options = {}) {
-    EngineFixture engine(database, "budget_reset", options);
-    TickReport report = engine->tick({.look_ahead = Milliseconds{60'000}});
-    CHECK_FALSE(report.failure);
-    return report;
   }
 };
 
@@ -228,13 +210,7 @@ TEST_CASE("budget_reset takes a budget to whose keys others refer") {
 TEST_CASE("budget_reset leaves a budget alone that is reset between looking and acting") {
   Stage t;
   t.add("b", kNow);
-  std::vector<std::string> after;
-  const SteppingInClock clock(2, [&] {
-    t.db.execute("UPDATE ff_budget_policy SET next_reset_at_ms = next_reset_at_ms + 60000");
-    after = snapshot(t.db);
-  });
-  CHECK(t.tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
-  CHECK(diff(after, snapshot(t.db)).empty());
+  t.check_left_alone_after("UPDATE ff_budget_policy SET next_reset_at_ms = next_reset_at_ms + 60000");
 }
 
 TEST_CASE("budget_reset changes nothing when it runs again") {

@@ -3,7 +3,7 @@
 #include "pg/transaction.hpp"
 #include "sandbox/audit.hpp"
 #include "sandbox/worker.hpp"
-#include "support/engine.hpp"
+#include "support/still_stage.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -13,25 +13,12 @@ using reconcile::TickReport;
 
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000'000;
-const State kCancelled{"cancelled", "unowned", "not_applicable", "cancelled", "cancelled"};
-
 const reconcile::Reconciler& reconciler() {
   return *reconcile::find_reconciler("delayed_promoter");
 }
 
-/// A database whose clock stands still at kNow, so that boundaries are met to the millisecond.
-struct Stage {
-  Database database;
-  pg::Connection db = database.connect();
-
-  Stage() {
-    db.execute_script(
-        "CREATE SCHEMA still; CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
-        " AS 'SELECT to_timestamp(1800000000)'; ALTER DATABASE " +
-        database.name() + " SET search_path = still, pg_catalog, public");
-    db = database.connect();
-  }
+struct Stage : StillStage {
+  Stage() : StillStage(reconciler()) {}
 
   Uuid add(const State& state, std::optional<std::int64_t> until, const Json& raw_fields = Json::object()) {
     return insert_core(db,
@@ -45,16 +32,11 @@ struct Stage {
     delayed_but_blocked.lifecycle_phase = "blocked";
     std::vector<RowKey> keys;
     for (const State& state : {runnable(), active(), suspended(), blocked(), submitted(), terminal(),
-                               kCancelled, delayed_but_blocked})
+                               cancelled(), delayed_but_blocked})
       keys.push_back({{3}, {to_string(add(state, kNow - 1000))}});
     keys.push_back({{3}, {to_string(add(delayed(), kNow + 1))}});
     keys.push_back({{3}, {to_string(add(delayed(), std::nullopt))}});
     return keys;
-  }
-
-  TickReport tick(const EngineOptions& options = {}) {
-    EngineFixture engine(database, "delayed_promoter", options);
-    return engine->tick({.look_ahead = Milliseconds{60'000}});
   }
 };
 
@@ -126,14 +108,9 @@ TEST_CASE("delayed_promoter repeats each of its conditions under the lock") {
 TEST_CASE("delayed_promoter leaves an execution alone that is promoted between looking and acting") {
   Stage t;
   const Uuid id = t.add_due();
-  std::vector<std::string> after;
-  const SteppingInClock clock(2, [&] {
-    t.db.execute("UPDATE ff_exec_core SET eligibility_state = 'eligible_now' WHERE execution_id = $1",
-                 pg::Params::of(id));
-    after = snapshot(t.db);
-  });
-  CHECK(t.tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
-  CHECK(diff(after, snapshot(t.db)).empty());
+  t.check_left_alone_after(
+      "UPDATE ff_exec_core SET eligibility_state = 'eligible_now' WHERE execution_id = $1",
+      pg::Params::of(id));
 }
 
 TEST_CASE("delayed_promoter skips an execution that somebody else holds and takes it later") {

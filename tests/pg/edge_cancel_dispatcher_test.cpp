@@ -2,8 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cctype>
 
-#include "support/engine.hpp"
-#include "support/flow.hpp"
+#include "pg/edge_cancel_groups.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -12,23 +11,6 @@ using reconcile::TickReport;
 namespace {
 
 const Json kAnyOf = {{"kind", "any_of"}};
-
-/// A fan-in that its first upstream has satisfied: the others are listed and the group is pending.
-FanIn insert_satisfied(pg::Connection& db, int upstreams, std::int64_t enqueued_at_ms = 1000) {
-  const FanIn f = insert_fan_in(db, upstreams, {.policy = kAnyOf, .success = 1, .flag = true});
-  std::vector<std::string> members;
-  for (const Uuid& upstream : f.upstreams) members.push_back(to_string(upstream));
-  db.execute("UPDATE ff_edge_group SET cancel_siblings_pending_members = $2 WHERE downstream_eid = $1",
-             pg::Params::of(f.downstream, members));
-  insert_pending(db, f.partition, f.flow, f.downstream, enqueued_at_ms);
-  return f;
-}
-
-void set_members(pg::Connection& db, const FanIn& f, const std::string& members) {
-  db.execute(
-      "UPDATE ff_edge_group SET cancel_siblings_pending_members = $2::text[] WHERE downstream_eid = $1",
-      pg::Params::of(f.downstream, members));
-}
 
 const Json kCleared = {{"cancel_siblings_pending_flag", false},
                        {"cancel_siblings_pending_members", Json::array()}};
@@ -53,17 +35,13 @@ Json mutated_at(pg::Connection& db, const Uuid& sibling) {
   return Json::parse(core(db, sibling)["raw_fields"]["last_mutation_at"].get<std::string>());
 }
 
-std::int64_t pending(pg::Connection& db) {
-  return number(db, "SELECT count(*) FROM ff_pending_cancel_groups");
-}
-
 }  // namespace
 
 TEST_CASE("edge_cancel_dispatcher cancels a running sibling with all it held and tells who depends on it") {
   const Database database;
   auto db = database.connect();
   const FanIn bystander = insert_fan_in(db, 2, {.policy = kAnyOf, .flag = true, .members = {"listed"}});
-  const FanIn f = insert_satisfied(db, 1);
+  const FanIn f = insert_listed(db, 1);
   const Uuid id = f.upstreams[0];
   db.execute("UPDATE ff_exec_core SET raw_fields = $2::jsonb, attempt_index = 1 WHERE execution_id = $1",
              pg::Params::of(id, changed(origin("n", "i"), {{"color", "red"}}).dump()));
@@ -118,7 +96,7 @@ TEST_CASE("edge_cancel_dispatcher cancels a sibling from each phase but the last
   CAPTURE(state.lifecycle_phase, state.eligibility_state);
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_satisfied(db, 1);
+  const FanIn f = insert_listed(db, 1);
   const Uuid id = insert_core(db, {.partition = {3}, .flow = f.flow, .state = state});
   insert_attempt(db, {.partition = {3}, .execution = id});
   insert_suspension(db, {.partition = {3}, .execution = id});
@@ -150,7 +128,7 @@ TEST_CASE("edge_cancel_dispatcher cancels a sibling from each phase but the last
 TEST_CASE("edge_cancel_dispatcher leaves siblings as they are that have ended") {
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_satisfied(db, 3);
+  const FanIn f = insert_listed(db, 3);
   db.execute(
       "UPDATE ff_exec_core SET lifecycle_phase = 'terminal', public_state = 'completed' WHERE execution_id = "
       "$1",
@@ -171,7 +149,7 @@ TEST_CASE("edge_cancel_dispatcher keeps who cancelled a sibling, why and when, w
   const auto column = GENERATE("cancellation_reason", "cancelled_by", "terminal_at_ms");
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_satisfied(db, 1);
+  const FanIn f = insert_listed(db, 1);
   db.execute("UPDATE ff_exec_core SET " + std::string(column) + " = '5' WHERE execution_id = $1",
              pg::Params::of(f.upstreams[0]));
   const Json core_before = core(db, f.upstreams[0]);
@@ -183,7 +161,7 @@ TEST_CASE("edge_cancel_dispatcher keeps who cancelled a sibling, why and when, w
 TEST_CASE("edge_cancel_dispatcher deletes a pending row whose group is gone") {
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_satisfied(db, 2);
+  const FanIn f = insert_listed(db, 2);
   db.execute("DELETE FROM ff_edge_group");
   // A group of the same downstream in another flow is another group.
   insert_group(db, {.flow = new_uuid(), .downstream = f.downstream, .policy = kAnyOf, .flag = true});
@@ -199,7 +177,7 @@ TEST_CASE("edge_cancel_dispatcher deletes a pending row whose group is gone") {
 TEST_CASE("edge_cancel_dispatcher leaves a group whose flag is down to the reconciler") {
   const Database database;
   auto db = database.connect();
-  insert_satisfied(db, 2);
+  insert_listed(db, 2);
   db.execute("UPDATE ff_edge_group SET cancel_siblings_pending_flag = false");
   const auto before = snapshot(db);
   EngineFixture engine(database, "edge_cancel_dispatcher");
@@ -212,7 +190,7 @@ TEST_CASE("edge_cancel_dispatcher leaves a group whose flag is down to the recon
 TEST_CASE("edge_cancel_dispatcher ignores members that are no uuid and cancels the others") {
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_satisfied(db, 2);
+  const FanIn f = insert_listed(db, 2);
   const std::string id = to_string(f.upstreams[0]);
   set_members(db, f, "{nonsense,\"\",NULL," + id + ",\"{fp:3}:" + id + "\",\" " + id + "\"}");
   EngineFixture engine(database, "edge_cancel_dispatcher");
@@ -228,8 +206,8 @@ TEST_CASE("edge_cancel_dispatcher ignores members that are no uuid and cancels t
 TEST_CASE("edge_cancel_dispatcher cancels a sibling once that is listed twice or by two groups") {
   const Database database;
   auto db = database.connect();
-  const FanIn one = insert_satisfied(db, 2);
-  const FanIn two = insert_satisfied(db, 2);
+  const FanIn one = insert_listed(db, 2);
+  const FanIn two = insert_listed(db, 2);
   std::string upper = to_string(one.upstreams[0]);
   for (char& c : upper) c = static_cast<char>(std::toupper(c));
   set_members(db, one, "{" + to_string(one.upstreams[0]) + "," + upper + "}");
@@ -247,7 +225,7 @@ TEST_CASE("edge_cancel_dispatcher cancels a sibling once that is listed twice or
 TEST_CASE("edge_cancel_dispatcher looks for siblings in the partition of their group") {
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_satisfied(db, 1);
+  const FanIn f = insert_listed(db, 1);
   insert_core(db, {.partition = {7}, .execution = f.upstreams[0]});
   EngineFixture engine(database, "edge_cancel_dispatcher");
   CHECK(engine->tick().processed == 1);
@@ -265,7 +243,7 @@ TEST_CASE("edge_cancel_dispatcher matches its filter on the downstream") {
   const Database database;
   auto db = database.connect();
   const auto add = [&](const Json& raw_fields) {
-    const FanIn f = insert_satisfied(db, 1);
+    const FanIn f = insert_listed(db, 1);
     db.execute("UPDATE ff_exec_core SET raw_fields = $2::jsonb WHERE execution_id = $1",
                pg::Params::of(f.downstream, raw_fields.dump()));
     // The sibling would match.

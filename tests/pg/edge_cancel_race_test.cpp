@@ -2,10 +2,9 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "pg/edge_cancel_groups.hpp"
 #include "pg/transaction.hpp"
 #include "sandbox/worker.hpp"
-#include "support/engine.hpp"
-#include "support/flow.hpp"
 #include "support/stalled_act.hpp"
 
 using namespace ff;
@@ -15,17 +14,6 @@ using reconcile::TickReport;
 
 namespace {
 
-/// A pending group whose upstreams, all active, are listed.
-FanIn insert_listed(pg::Connection& db, int upstreams, std::int64_t enqueued_at_ms = 1000) {
-  const FanIn f = insert_fan_in(db, upstreams, {.policy = {{"kind", "any_of"}}, .success = 1, .flag = true});
-  std::vector<std::string> members;
-  for (const Uuid& upstream : f.upstreams) members.push_back(to_string(upstream));
-  db.execute("UPDATE ff_edge_group SET cancel_siblings_pending_members = $2 WHERE downstream_eid = $1",
-             pg::Params::of(f.downstream, members));
-  insert_pending(db, f.partition, f.flow, f.downstream, enqueued_at_ms);
-  return f;
-}
-
 reconcile::RowKey key_of(const FanIn& f) {
   return {f.partition, {to_string(f.flow), to_string(f.downstream)}};
 }
@@ -34,8 +22,11 @@ const reconcile::Reconciler& dispatcher() {
   return *reconcile::find_reconciler("edge_cancel_dispatcher");
 }
 
-std::int64_t pending(pg::Connection& db) {
-  return number(db, "SELECT count(*) FROM ff_pending_cancel_groups");
+void make_claimable(pg::Connection& db, const Uuid& execution) {
+  db.execute(
+      "UPDATE ff_exec_core SET lifecycle_phase = 'runnable', eligibility_state = 'eligible_now' WHERE "
+      "execution_id = $1",
+      pg::Params::of(execution));
 }
 
 }  // namespace
@@ -203,10 +194,7 @@ TEST_CASE("edge_cancel_dispatcher refuses a worker whose execution it has cancel
   const Database database;
   auto db = database.connect();
   const FanIn f = insert_listed(db, 1);
-  db.execute(
-      "UPDATE ff_exec_core SET lifecycle_phase = 'runnable', eligibility_state = 'eligible_now' WHERE "
-      "execution_id = $1",
-      pg::Params::of(f.upstreams[0]));
+  make_claimable(db, f.upstreams[0]);
   sandbox::Worker worker(db, "w1", Milliseconds{60'000});
   const auto claim = worker.claim_one({{3}, f.upstreams[0]}).value();
   EngineFixture engine(database, "edge_cancel_dispatcher");
@@ -224,10 +212,7 @@ TEST_CASE(
   const Database database;
   auto db = database.connect();
   const FanIn f = insert_listed(db, 2);
-  db.execute(
-      "UPDATE ff_exec_core SET lifecycle_phase = 'runnable', eligibility_state = 'eligible_now' WHERE "
-      "execution_id = $1",
-      pg::Params::of(f.upstreams[0]));
+  make_claimable(db, f.upstreams[0]);
   StalledAct stalled(database, dispatcher(), {key_of(f)});
   sandbox::Worker worker(db, "w1", Milliseconds{60'000});
   const auto claim = worker.claim_one({{3}, f.upstreams[0]}).value();
@@ -244,10 +229,7 @@ TEST_CASE("edge_cancel_dispatcher leaves a sibling as it is that completes after
   const Database database;
   auto db = database.connect();
   const FanIn f = insert_listed(db, 1);
-  db.execute(
-      "UPDATE ff_exec_core SET lifecycle_phase = 'runnable', eligibility_state = 'eligible_now' WHERE "
-      "execution_id = $1",
-      pg::Params::of(f.upstreams[0]));
+  make_claimable(db, f.upstreams[0]);
   sandbox::Worker worker(db, "w1", Milliseconds{60'000});
   const auto claim = worker.claim_one({{3}, f.upstreams[0]}).value();
   StalledAct stalled(database, dispatcher(), {key_of(f)});

@@ -1,9 +1,8 @@
 // edge_cancel_reconciler: which pending groups have nothing left to cancel.
 #include <catch2/catch.hpp>
 
+#include "pg/edge_cancel_groups.hpp"
 #include "pg/transaction.hpp"
-#include "support/engine.hpp"
-#include "support/flow.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -11,33 +10,14 @@ using reconcile::TickReport;
 
 namespace {
 
-const State kCancelled{"cancelled", "unowned", "not_applicable", "cancelled", "cancelled"};
-
-/// A pending group with its flag up that lists its upstreams, which are in these states.
-FanIn insert_listed(pg::Connection& db, const std::vector<State>& states,
-                    std::int64_t enqueued_at_ms = 1000) {
-  const FanIn f = insert_fan_in(db, static_cast<int>(states.size()),
-                                {.policy = {{"kind", "any_of"}}, .success = 1, .flag = true});
-  std::vector<std::string> members;
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    members.push_back(to_string(f.upstreams[i]));
+/// A pending group that lists its upstreams, which are in these states.
+FanIn insert_with_states(pg::Connection& db, const std::vector<State>& states,
+                         std::int64_t enqueued_at_ms = 1000) {
+  const FanIn f = insert_listed(db, static_cast<int>(states.size()), enqueued_at_ms);
+  for (std::size_t i = 0; i < states.size(); ++i)
     db.execute("UPDATE ff_exec_core SET lifecycle_phase = $2, public_state = $3 WHERE execution_id = $1",
                pg::Params::of(f.upstreams[i], states[i].lifecycle_phase, states[i].public_state));
-  }
-  db.execute("UPDATE ff_edge_group SET cancel_siblings_pending_members = $2 WHERE downstream_eid = $1",
-             pg::Params::of(f.downstream, members));
-  insert_pending(db, f.partition, f.flow, f.downstream, enqueued_at_ms);
   return f;
-}
-
-void set_members(pg::Connection& db, const FanIn& f, const std::string& members) {
-  db.execute(
-      "UPDATE ff_edge_group SET cancel_siblings_pending_members = $2::text[] WHERE downstream_eid = $1",
-      pg::Params::of(f.downstream, members));
-}
-
-std::int64_t pending(pg::Connection& db) {
-  return number(db, "SELECT count(*) FROM ff_pending_cancel_groups");
 }
 
 struct Tick {
@@ -62,7 +42,7 @@ Tick tick(const Database& database, pg::Connection& db) {
 TEST_CASE("edge_cancel_reconciler drains a group when all that it lists have ended or are gone") {
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_listed(db, {terminal(), terminal("skipped"), kCancelled, active()});
+  const FanIn f = insert_with_states(db, {terminal(), terminal("skipped"), cancelled(), active()});
   db.execute("DELETE FROM ff_exec_core WHERE execution_id = $1", pg::Params::of(f.upstreams[3]));
   const Json group_before = edge_group(db, f.downstream);
   const auto [report, changes] = tick(database, db);
@@ -79,7 +59,7 @@ TEST_CASE("edge_cancel_reconciler drains a group when all that it lists have end
 TEST_CASE("edge_cancel_reconciler looks for siblings in the partition of their group") {
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_listed(db, {terminal()});
+  const FanIn f = insert_with_states(db, {terminal()});
   // Of the same name in another partition, which has a pending group of its own: somebody else.
   insert_core(db, {.partition = {7}, .execution = f.upstreams[0]});
   insert_pending(db, {7}, f.flow, f.downstream, 1000);
@@ -89,13 +69,15 @@ TEST_CASE("edge_cancel_reconciler looks for siblings in the partition of their g
 }
 
 TEST_CASE("edge_cancel_reconciler drains a group that lists nobody, or nobody that can be told") {
-  const auto members = GENERATE("{}", "{nonsense,\"\",NULL}");
+  const auto [members, expected] = GENERATE(table<std::string, std::string>(
+      {{"{}", "completed_drain=1"}, {"{nonsense,\"\",NULL}", "completed_drain=1 malformed=3"}}));
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_listed(db, {active()});
+  const FanIn f = insert_with_states(db, {active()});
   set_members(db, f, members);
   const auto [report, changes] = tick(database, db);
-  CHECK(outcomes(report) == "completed_drain=1");
+  CHECK(outcomes(report) == expected);
+  CHECK(report.processed == 1);
   CHECK(report.error_count() == 0);
   CHECK(edge_group(db, f.downstream)["cancel_siblings_pending_members"].empty());
   CHECK(changes == 3);
@@ -105,7 +87,7 @@ TEST_CASE("edge_cancel_reconciler never does the dispatcher's work while a sibli
   const State state = GENERATE(submitted(), runnable(), delayed(), blocked(), active(), suspended());
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_listed(db, {terminal(), state, kCancelled});
+  const FanIn f = insert_with_states(db, {terminal(), state, cancelled()});
   set_members(db, f, "{nonsense," + to_string(f.upstreams[0]) + "," + to_string(f.upstreams[1]) + "}");
   const auto [report, changes] = tick(database, db);
   CHECK(outcomes(report) == "no_op=1");
@@ -116,7 +98,7 @@ TEST_CASE("edge_cancel_reconciler never does the dispatcher's work while a sibli
 TEST_CASE("edge_cancel_reconciler deletes a pending row whose group is gone") {
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_listed(db, {active()});
+  const FanIn f = insert_with_states(db, {active()});
   db.execute("DELETE FROM ff_edge_group");
   insert_group(db, {.flow = new_uuid(), .downstream = f.downstream, .policy = Json::object(), .flag = true});
   const auto [report, changes] = tick(database, db);
@@ -128,7 +110,7 @@ TEST_CASE("edge_cancel_reconciler deletes a pending row whose group is gone") {
 TEST_CASE("edge_cancel_reconciler deletes a pending row whose flag is down and leaves the group") {
   const Database database;
   auto db = database.connect();
-  insert_listed(db, {active(), terminal()});
+  insert_with_states(db, {active(), terminal()});
   db.execute("UPDATE ff_edge_group SET cancel_siblings_pending_flag = false");
   const auto [report, changes] = tick(database, db);
   CHECK(outcomes(report) == "sremmed_stale=1");
@@ -142,7 +124,7 @@ TEST_CASE("edge_cancel_reconciler does nothing to a group that somebody holds") 
   const Database database;
   auto db = database.connect();
   auto other = database.connect();
-  insert_listed(db, {terminal()});
+  insert_with_states(db, {terminal()});
   db.execute("UPDATE ff_edge_group SET cancel_siblings_pending_flag = $1", pg::Params::of(flag));
   {
     pg::Transaction holding(other);
@@ -158,8 +140,8 @@ TEST_CASE("edge_cancel_reconciler does nothing to a group that somebody holds") 
 TEST_CASE("edge_cancel_reconciler reaches the groups behind more than a batch that it leaves alone") {
   const Database database;
   auto db = database.connect();
-  for (int i = 0; i < 7; ++i) insert_listed(db, {active()}, 100 + i);
-  insert_listed(db, {terminal()}, 200);
+  for (int i = 0; i < 7; ++i) insert_with_states(db, {active()}, 100 + i);
+  insert_with_states(db, {terminal()}, 200);
   EngineFixture engine(database, "edge_cancel_reconciler", {.batch_size = 3});
   const TickReport report = engine->tick();
   CHECK(outcomes(report) == "completed_drain=1 no_op=7");
@@ -171,7 +153,7 @@ TEST_CASE("edge_cancel_reconciler matches its filter on the downstream") {
   const Database database;
   auto db = database.connect();
   const auto add = [&](const std::optional<Json>& raw_fields) {
-    const FanIn f = insert_listed(db, {});
+    const FanIn f = insert_with_states(db, {});
     if (raw_fields)
       db.execute("UPDATE ff_exec_core SET raw_fields = $2::jsonb WHERE execution_id = $1",
                  pg::Params::of(f.downstream, raw_fields->dump()));

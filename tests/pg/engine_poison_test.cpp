@@ -1,10 +1,9 @@
 // A row that cannot be moved stands alone: its neighbours commit, and it is left out for a growing while.
-#include <spdlog/sinks/ringbuffer_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <catch2/catch.hpp>
 
 #include "support/engine.hpp"
+#include "support/log_capture.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -32,25 +31,6 @@ Uuid insert_poison(pg::Connection& db, std::int64_t lapsed_ago_ms, PartitionKey 
 std::int64_t leases_left(pg::Connection& db) {
   return number(db, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL");
 }
-
-/// Keeps what is logged while it lives.
-class LogCapture {
- public:
-  LogCapture()
-      : sink_(std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(100)), before_(spdlog::default_logger()) {
-    auto logger = std::make_shared<spdlog::logger>("captured", sink_);
-    logger->set_level(spdlog::level::info);
-    spdlog::set_default_logger(std::move(logger));
-  }
-  ~LogCapture() { spdlog::set_default_logger(before_); }
-  LogCapture(const LogCapture&) = delete;
-  LogCapture& operator=(const LogCapture&) = delete;
-  std::vector<std::string> lines() const { return sink_->last_formatted(); }
-
- private:
-  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> sink_;
-  std::shared_ptr<spdlog::logger> before_;
-};
 
 }  // namespace
 

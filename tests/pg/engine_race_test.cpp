@@ -6,6 +6,7 @@
 
 #include "sandbox/audit.hpp"
 #include "sandbox/worker.hpp"
+#include "support/deadlocks.hpp"
 #include "support/engine.hpp"
 
 using namespace ff;
@@ -25,17 +26,6 @@ void twice_at_once(const std::function<void(int)>& work) {
       work(i);
     });
   for (auto& thread : threads) thread.join();
-}
-
-/// How many deadlocks the server broke in this database; sessions tell of theirs when they end.
-std::int64_t deadlocks(const Database& database, pg::Connection& db) {
-  while (number(db,
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()"
-                " AND backend_type = 'client backend'",
-                pg::Params::of(database.name())) > 0)
-    std::this_thread::yield();
-  return number(db, "SELECT deadlocks FROM pg_stat_database WHERE datname = $1",
-                pg::Params::of(database.name()));
 }
 
 }  // namespace
@@ -69,7 +59,7 @@ TEST_CASE("two engines at once over the same rows move each of them exactly once
   CHECK(number(db, "SELECT count(DISTINCT execution_id) FROM ff_completion_event") == (ends ? 1000 : 0));
   CHECK(number(db, "SELECT count(*) FROM ff_completion_event") == (ends ? 1000 : 0));
   CHECK(number(db, "SELECT count(*) FROM ff_exec_core WHERE lifecycle_phase = 'active'") == 0);
-  CHECK(deadlocks(database, db) == 0);
+  CHECK(deadlocks(db) == 0);
 }
 
 TEST_CASE("both reconcilers beside live workers that crash and wake up late leave every row sound") {
@@ -117,5 +107,5 @@ TEST_CASE("both reconcilers beside live workers that crash and wake up late leav
   }
   CHECK(sandbox::audit(db) == std::vector<std::string>{});
   CHECK(number(db, "SELECT count(*) FROM ff_lease_event WHERE event_type = 'expired'") > 0);
-  CHECK(deadlocks(database, db) == 0);
+  CHECK(deadlocks(db) == 0);
 }

@@ -4,7 +4,7 @@
 #include "pg/transaction.hpp"
 #include "sandbox/audit.hpp"
 #include "sandbox/worker.hpp"
-#include "support/engine.hpp"
+#include "support/still_stage.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -14,27 +14,15 @@ using reconcile::TickReport;
 
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000'000;
 constexpr std::int64_t kPast = kNow - 5000;
-const State kCancelled{"cancelled", "unowned", "not_applicable", "cancelled", "cancelled"};
 const Settings kIncludeWaiting = {{"include_waiting", 1}};
 
 const reconcile::Reconciler& reconciler() {
   return *reconcile::find_reconciler("execution_deadline");
 }
 
-/// A database whose clock stands still at kNow, so that boundaries are met to the millisecond.
-struct Stage {
-  Database database;
-  pg::Connection db = database.connect();
-
-  Stage() {
-    db.execute_script(
-        "CREATE SCHEMA still; CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
-        " AS 'SELECT to_timestamp(1800000000)'; ALTER DATABASE " +
-        database.name() + " SET search_path = still, pg_catalog, public");
-    db = database.connect();
-  }
+struct Stage : StillStage {
+  Stage() : StillStage(reconciler()) {}
 
   /// An execution past its deadline; one that is active with its attempt and a lease.
   Uuid add(const State& state = active(), std::int64_t deadline_at_ms = kPast,
@@ -45,20 +33,7 @@ struct Stage {
       insert_attempt(db, {.partition = {3}, .execution = id, .lease_expires_at_ms = kNow + 30'000});
     return id;
   }
-  TickReport tick(const EngineOptions& options = {}) {
-    EngineFixture engine(database, "execution_deadline", options);
-    TickReport report = engine->tick({.look_ahead = Milliseconds{60'000}});
-    CHECK_FALSE(report.failure);
-    CHECK(report.error_count() == 0);
-    return report;
-  }
 };
-
-/// What has come and gone beside the rows of an execution and of its events.
-std::vector<std::string> beside(const Uuid& id, std::vector<std::string> changes) {
-  std::erase_if(changes, [&](const auto& line) { return line.find(to_string(id)) != line.npos; });
-  return changes;
-}
 
 Json expired_core(const Json& before) {
   Json raw_fields = before["raw_fields"].is_object() ? before["raw_fields"] : Json::object();
@@ -161,7 +136,7 @@ TEST_CASE("execution_deadline ends what waits only if told so, and never what is
   for (const State& state : {submitted(), runnable(), blocked(), suspended()})
     waiting.push_back(t.add(state));
   std::vector<RowKey> never;
-  for (const State& state : {delayed(), terminal(), terminal("expired"), kCancelled})
+  for (const State& state : {delayed(), terminal(), terminal("expired"), cancelled()})
     never.push_back({{3}, {to_string(t.add(state))}});
   insert_suspension(t.db, {.partition = {3}, .execution = waiting[3]});
   insert_waitpoint(t.db, {.partition = {3}, .execution = waiting[3]});
@@ -256,14 +231,8 @@ TEST_CASE("execution_deadline skips an execution of which somebody holds any row
 TEST_CASE("execution_deadline leaves an execution alone that completes between looking and acting") {
   Stage t;
   const Uuid id = t.add();
-  std::vector<std::string> completed;
-  const SteppingInClock clock(2, [&] {
-    t.db.execute("UPDATE ff_exec_core SET lifecycle_phase = 'terminal' WHERE execution_id = $1",
-                 pg::Params::of(id));
-    completed = snapshot(t.db);
-  });
-  CHECK(t.tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
-  CHECK(diff(completed, snapshot(t.db)).empty());
+  t.check_left_alone_after("UPDATE ff_exec_core SET lifecycle_phase = 'terminal' WHERE execution_id = $1",
+                           pg::Params::of(id));
 }
 
 TEST_CASE("execution_deadline leaves an execution alone that is claimed while its statement is under way") {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "sandbox/audit.hpp"
+#include "support/deadlocks.hpp"
 #include "support/interleaving.hpp"
 
 using namespace ff;
@@ -59,17 +60,6 @@ Lines audit(pg::Connection& db, const std::map<std::string, std::string>& storie
     for (const auto& [id, story] : stories)
       if (line.find(id) != std::string::npos) line += "  [" + story + "]";
   return lines;
-}
-
-std::int64_t deadlocks(const Database& database, pg::Connection& db) {
-  // Sessions tell of theirs when they end.
-  while (number(db,
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()"
-                " AND backend_type = 'client backend'",
-                pg::Params::of(database.name())) > 0)
-    std::this_thread::yield();
-  return number(db, "SELECT deadlocks FROM pg_stat_database WHERE datname = $1",
-                pg::Params::of(database.name()));
 }
 
 /// Of every execution that a story is about, by the id of each of its three executions.
@@ -150,7 +140,7 @@ TEST_CASE("any two steps at one execution, one after the other, leave it in a le
       }
     }
     CHECK(audit(db, stories) == Lines{});
-    CHECK(deadlocks(database, db) == 0);
+    CHECK(deadlocks(db) == 0);
   }
   // No step is here for show.
   CHECK(effective == known);
@@ -174,7 +164,7 @@ TEST_CASE("any two steps at one execution, both at once, leave it in a legal sta
       CHECK(at_once(actors, scene, all, seeded) == Lines{});
     }
     CHECK(audit(db, stories) == Lines{});
-    CHECK(deadlocks(database, db) == 0);
+    CHECK(deadlocks(db) == 0);
   }
 }
 
@@ -207,7 +197,7 @@ TEST_CASE(
       }
     }
     CHECK(audit(db, stories) == Lines{});
-    CHECK(deadlocks(database, db) == 0);
+    CHECK(deadlocks(db) == 0);
   }
   CHECK(stepped_in > 0);
 }

@@ -1,16 +1,14 @@
 // Ids are handed out at INSERT and transactions commit in another order: whatever the order, every event that
 // is committed is delivered once, by rising id.
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
-#include <sstream>
 
 #include "metrics/metrics.hpp"
 #include "migrate/migrate.hpp"
 #include "pg/lease_outbox.hpp"
+#include "support/log_capture.hpp"
 #include "support/manual_clock.hpp"
 #include "support/process.hpp"
 
@@ -213,26 +211,22 @@ TEST_CASE("the transaction in the way is named in the log, and the hold is a met
   const auto pid = late.execute("SELECT pg_backend_pid()").one().get<std::int32_t>(0);
   outbox.add({});
 
-  std::ostringstream log;
-  const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+  const LogCapture log;
   ours.pass();
   clock.advance(10s);
   ours.pass();
-  CHECK(log.str().empty());
+  CHECK(log.lines().empty());
   clock.advance(1s);
   ours.pass();
   ours.pass();
-  spdlog::set_default_logger(before);
 
-  const std::string said = log.str();
+  REQUIRE(log.lines().size() == 1);
+  const std::string said = log.lines().front();
   CAPTURE(said);
   CHECK_THAT(said, Catch::Contains("have been held back for 11.0 s"));
   CHECK_THAT(said,
              Catch::Contains("of pid " + std::to_string(pid) + " (application_name slow importer, database " +
                              outbox.database.name() + ", idle in transaction, "));
-  CHECK(std::count(said.begin(), said.end(), '\n') == 1);
   CHECK_THAT(metrics.scrape(), Catch::Contains("\nff_reconciler_lease_history_held_back_seconds 11\n"));
   late.execute_script("COMMIT");
   ours.pass();

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "pg/transaction.hpp"
-#include "support/engine.hpp"
+#include "support/still_stage.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -11,7 +11,6 @@ using reconcile::TickReport;
 
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000'000;
 constexpr std::int64_t kHour = 3'600'000;
 constexpr std::int64_t kWeek = 7 * 24 * kHour;
 
@@ -19,18 +18,8 @@ const reconcile::Reconciler& reconciler() {
   return *reconcile::find_reconciler("outbox_retention");
 }
 
-/// A database whose clock stands still at kNow, so that boundaries are met to the millisecond.
-struct Stage {
-  Database database;
-  pg::Connection db = database.connect();
-
-  Stage() {
-    db.execute_script(
-        "CREATE SCHEMA still; CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
-        " AS 'SELECT to_timestamp(1800000000)'; ALTER DATABASE " +
-        database.name() + " SET search_path = still, pg_catalog, public");
-    db = database.connect();
-  }
+struct Stage : StillStage {
+  Stage() : StillStage(reconciler()) {}
 
   RowKey add_lease(std::int64_t at, int partition = 3) {
     const auto id =
@@ -63,12 +52,6 @@ struct Stage {
   }
   std::int64_t left(const std::string& outbox) {
     return number(db, "SELECT count(*) FROM ff_" + outbox + "_event");
-  }
-  TickReport tick(const EngineOptions& options = {}) {
-    EngineFixture engine(database, "outbox_retention", options);
-    TickReport report = engine->tick({.look_ahead = Milliseconds{60'000}});
-    CHECK_FALSE(report.failure);
-    return report;
   }
 };
 

@@ -3,7 +3,7 @@
 #include "pg/transaction.hpp"
 #include "sandbox/audit.hpp"
 #include "sandbox/worker.hpp"
-#include "support/engine.hpp"
+#include "support/still_stage.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -13,25 +13,14 @@ using reconcile::TickReport;
 
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000'000;
 constexpr std::int64_t kPast = kNow - 5000;
 
 const reconcile::Reconciler& reconciler() {
   return *reconcile::find_reconciler("pending_waitpoint_expiry");
 }
 
-/// A database whose clock stands still at kNow, so that boundaries are met to the millisecond.
-struct Stage {
-  Database database;
-  pg::Connection db = database.connect();
-
-  Stage() {
-    db.execute_script(
-        "CREATE SCHEMA still; CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
-        " AS 'SELECT to_timestamp(1800000000)'; ALTER DATABASE " +
-        database.name() + " SET search_path = still, pg_catalog, public");
-    db = database.connect();
-  }
+struct Stage : StillStage {
+  Stage() : StillStage(reconciler()) {}
 
   /// A suspended execution.
   Uuid add_execution(const Json& raw_fields = Json::object()) {
@@ -52,13 +41,6 @@ struct Stage {
   bool pending(const Uuid& waitpoint) {
     return number(db, "SELECT count(*) FROM ff_waitpoint_pending WHERE waitpoint_id = $1",
                   pg::Params::of(waitpoint)) == 1;
-  }
-  TickReport tick(const EngineOptions& options = {}) {
-    EngineFixture engine(database, "pending_waitpoint_expiry", options);
-    TickReport report = engine->tick({.look_ahead = Milliseconds{60'000}});
-    CHECK_FALSE(report.failure);
-    CHECK(report.error_count() == 0);
-    return report;
   }
 };
 

@@ -22,7 +22,7 @@ SeedOptions of(std::optional<std::string> name_space, std::optional<std::string>
   return {.count = count, .name_space = std::move(name_space), .instance_tag = std::move(tag)};
 }
 
-/// A tick with this filter. Nothing in it may take longer than the engine's statement timeout.
+/// A tick with this filter, on tables of which the server has no statistics yet. Nothing in it may take longer than the engine's statement timeout.
 TickReport tick(const Database& database, const Reconciler& reconciler, const ScannerFilter& filter) {
   EngineFixture engine(database, reconciler, {.filter = filter});
   TickReport report = engine->tick();
@@ -119,17 +119,16 @@ bool names_any(const Pass& pass, const std::set<std::string>& ids) {
 
 }  // namespace
 
-TEST_CASE("a filtered tick of every reconciler moves only what matches, behind thousands of others' rows") {
+TEST_CASE("a filtered tick of every reconciler moves only what matches, behind 100,000 rows of others") {
   for (const Reconciler& reconciler : reconcile::registry()) {
     if (!reconciler.filterable) continue;
     CAPTURE(reconciler.name);
     const Stage& stage = stage_of(reconciler);
     const Database database;
     auto db = database.connect();
-    SeedOptions strangers = of("c", "3", 3000);
+    SeedOptions strangers = of("c", "3", 100'000);
     strangers.due_ago_ms += kInFront;
     const Seeded foreign = seed(db, reconciler, strangers);
-    db.execute_script("ANALYZE");  // as the server does by itself before long
     const Seeded nobodys = seed(db, reconciler, of(std::nullopt, std::nullopt, 5));
     const auto rows = untouched(db, foreign) + untouched(db, nobodys);
     const Seeded a1 = seed(db, reconciler, of("a", "1", 3));
@@ -178,7 +177,6 @@ TEST_CASE("two filtered daemons move each its own rows, all of them, behind 100,
   REQUIRE(rows_of_c > 100'000);
   const Rows a = seed_all(db, "a", 100, 60'000);
   const Rows b = seed_all(db, "b", 150, 60'000);
-  db.execute_script("ANALYZE");
 
   std::array<Pass, 2> passes;
   std::thread one([&] { passes[0] = run_all(database, "a"); });

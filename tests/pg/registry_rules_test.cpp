@@ -1,7 +1,5 @@
 // What every reconciler does to rows of its own, written once: whoever adds one adds a stage and gets these
 // tests with it.
-#include <spdlog/sinks/ringbuffer_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +10,7 @@
 
 #include "pg/transaction.hpp"
 #include "support/engine.hpp"
+#include "support/log_capture.hpp"
 #include "support/stages.hpp"
 
 using namespace ff;
@@ -40,23 +39,6 @@ Listed listed(const TickReport& report) {
   for (const Move& move : report.moves) rows.emplace(move.key, move.outcome, count(move.due_at));
   return rows;
 }
-
-/// Keeps what is logged while it lives.
-class LogCapture {
- public:
-  LogCapture()
-      : sink_(std::make_shared<spdlog::sinks::ringbuffer_sink_mt>(100)), before_(spdlog::default_logger()) {
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("captured", sink_));
-  }
-  ~LogCapture() { spdlog::set_default_logger(before_); }
-  LogCapture(const LogCapture&) = delete;
-  LogCapture& operator=(const LogCapture&) = delete;
-  std::vector<std::string> lines() const { return sink_->last_formatted(); }
-
- private:
-  std::shared_ptr<spdlog::sinks::ringbuffer_sink_mt> sink_;
-  std::shared_ptr<spdlog::logger> before_;
-};
 
 /// Fails whatever changes this one row.
 void poison(pg::Connection& db, const Stage& stage, const Uuid& id) {

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "pg/transaction.hpp"
-#include "support/engine.hpp"
+#include "support/still_stage.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -12,7 +12,6 @@ using reconcile::TickReport;
 
 namespace {
 
-constexpr std::int64_t kNow = 1'800'000'000'000;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 
@@ -28,18 +27,8 @@ struct WorkerRow {
   int partition = 3;
 };
 
-/// A database whose clock stands still at kNow, so that boundaries are met to the millisecond.
-struct Stage {
-  Database database;
-  pg::Connection db = database.connect();
-
-  Stage() {
-    db.execute_script(
-        "CREATE SCHEMA still; CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
-        " AS 'SELECT to_timestamp(1800000000)'; ALTER DATABASE " +
-        database.name() + " SET search_path = still, pg_catalog, public");
-    db = database.connect();
-  }
+struct Stage : StillStage {
+  Stage() : StillStage(reconciler()) {}
 
   RowKey add(const WorkerRow& row) {
     insert(db, "ff_worker_registry",
@@ -61,12 +50,6 @@ struct Stage {
             " FROM ff_worker_registry")
         .one()
         .get<std::string>(0);
-  }
-  TickReport tick(const EngineOptions& options = {}) {
-    EngineFixture engine(database, "worker_registry_ttl", options);
-    TickReport report = engine->tick({.look_ahead = Milliseconds{60'000}});
-    CHECK_FALSE(report.failure);
-    return report;
   }
 };
 

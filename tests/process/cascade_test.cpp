@@ -9,7 +9,7 @@
 
 #include "sandbox/audit.hpp"
 #include "sandbox/worker.hpp"
-#include "support/database.hpp"
+#include "support/engine.hpp"
 #include "support/flow.hpp"
 #include "support/process.hpp"
 
@@ -57,9 +57,6 @@ SELECT count(*) FROM ff_edge_group g
  WHERE (g.success_count, g.fail_count, g.skip_count, g.running_count)
        IS DISTINCT FROM (ended.success::integer, ended.fail::integer, ended.skip::integer, 0))sql";
 
-std::int64_t number(pg::Connection& db, const std::string& sql) {
-  return db.execute(sql).one().get<std::int64_t>(0);
-}
 std::int64_t dispatched(pg::Connection& db) {
   return number(db, "SELECT count(*) FROM ff_completion_event WHERE dispatched_at_ms IS NOT NULL");
 }

@@ -5,9 +5,8 @@
 #include <thread>
 
 #include "sandbox/audit.hpp"
-#include "support/database.hpp"
+#include "support/engine.hpp"
 #include "support/process.hpp"
-#include "support/rows.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -39,10 +38,6 @@ constexpr const char* kSlow = R"sql(
 CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.002); RETURN new; END $$;
 CREATE TRIGGER slow BEFORE UPDATE ON ff_exec_core FOR EACH ROW EXECUTE FUNCTION slow();
 CREATE TRIGGER slow BEFORE INSERT ON ff_lease_event FOR EACH ROW EXECUTE FUNCTION slow())sql";
-
-std::int64_t number(pg::Connection& db, const std::string& sql) {
-  return db.execute(sql).one().get<std::int64_t>(0);
-}
 
 std::int64_t left(pg::Connection& db) {
   return number(db, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL");

@@ -7,9 +7,9 @@
 
 #include "sandbox/audit.hpp"
 #include "sandbox/worker.hpp"
-#include "support/database.hpp"
+#include "support/deadlocks.hpp"
+#include "support/engine.hpp"
 #include "support/process.hpp"
-#include "support/rows.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -79,10 +79,6 @@ class LiveWorker {
   std::mt19937 generator_;
 };
 
-std::int64_t number(pg::Connection& db, const std::string& sql) {
-  return db.execute(sql).one().get<std::int64_t>(0);
-}
-
 void race(Milliseconds length) {
   Database database;
   auto db = database.connect();
@@ -132,7 +128,7 @@ void race(Milliseconds length) {
   CHECK(number(db,
                "SELECT count(*) FROM (SELECT 1 FROM ff_completion_event GROUP BY partition_key, execution_id "
                "HAVING count(*) > 1) twice") == 0);
-  CHECK(number(db, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == 0);
+  CHECK(deadlocks(db) == 0);
   CHECK_FALSE(first.process().err_has(" error "));
   CHECK_FALSE(second.process().err_has(" error "));
 }

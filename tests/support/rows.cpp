@@ -60,6 +60,9 @@ State submitted() {
 State terminal(const std::string& public_state) {
   return {"terminal", "unowned", "not_applicable", public_state, "attempt_terminal"};
 }
+State cancelled() {
+  return {"cancelled", "unowned", "not_applicable", "cancelled", "cancelled"};
+}
 
 Uuid insert_core(pg::Connection& connection, const CoreRow& row) {
   insert(connection, "ff_exec_core",
@@ -170,6 +173,11 @@ std::vector<std::string> diff(const std::vector<std::string>& before, const std:
   for (const auto& line : gone) lines.push_back("- " + line);
   for (const auto& line : come) lines.push_back("+ " + line);
   return lines;
+}
+
+std::vector<std::string> beside(const Uuid& execution, std::vector<std::string> changes) {
+  std::erase_if(changes, [&](const auto& line) { return line.find(to_string(execution)) != line.npos; });
+  return changes;
 }
 
 Json row(pg::Connection& connection, const std::string& query, const pg::Params& params) {

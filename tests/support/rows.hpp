@@ -39,6 +39,8 @@ State blocked();
 State submitted();
 /// `public_state`: completed, failed, expired, skipped or cancelled.
 State terminal(const std::string& public_state = "completed");
+/// Ended as well: with "cancelled" for its lifecycle_phase.
+State cancelled();
 
 struct CoreRow {
   PartitionKey partition{};
@@ -109,6 +111,8 @@ std::vector<std::string> snapshot(pg::Connection& connection, std::string_view t
 std::vector<std::string> snapshot(pg::Connection& connection);
 /// What has gone ("- …") and what has come ("+ …"). A changed row is both.
 std::vector<std::string> diff(const std::vector<std::string>& before, const std::vector<std::string>& after);
+/// Of such changes those that are not about this execution: lines that do not name it.
+std::vector<std::string> beside(const Uuid& execution, std::vector<std::string> changes);
 
 /// The single row of a query as JSON: row(db, "SELECT * FROM ff_exec_core WHERE …")["public_state"]. Throws
 /// when there are none or several.

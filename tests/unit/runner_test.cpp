@@ -1,13 +1,10 @@
 #include "supervisor/runner.hpp"
 
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <sstream>
 
 #include "base/log_scope.hpp"
+#include "support/log_capture.hpp"
 #include "support/manual_clock.hpp"
 
 using namespace ff;
@@ -17,30 +14,6 @@ using reconcile::TickOptions;
 using reconcile::TickReport;
 
 namespace {
-
-/// Catches what is logged while it lives.
-class CaughtLog {
- public:
-  CaughtLog() : before_(spdlog::default_logger()) {
-    auto logger =
-        std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::ostream_sink_st>(text_));
-    logger->set_pattern("%l %v");
-    logger->set_level(spdlog::level::debug);
-    spdlog::set_default_logger(std::move(logger));
-  }
-  ~CaughtLog() { spdlog::set_default_logger(before_); }
-
-  std::vector<std::string> lines() const {
-    std::istringstream text(text_.str());
-    std::vector<std::string> all;
-    for (std::string line; std::getline(text, line);) all.push_back(line);
-    return all;
-  }
-
- private:
-  std::ostringstream text_;
-  std::shared_ptr<spdlog::logger> before_;
-};
 
 /// An event with a report that outlives it.
 struct Heard {
@@ -71,7 +44,7 @@ TickReport failure(pg::Error::Kind kind, const std::string& message, const std::
 struct Bench {
   Runner::Step step() { return runner.step(clock.now(), stop.get_token()); }
 
-  CaughtLog log;
+  test::LogCapture log{spdlog::level::debug};
   test::ManualClock clock;
   Listener listener;
   std::stop_source stop;

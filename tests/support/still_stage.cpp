@@ -1,0 +1,43 @@
+#include "support/still_stage.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace ff::test {
+namespace {
+
+// Found before pg_catalog's by the sessions that begin from now on.
+pg::Connection connect_with_clock_stopped(const Database& database) {
+  auto db = database.connect();
+  db.execute_script(
+      "CREATE SCHEMA still; CREATE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql"
+      " AS 'SELECT to_timestamp(" +
+      std::to_string(kNow / 1000) + ")'; ALTER DATABASE " + database.name() +
+      " SET search_path = still, pg_catalog, public");
+  return database.connect();
+}
+
+}  // namespace
+
+StillStage::StillStage(const reconcile::Reconciler& reconciler)
+    : db(connect_with_clock_stopped(database)), reconciler_(reconciler) {}
+
+reconcile::TickReport StillStage::tick(const EngineOptions& options) {
+  EngineFixture engine(database, reconciler_, options);
+  reconcile::TickReport report = engine->tick({.look_ahead = Milliseconds{60'000}});
+  CHECK_FALSE(report.failure);
+  CHECK(report.error_count() == 0);
+  return report;
+}
+
+void StillStage::check_left_alone_after(const std::string& sql, const pg::Params& params) {
+  std::vector<std::string> after;
+  const SteppingInClock clock(2, [&] {
+    db.execute(sql, params);
+    after = snapshot(db);
+  });
+  using reconcile::Skip;
+  CHECK(tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  CHECK(diff(after, snapshot(db)).empty());
+}
+
+}  // namespace ff::test
