@@ -15,15 +15,18 @@ SELECT newest,
   FROM (SELECT coalesce(max(event_id), 0) AS newest FROM ff_lease_event) AS outbox)sql";
 
 // $1, $2: partition and event id of each stretch; $3: the last event id that may be read; $4: rows of a
-// stretch.
+// stretch. Compared as pairs, because that leaves the index on (partition_key, event_id) alone to give the
+// order: with two separate conditions the planner takes the primary key and walks through the events of all
+// partitions to find those of one.
 constexpr std::string_view kReadPartitions = R"sql(
 SELECT stretch.position, event.event_id, event.partition_key, event.execution_id, event.lease_id,
        event.event_type, event.occurred_at_ms, event.namespace, event.instance_tag
   FROM unnest($1, $2) WITH ORDINALITY AS stretch (partition_key, after, position)
  CROSS JOIN LATERAL (
        SELECT * FROM ff_lease_event
-        WHERE partition_key = stretch.partition_key::integer AND event_id > stretch.after AND event_id <= $3
-        ORDER BY event_id LIMIT $4) AS event
+        WHERE (partition_key, event_id) > (stretch.partition_key::integer, stretch.after)
+          AND (partition_key, event_id) <= (stretch.partition_key::integer, $3)
+        ORDER BY partition_key, event_id LIMIT $4) AS event
  ORDER BY stretch.position, event.event_id)sql";
 
 // $1: event id, $2: the last event id that may be read, $3: rows.

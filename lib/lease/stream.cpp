@@ -33,17 +33,20 @@ std::optional<Stretch> Stream::stretch(std::int64_t settled) {
 }
 
 bool Stream::add(const std::vector<OutboxRow>& rows, std::int64_t settled) {
-  const std::lock_guard lock(mutex_);
+  // Typed before the lock is taken, so that the consumer can go on with what it has.
+  std::vector<Event> events;
+  events.reserve(rows.size());
   for (const OutboxRow& row : rows) {
-    position_ = row.event_id;
     if (!matches(filter_, row)) continue;
-    if (auto event = event_of(row)) {
-      put(std::move(*event));
-      ++events_waiting_;
-    }
+    if (auto event = event_of(row)) events.push_back(std::move(*event));
   }
+  const std::lock_guard lock(mutex_);
+  if (!rows.empty()) position_ = rows.back().event_id;
   const bool more = rows.size() == kMostRows;
   read_to_ = more ? *position_ : settled;
+  events_waiting_ += events.size();
+  for (Event& event : events) waiting_.emplace_back(std::move(event));
+  changed_.notify_all();
   pass_goal();
   return more;
 }

@@ -135,7 +135,9 @@ const std::string& Connection::prepare(std::string_view sql, const Params& param
   const auto known = prepared_.find(sql);
   if (known != prepared_.end()) return known->second;
   const std::string text(sql);
-  const std::string name = "ff_" + std::to_string(prepared_.size() + 1);
+  // The name tells the text: behind a pooler another client may have prepared its own under a mere number, and
+  // that would be run instead.
+  const std::string name = "ff_" + std::to_string(std::hash<std::string>{}(text));
   if (PQsendPrepare(usable(sql), name.c_str(), text.c_str(), static_cast<int>(params.size()),
                     params.types().data()) == 0)
     fail(Error::Kind::connection, sql);

@@ -209,3 +209,22 @@ TEST_CASE("the example in the header works") {
   }
   CHECK(lines == std::vector<std::string>{"020000000000000001", "020000000000000002"});
 }
+
+TEST_CASE("reading a quiet partition does not touch the events of the busy ones") {
+  Outbox outbox;
+  for (int partition = 1; partition <= 20; ++partition) outbox.add_many(1000, partition);
+  outbox.add_many(10, 40);
+  outbox.db.execute_script("ANALYZE ff_lease_event");
+  const auto newest = outbox.ids(40).back();
+  pg::Connection session = outbox.database.connect();  // which has touched nothing yet
+  session.execute_script("BEGIN");
+  const auto rows = lease::read(session, {{PartitionKey{40}, 0}}, newest, 256);
+  const auto touched = session
+                           .execute(
+                               "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables"
+                               " WHERE relname = 'ff_lease_event'")
+                           .one()
+                           .get<std::int64_t>(0);
+  CHECK(rows[0].size() == 10);
+  CHECK(touched == 10);
+}

@@ -126,6 +126,23 @@ TEST_CASE("a statement is prepared once per session and reused") {
   CHECK(prepared[0].get<std::int64_t>(1) == 3);
 }
 
+TEST_CASE("a prepared statement's name tells its text, whatever else the session has prepared") {
+  const Database database;
+  auto one = database.connect();
+  auto two = database.connect();
+  const auto sql = "SELECT $1 + 1";
+  one.execute_prepared(sql, pg::Params::of(1));
+  two.execute_prepared("SELECT $1 + 2", pg::Params::of(1));
+  const auto named = [](pg::Connection& db, const std::string& text) {
+    const auto name =
+        db.execute("SELECT name FROM pg_prepared_statements WHERE statement = $1", pg::Params::of(text));
+    return name.one().get<std::string>(0);
+  };
+  CHECK(named(one, sql) != named(two, "SELECT $1 + 2"));
+  two.execute_prepared(sql, pg::Params::of(1));
+  CHECK(named(one, sql) == named(two, sql));
+}
+
 TEST_CASE("a session whose prepared statements get lost goes on without") {
   const Database database;
   auto db = database.connect();
