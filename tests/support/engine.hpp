@@ -9,6 +9,7 @@
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
 #include "reconcile/registry.hpp"
+#include "supervisor/thread_lanes.hpp"
 #include "support/database.hpp"
 #include "support/manual_clock.hpp"
 #include "support/rows.hpp"
@@ -28,6 +29,8 @@ struct EngineOptions {
   std::map<std::string, Settings> together_with{};
   Milliseconds statement_timeout{10'000};
   int pool_size = 1;
+  /// Threads that may help a tick; they want connections, too.
+  int spare_threads = 0;
   /// Instead of the fixture's own.
   const Clock* clock = nullptr;
 };
@@ -48,6 +51,7 @@ class EngineFixture {
   ManualClock clock_;
   pg::Connector connector_;
   pg::Pool pool_;
+  supervisor::ThreadLanes lanes_;
   reconcile::Engine engine_;
 };
 
