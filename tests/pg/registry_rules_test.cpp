@@ -50,6 +50,26 @@ void poison(pg::Connection& db, const Stage& stage, const Uuid& id) {
                     "') EXECUTE FUNCTION poison()");
 }
 
+/// Copies every row into the partition sixteen further on, but for those whose key has no partition in it.
+void add_namesakes(pg::Connection& db, const Stage& stage) {
+  std::set<std::string> tables;
+  for (const Part& part : stage.parts)
+    if (part.table != "ff_lease_event") tables.insert(part.table);
+  for (const std::string& table : tables)
+    db.execute_script("CREATE TEMP TABLE namesake AS SELECT * FROM " + table +
+                      "; UPDATE namesake SET partition_key = partition_key + 16; INSERT INTO " + table +
+                      " OVERRIDING SYSTEM VALUE SELECT * FROM namesake; DROP TABLE namesake");
+}
+
+/// The lines of a snapshot that are of rows in the partitions from 16 on.
+std::vector<std::string> in_other_partitions(std::vector<std::string> lines) {
+  std::erase_if(lines, [](const std::string& line) {
+    const auto at = line.find('{');
+    return Json::parse(line.substr(at)).value("partition_key", 0) < 16;
+  });
+  return lines;
+}
+
 }  // namespace
 
 TEST_CASE("every reconciler of the registry has a stage, and every stage a reconciler") {
@@ -80,6 +100,34 @@ TEST_CASE("every reconciler moves a row that is due and leaves one alone that is
       CHECK(std::ranges::count(reconciler.outcomes, outcome) == 1);
     CHECK(untouched(db, stage.table, due) == 0);
     CHECK(untouched(db, later) == rows_of_later);
+  }
+}
+
+TEST_CASE("every reconciler moves single rows of many partitions, and nothing in others") {
+  // Up to eight partitions are named in a statement, more are not: see reconcile::Statements.
+  const int last = GENERATE(0, 7, 15);
+  const std::int64_t own = last + 1;
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    if (!reconciler.partition_count.empty()) continue;  // it has all partitions for its own
+    CAPTURE(reconciler.name, last);
+    const Stage& stage = stage_of(reconciler);
+    const Database database;
+    auto db = database.connect();
+    seed(db, reconciler, {.count = 16, .partitions = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}"});
+    add_namesakes(db, stage);
+    seed(db, reconciler, {.count = 3, .partitions = "{16,17,18}"});
+    const auto elsewhere = in_other_partitions(snapshot(db));
+    REQUIRE(elsewhere.size() >= 3);
+    EngineFixture engine(database, reconciler,
+                         {.partitions = partition_range({0}, {static_cast<std::int16_t>(last)})});
+    const TickReport report = engine->tick({.list_moves = true});
+    CHECK_FALSE(report.failure);
+    CHECK(report.processed == own);
+    CHECK(static_cast<std::int64_t>(listed(report).size()) == own);
+    CHECK(std::ranges::all_of(report.moves,
+                              [&](const Move& move) { return move.key.partition.value <= last; }));
+    CHECK(in_other_partitions(snapshot(db)) == elsewhere);
+    CHECK(engine->tick().scanned == 0);
   }
 }
 
