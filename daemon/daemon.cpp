@@ -50,7 +50,7 @@ void Daemon::Observers::schema_version(int version) {
 
 Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Pace pace,
                        Daemon& daemon)
-    : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.lanes_),
+    : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.fork_join_),
       runner(
           std::string(reconciler.name), reconciler.takes_leases, pace,
           [this](const reconcile::TickOptions& options) { return engine.tick(options); }, daemon.observers_,
@@ -68,7 +68,7 @@ Daemon::Daemon(config::Config config)
                  pool_, [this](const pg::Error& error) { metrics_.database_error(error); },
                  [this] { watch_.doubt(); }),
              observers_, clock_),
-      lanes_(spare_connections(config_)),
+      fork_join_(spare_connections(config_)),
       members_(make_members()),
       supervisor_(runners(), config_.threads, watch_, longest_tick(config_), clock_),
       http_(http_io_, config_.http.host, static_cast<unsigned short>(config_.http.port), routes()),

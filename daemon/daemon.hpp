@@ -13,7 +13,7 @@
 #include "reconcile/engine.hpp"
 #include "status_board.hpp"
 #include "supervisor/supervisor.hpp"
-#include "supervisor/thread_lanes.hpp"
+#include "supervisor/thread_fork_join.hpp"
 
 namespace ff::daemon {
 
@@ -72,7 +72,7 @@ class Daemon {
   pg::Connector connector_;
   pg::Pool pool_;
   supervisor::Watch watch_;
-  supervisor::ThreadLanes lanes_;
+  supervisor::ThreadForkJoin fork_join_;
   std::vector<std::unique_ptr<Member>> members_;
   supervisor::Supervisor supervisor_;
 

@@ -8,7 +8,7 @@
 #include "exit_codes.hpp"
 #include "log.hpp"
 #include "report_json.hpp"
-#include "supervisor/thread_lanes.hpp"
+#include "supervisor/thread_fork_join.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -130,7 +130,7 @@ void print_text(const Reconciler& reconciler, const TickReport& report, double s
 class Passes {
  public:
   Passes(const Arguments& arguments, const std::vector<const Reconciler*>& reconcilers,
-         const config::Config& config, pg::Pool& pool, reconcile::Lanes& lanes)
+         const config::Config& config, pg::Pool& pool, reconcile::ForkJoin& fork_join)
       : execution_(execution(arguments, reconcilers)),
         json_(arguments.has("json")),
         dry_run_(arguments.has("dry-run")) {
@@ -139,7 +139,7 @@ class Passes {
       for (const Reconciler* r : reconcilers)
         if (r->name == its.name) family.enabled.emplace(its.name, its.settings);
     for (const Reconciler* r : reconcilers)
-      engines_.emplace_back(*r, scope(arguments, config, *r, family), pool, Clock::system(), lanes);
+      engines_.emplace_back(*r, scope(arguments, config, *r, family), pool, Clock::system(), fork_join);
   }
 
   // One may make work for another, so all are asked again until none moves anything.
@@ -199,8 +199,8 @@ int tick(const Arguments& arguments) {
   const pg::Connector connector = make_connector(config.database);
   const int spare = spare_connections(config);
   pg::Pool pool(connector, 1 + spare, config.database.acquire_timeout);
-  supervisor::ThreadLanes lanes(spare);
-  return Passes(arguments, reconcilers, config, pool, lanes).run();
+  supervisor::ThreadForkJoin fork_join(spare);
+  return Passes(arguments, reconcilers, config, pool, fork_join).run();
 }
 
 }  // namespace ff::daemon

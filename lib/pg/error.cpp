@@ -63,7 +63,7 @@ std::string_view Error::error_class() const {
     const auto* known = std::find(kCountedClasses.begin(), kCountedClasses.end(), class_of(sqlstate_));
     return known == kCountedClasses.end() ? "other" : *known;
   }
-  return kind_ == Kind::interrupted ? "internal" : "connection";
+  return kind_ == Kind::interrupted || kind_ == Kind::internal ? "internal" : "connection";
 }
 
 const std::vector<std::string_view>& error_classes() {

@@ -12,12 +12,13 @@ namespace ff::pg {
 class Error : public std::runtime_error {
  public:
   enum class Kind {
-    server,         ///< the server answered with a SQLSTATE
-    connection,     ///< no connection could be made, or it broke
-    timeout,        ///< our own deadline passed: for a connection from the pool, or for an answer
-    interrupted,    ///< an Interrupt was raised while waiting
-    not_writable,   ///< servers were reached, but none that accepts writes
-    unknown_commit  ///< the connection broke while COMMIT was under way: it may or may not have happened
+    server,          ///< the server answered with a SQLSTATE
+    connection,      ///< no connection could be made, or it broke
+    timeout,         ///< our own deadline passed: for a connection from the pool, or for an answer
+    interrupted,     ///< an Interrupt was raised while waiting
+    not_writable,    ///< servers were reached, but none that accepts writes
+    unknown_commit,  ///< the connection broke while COMMIT was under way: it may or may not have happened
+    internal         ///< not the database is at fault but we ourselves
   };
 
   Error(Kind kind, const std::string& message, std::string sqlstate = {}, std::string query = {});
@@ -57,7 +58,7 @@ class Error : public std::runtime_error {
   std::string query_;
 };
 
-/// Every value that Error::error_class() can return, plus "internal" for what is no Error at all.
+/// Every value that Error::error_class() can return.
 const std::vector<std::string_view>& error_classes();
 
 }  // namespace ff::pg

@@ -1,44 +1,55 @@
 #include "reconcile/engine.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <mutex>
+#include <tuple>
 
 #include "pg/transaction.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-// A partition that shows this many due rows in the probe is paged through; the others show all that is due
-// there and, behind it, what falls due next.
-constexpr int kProbeDepth = 2;
+// A partition that shows this many due rows in a look is paged through; the others show all that is due there
+// and, behind it, what falls due next.
+constexpr int kLookDepth = 4;
+
+// How long a helping pass waits for a connection; the tick does not end before.
+constexpr Milliseconds kPatience{500};
 
 // How far ahead a backlog's next due row is looked for.
 constexpr Milliseconds kBacklogLooksAhead = std::chrono::hours{24};
 
-void note_next(std::optional<UnixMillis>& next, UnixMillis at) {
-  if (!next || at < *next) next = at;
-}
-
-/// What a probe tells.
-struct Probed {
+/// What a look has shown.
+struct Seen {
   std::vector<Candidate> few;             ///< all due rows of the partitions that have few
   std::vector<Candidate> oldest_of_many;  ///< the oldest row of each partition that may have more
-  std::optional<UnixMillis> next_due;     ///< when the next row may be taken
+  std::vector<Candidate> coming;          ///< rows that are not due yet
+  std::optional<UnixMillis> cut_off;      ///< there may be more rows coming behind this due time
 };
 
-Probed sort_out(const Ground& ground, const std::vector<Candidate>& rows) {
-  Probed probed;
+Seen sort_out(const std::vector<Candidate>& rows) {
+  Seen seen;
   for (std::size_t i = 0; i < rows.size();) {
     std::size_t end = i;
     while (end < rows.size() && rows[end].key.partition == rows[i].key.partition) ++end;
-    const bool many = end - i == static_cast<std::size_t>(kProbeDepth) && rows[end - 1].due;
-    if (many) probed.oldest_of_many.push_back(rows[i]);
+    const bool full = end - i == static_cast<std::size_t>(kLookDepth);
+    const Candidate& last = rows[end - 1];
+    if (full && last.due) seen.oldest_of_many.push_back(rows[i]);
+    if (full && !last.due && (!seen.cut_off || last.due_at < *seen.cut_off)) seen.cut_off = last.due_at;
     for (; i < end; ++i) {
-      if (rows[i].due && !many) probed.few.push_back(rows[i]);
-      if (!rows[i].due) note_next(probed.next_due, ground.takeable_at(rows[i].due_at));
+      if (!rows[i].due)
+        seen.coming.push_back(rows[i]);
+      else if (!(full && last.due))
+        seen.few.push_back(rows[i]);
     }
   }
-  return probed;
+  return seen;
+}
+
+pg::Error internal_error(const std::exception& error) {
+  return {pg::Error::Kind::internal, std::string("internal error: ") + error.what()};
 }
 
 /// The partitions, those first that have waited longest, in groups that one statement can name.
@@ -54,53 +65,96 @@ std::vector<Partitions> grouped(std::vector<Candidate> oldest) {
 
 }  // namespace
 
-Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock, Lanes& lanes)
-    : ground_(std::make_unique<Ground>(reconciler, std::move(scope), clock)), pool_(pool), lanes_(lanes) {}
+Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock,
+               ForkJoin& fork_join)
+    : ground_(std::make_unique<Ground>(reconciler, std::move(scope), clock)),
+      pool_(pool),
+      fork_join_(fork_join) {}
+
+void Engine::set_scope(Scope scope) {
+  ground_->scope = std::move(scope);
+  agenda_.clear();
+}
 
 TickReport Engine::tick(const TickOptions& options) {
   ground_->quarantine.forget_old(ground_->clock.now());
-  TickReport report = on_a_lane(options, [&](Lane& lane) { take_all(lane, options); });
-  report.quarantined = ground_->quarantine.size();
+  TickReport report = options.look ? in_a_pass(options, [&](Pass& pass) { take_all(pass, options); })
+                                   : take_foreseen(options);
+  tell_what_comes(report);
+  finish(report);
   return report;
 }
 
 TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& options) {
-  TickReport report = on_a_lane(options, [&](Lane& lane) {
-    for (const Candidate& row : lane.rows_of(execution)) {
-      if (row.due && lane.report().scanned++ == 0) lane.report().oldest_due = row.due_at;  // oldest first
-      lane.take({&row, 1});
+  TickReport report = in_a_pass(options, [&](Pass& pass) {
+    for (const Candidate& row : pass.rows_of(execution)) {
+      if (row.due && pass.report().scanned++ == 0) pass.report().oldest_due = row.due_at;  // oldest first
+      pass.take({&row, 1});
     }
   });
-  report.quarantined = ground_->quarantine.size();
+  finish(report);
   return report;
 }
 
-// What went wrong with the whole tick is part of its report, so that what was committed before is not
-// forgotten.
-TickReport Engine::on_a_lane(const TickOptions& options, const std::function<void(Lane&)>& work) {
-  std::optional<Lane> lane;
-  TickReport report;
+TickReport Engine::in_a_pass(const TickOptions& options, const std::function<void(Pass&)>& work) {
   try {
-    lane.emplace(*ground_, options, pool_.acquire());
-    work(*lane);
-    report = std::move(lane->report());
+    return in_a_pass(options, pool_.acquire(), work);
   } catch (const pg::Error& error) {
-    if (lane) report = std::move(lane->report());
-    ++report.errors[std::string(error.error_class())];
+    TickReport report;
     report.failure = error;
+    return report;
   }
+}
+
+// What went wrong with the whole pass is part of its report, so that what was committed before is not
+// forgotten.
+TickReport Engine::in_a_pass(const TickOptions& options, pg::PooledConnection connection,
+                             const std::function<void(Pass&)>& work) {
+  Pass pass(*ground_, options, std::move(connection));
+  try {
+    work(pass);
+  } catch (const pg::Error& error) {
+    if (!pass.report().failure) pass.report().failure = error;
+  } catch (const std::exception& error) {
+    // Not the database but we ourselves are at fault.
+    if (!pass.report().failure) pass.report().failure = internal_error(error);
+  }
+  return std::move(pass.report());
+}
+
+void Engine::finish(TickReport& report) const {
+  if (report.failure) ++report.errors[std::string(report.failure->error_class())];
+  report.quarantined = ground_->quarantine.size();
+  std::sort(report.moves.begin(), report.moves.end(), [](const Move& a, const Move& b) {
+    return std::tie(a.due_at, a.key) < std::tie(b.due_at, b.key);
+  });
+}
+
+void Engine::take_all(Pass& pass, const TickOptions& options) {
+  agenda_.clear();
+  Seen seen = sort_out(pass.page(partitions(pass), kLookDepth, options.look_ahead));
+  const UnixMillis looked_up_to = pass.report().database_time - ground_->holdoff() + options.look_ahead;
+  agenda_.replace(std::move(seen.coming), seen.cut_off.value_or(looked_up_to));
+  pass.take_in_batches(std::move(seen.few));
+  share(pass, options, grouped(std::move(seen.oldest_of_many)));
+}
+
+TickReport Engine::take_foreseen(const TickOptions& options) {
+  const auto now = ground_->database_time.at(ground_->clock.now());
+  auto due = now ? agenda_.take(*now - ground_->holdoff()) : std::vector<Candidate>{};
+  TickReport report;
+  if (!due.empty()) report = in_a_pass(options, [&](Pass& pass) { pass.take_in_batches(std::move(due)); });
+  report.database_time = now.value_or(UnixMillis{});
   return report;
 }
 
-void Engine::take_all(Lane& lane, const TickOptions& options) {
-  Probed probed = sort_out(*ground_, lane.page(partitions(lane), kProbeDepth, options.look_ahead));
-  lane.report().next_due = probed.next_due;
-  lane.take_in_batches(std::move(probed.few));
-  share(lane, options, grouped(std::move(probed.oldest_of_many)));
+void Engine::tell_what_comes(TickReport& report) const {
+  if (const auto next = agenda_.next()) report.next_due = *next + ground_->holdoff();
+  report.known_until = agenda_.complete_until() + ground_->holdoff();
 }
 
 // Whoever is done with a group takes the next one.
-void Engine::share(Lane& lane, const TickOptions& options, const std::vector<Partitions>& groups) {
+void Engine::share(Pass& pass, const TickOptions& options, const std::vector<Partitions>& groups) {
   if (groups.empty()) return;
   std::mutex mutex;
   std::size_t taken = 0;
@@ -109,39 +163,54 @@ void Engine::share(Lane& lane, const TickOptions& options, const std::vector<Par
     const std::lock_guard lock(mutex);
     return taken < groups.size() ? &groups[taken++] : nullptr;
   };
-  const auto work = [&](Lane& any) {
+  const auto work = [&](Pass& any) {
     while (const Partitions* group = next()) any.take_partitions(*group);
   };
-  std::optional<pg::Error> failure;
-  lanes_.run(
-      groups.size() - 1,
-      [&] {
-        try {
-          work(lane);
-        } catch (const pg::Error& error) {
-          failure = error;  // the others are waited for
-        }
-      },
-      [&] {
-        TickReport report = on_a_lane(options, work);
-        const std::lock_guard lock(mutex);
-        others.push_back(std::move(report));
-      });
-  for (TickReport& other : others) lane.report().add(std::move(other));
-  if (failure) throw *failure;
+  const auto help = [&] {
+    auto connection = spare_connection();
+    if (!connection) return;
+    TickReport report = in_a_pass(options, std::move(*connection), work);
+    const std::lock_guard lock(mutex);
+    others.push_back(std::move(report));
+  };
+  const auto add_others = [&] {
+    for (TickReport& other : others) pass.report().add(std::move(other));
+  };
+  try {
+    fork_join_.run(
+        groups.size() - 1, [&] { work(pass); }, help);
+  } catch (...) {
+    add_others();
+    throw;
+  }
+  add_others();
+}
+
+// A tick can do without: the server may have no more connections to give than the one it has.
+std::optional<pg::PooledConnection> Engine::spare_connection() {
+  try {
+    return pool_.acquire(Clock::system().now() + kPatience);
+  } catch (const pg::Error& error) {
+    spdlog::debug("{}: no further connection for a large backlog: {}", ground_->reconciler.name,
+                  error.what());
+    return std::nullopt;
+  }
 }
 
 Backlog Engine::backlog(std::int64_t cap) {
   const TickOptions options;
-  Lane lane(*ground_, options, pool_.acquire());
-  const Partitions all = partitions(lane);
+  Pass pass(*ground_, options, pool_.acquire());
+  const Partitions all = partitions(pass);
   Backlog backlog;
-  backlog.next_due = sort_out(*ground_, lane.page(all, kProbeDepth, kBacklogLooksAhead)).next_due;
+  for (const Candidate& row : sort_out(pass.page(all, kLookDepth, kBacklogLooksAhead)).coming) {
+    const UnixMillis takeable_at = row.due_at + ground_->holdoff();
+    if (!backlog.next_due || takeable_at < *backlog.next_due) backlog.next_due = takeable_at;
+  }
 
   pg::Params params = ground_->params(all);
   params.add(cap);
   const pg::Plan plan = Statements::plan_for(all.size());
-  pg::Transaction transaction(lane.connection(), plan);
+  pg::Transaction transaction(pass.connection(), plan);
   const pg::Result counted = transaction.execute(ground_->statements(plan).backlog, params);
   transaction.rollback();
   const pg::Row row = counted.one();
@@ -153,10 +222,10 @@ Backlog Engine::backlog(std::int64_t cap) {
   return backlog;
 }
 
-Partitions Engine::partitions(Lane& lane) const {
+Partitions Engine::partitions(Pass& pass) const {
   const std::string_view count_query = ground_->reconciler.partition_count;
   if (count_query.empty()) return ground_->scope.partitions;
-  const auto count = lane.connection().execute(count_query).one().get<std::int32_t>(0);
+  const auto count = pass.connection().execute(count_query).one().get<std::int32_t>(0);
   return partition_range({0}, {static_cast<std::int16_t>(count - 1)});
 }
 

@@ -4,8 +4,9 @@
 #include <memory>
 
 #include "pg/pool.hpp"
-#include "reconcile/lane.hpp"
-#include "reconcile/lanes.hpp"
+#include "reconcile/agenda.hpp"
+#include "reconcile/fork_join.hpp"
+#include "reconcile/pass.hpp"
 #include "reconcile/report.hpp"
 #include "reconcile/scope.hpp"
 
@@ -20,23 +21,24 @@ struct Backlog {
   UnixMillis database_time{};
 };
 
-/// Runs one reconciler's pair of statements. It probes all partitions at once; acts on what is due in one
+/// Runs one reconciler's pair of statements. It looks at all partitions at once, and remembers what it sees coming; acts on what is due in one
 /// statement over many partitions where that is little, and page by page within a few partitions where it is
-/// much, on as many lanes as there are; splits a batch that fails until the row at fault is alone, and leaves
+/// much, in as many passes side by side as there are threads for; splits a batch that fails until the row at fault is alone, and leaves
 /// that row out for a while. Each batch is one transaction.
 ///
-/// Not thread-safe: one tick at a time. The pool, the reconciler and the lanes must outlive it.
+/// Not thread-safe: one tick at a time. The pool, the reconciler and the fork-join must outlive it.
 class Engine {
  public:
   Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock = Clock::system(),
-         Lanes& lanes = Lanes::none());
+         ForkJoin& fork_join = ForkJoin::none());
 
   const Reconciler& reconciler() const { return ground_->reconciler; }
   const Scope& scope() const { return ground_->scope; }
   /// For the ticks to come. Quarantine is kept.
-  void set_scope(Scope scope) { ground_->scope = std::move(scope); }
+  void set_scope(Scope scope);
 
-  /// One pass over everything that is due. Never throws pg::Error: see TickReport::failure.
+  /// One pass over everything that is due, or with TickOptions::look off over what was seen coming. Never
+  /// throws pg::Error: see TickReport::failure.
   TickReport tick(const TickOptions& options = {});
 
   /// The same for the rows of a single execution, due or not: what is not due is reported as no_longer_due.
@@ -46,14 +48,21 @@ class Engine {
   Backlog backlog(std::int64_t cap);
 
  private:
-  TickReport on_a_lane(const TickOptions& options, const std::function<void(Lane&)>& work);
-  void take_all(Lane& lane, const TickOptions& options);
-  void share(Lane& lane, const TickOptions& options, const std::vector<Partitions>& groups);
-  Partitions partitions(Lane& lane) const;
+  TickReport in_a_pass(const TickOptions& options, const std::function<void(Pass&)>& work);
+  TickReport in_a_pass(const TickOptions& options, pg::PooledConnection connection,
+                       const std::function<void(Pass&)>& work);
+  std::optional<pg::PooledConnection> spare_connection();
+  void finish(TickReport& report) const;
+  void take_all(Pass& pass, const TickOptions& options);
+  TickReport take_foreseen(const TickOptions& options);
+  void tell_what_comes(TickReport& report) const;
+  void share(Pass& pass, const TickOptions& options, const std::vector<Partitions>& groups);
+  Partitions partitions(Pass& pass) const;
 
-  std::unique_ptr<Ground> ground_;  // lanes refer to it, wherever the engine is moved
+  std::unique_ptr<Ground> ground_;  // passes refer to it, wherever the engine is moved
   pg::Pool& pool_;
-  Lanes& lanes_;
+  ForkJoin& fork_join_;
+  Agenda agenda_;
 };
 
 }  // namespace ff::reconcile

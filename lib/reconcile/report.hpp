@@ -48,16 +48,18 @@ struct TickReport {
   bool more = false;  ///< the tick ended with due rows it had not looked at: run again at once
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
   std::optional<UnixMillis> next_due;    ///< when the earliest row that was not due yet may be taken
-  UnixMillis database_time{};            ///< by the database's clock, when the tick first looked
-  std::size_t quarantined = 0;           ///< rows in quarantine now
-  std::vector<Milliseconds> lateness;    ///< per processed row: due time to commit, by the database's clock
-  std::vector<Move> moves;               ///< only where asked for: see TickOptions::list_moves
+  std::optional<UnixMillis>
+      known_until;                     ///< what may be taken before that is known, but for rows written since
+  UnixMillis database_time{};          ///< by the database's clock, when the tick first looked
+  std::size_t quarantined = 0;         ///< rows in quarantine now
+  std::vector<Milliseconds> lateness;  ///< per processed row: due time to commit, by the database's clock
+  std::vector<Move> moves;             ///< only where asked for: see TickOptions::list_moves
 
   /// Set when the tick could not go on (connection, privileges, …). What is counted above happened all the
   /// same.
   std::optional<pg::Error> failure;
 
-  /// Adds what another lane of the same tick did. `quarantined` and `database_time` are the tick's own.
+  /// Adds what another pass of the same tick did. `quarantined` and `database_time` are the tick's own.
   void add(TickReport&& other);
 
   std::int64_t error_count() const {

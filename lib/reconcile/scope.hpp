@@ -22,8 +22,10 @@ struct TickOptions {
   SteadyTime deadline = SteadyTime::max();
   /// The same, at any moment.
   std::stop_token stop{};
-  /// How far into the future to look for the row that falls due next: as far as the next tick is away anyway.
+  /// How far into the future to look for rows that will fall due: as far as the next look is away anyway.
   Milliseconds look_ahead{0};
+  /// Otherwise only what an earlier look of the same engine has seen coming is taken, if it is due by now.
+  bool look = true;
   /// Act and roll back.
   bool dry_run = false;
   /// Fill the report's `moves`.

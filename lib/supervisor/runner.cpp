@@ -41,32 +41,35 @@ void Runner::change(Pace pace, std::function<void()> apply) {
   apply_ = std::move(apply);
 }
 
-void Runner::take_over_changes() {
+bool Runner::take_over_changes() {
   std::function<void()> apply;
   {
     const std::lock_guard lock(mutex_);
     apply.swap(apply_);
   }
   if (apply) apply();
+  return apply != nullptr;
 }
 
 Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
-  take_over_changes();
+  if (take_over_changes()) next_look_.reset();
   const LogScope scope(next_log_id());
   const Milliseconds interval = pace().interval;
   const SteadyTime started = clock_.now();
+  const bool look = !next_look_ || started >= *next_look_ || consecutive_failures_ > 0;
   reconcile::TickReport report;
   try {
-    report = tick_({.deadline = started + kTickBudget, .stop = stop, .look_ahead = interval});
+    report =
+        tick_({.deadline = started + kTickBudget, .stop = stop, .look_ahead = 2 * interval, .look = look});
   } catch (const std::exception& error) {
     // Not the database but we ourselves are at fault: count it, say it, and go on with the other rows next
     // time.
     ++report.errors["internal"];
-    report.failure.emplace(pg::Error::Kind::server, std::string("internal error: ") + error.what());
+    report.failure.emplace(pg::Error::Kind::internal, std::string("internal error: ") + error.what());
   }
   const SteadyTime finished = clock_.now();
   consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;
-  log(report);
+  log(report, look);
 
   const auto late = std::max(started - planned, SteadyTime::duration::zero());
   observer_.tick_finished({.reconciler = name_,
@@ -76,20 +79,38 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                            .missed = late / std::max<Milliseconds>(interval, 1ms),
                            .consecutive_failures = consecutive_failures_});
 
-  LastRun last{started, finished, report.more, consecutive_failures_, {}};
-  if (report.next_due) last.next_due = started + (*report.next_due - report.database_time);
+  // The database's moments, by our clock.
+  const auto ours = [&](std::optional<UnixMillis> its) {
+    return its ? std::optional<SteadyTime>(started + (*its - report.database_time)) : std::nullopt;
+  };
+  if (look) next_look_ = next_look(interval, started, ours(report.known_until), random_share());
+  const NextRun next = next_run(interval,
+                                {.started = started,
+                                 .finished = finished,
+                                 .more = report.more,
+                                 .consecutive_failures = consecutive_failures_,
+                                 .next_due = ours(report.next_due),
+                                 .next_look = *next_look_},
+                                random_share());
+  if (next.look) next_look_ = next.at;
   const bool doubtful =
       report.failure && (report.failure->connection_lost() || report.failure->not_writable());
-  return {next_run(interval, last, random_share()), doubtful};
+  return {next.at, doubtful};
 }
 
-// An idle tick says nothing; a failure that repeats is said once and then counted once a minute.
-void Runner::log(const reconcile::TickReport& report) {
-  if (report.processed > 0 || report.error_count() > 0)
-    spdlog::info("{}: scanned={} processed={} errors={}{}", name_, report.scanned, report.processed,
-                 report.error_count(), outcomes_text(report));
-  else if (report.scanned > 0)
-    spdlog::debug("{}: scanned={}{}", name_, report.scanned, outcomes_text(report));
+// An idle tick says nothing; what the many small ticks between two looks have moved is said in one line; a
+// failure that repeats is said once and then counted once a minute.
+void Runner::log(const reconcile::TickReport& report, bool looked) {
+  unlogged_.add(reconcile::TickReport(report));
+  unlogged_.lateness.clear();
+  if (looked || report.error_count() > 0) {
+    if (unlogged_.processed > 0 || unlogged_.error_count() > 0)
+      spdlog::info("{}: scanned={} processed={} errors={}{}", name_, unlogged_.scanned, unlogged_.processed,
+                   unlogged_.error_count(), outcomes_text(unlogged_));
+    else if (unlogged_.scanned > 0)
+      spdlog::debug("{}: scanned={}{}", name_, unlogged_.scanned, outcomes_text(unlogged_));
+    unlogged_ = {};
+  }
   if (!report.failure) {
     if (!last_failure_.empty()) spdlog::info("{}: works again", name_);
     last_failure_.clear();

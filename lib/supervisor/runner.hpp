@@ -42,8 +42,8 @@ class Runner {
   Step step(SteadyTime planned, const std::stop_token& stop);
 
  private:
-  void take_over_changes();
-  void log(const reconcile::TickReport& report);
+  bool take_over_changes();
+  void log(const reconcile::TickReport& report, bool looked);
 
   const std::string name_;
   const bool takes_leases_;
@@ -55,6 +55,8 @@ class Runner {
   Pace pace_;
   std::function<void()> apply_;
 
+  std::optional<SteadyTime> next_look_;  // nothing: at once
+  reconcile::TickReport unlogged_;       // counts of the ticks since the last line
   int consecutive_failures_ = 0;
   std::string last_failure_;  // as logged, so that a repetition is counted instead
   SteadyTime last_failure_logged_;

@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Milliseconds kLongestPause = 30s;
-constexpr Milliseconds kBreath = 10ms;
+constexpr Milliseconds kBreath = 2ms;
 
 Milliseconds doubled(Milliseconds first, int times, Milliseconds most) {
   Milliseconds value = first;
@@ -22,19 +22,23 @@ Milliseconds stretched(Milliseconds duration, double share) {
 
 }  // namespace
 
-SteadyTime next_run(Milliseconds interval, const LastRun& last, double jitter) {
+SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<SteadyTime> known_until,
+                     double jitter) {
+  const SteadyTime regular = looked + stretched(interval, 0.1 * jitter);
+  return known_until ? std::min(regular, *known_until) : regular;
+}
+
+NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {
   if (last.consecutive_failures > 0) {
     const auto pause = doubled(interval, last.consecutive_failures - 1, std::max(interval, kLongestPause));
-    return last.finished + stretched(pause, 0.25 * jitter);
+    return {last.finished + stretched(pause, 0.25 * jitter), true};
   }
-  if (last.more) return last.finished;
-  SteadyTime next = last.started + stretched(interval, 0.1 * jitter);
-  if (last.next_due) {
-    const SteadyTime rested =
-        last.finished + std::max<SteadyTime::duration>(last.finished - last.started, kBreath);
-    next = std::min(next, std::max(*last.next_due, rested));
-  }
-  return std::max(next, last.finished);
+  if (last.more) return {last.finished, true};
+  const SteadyTime wanted = last.next_due ? std::min(*last.next_due, last.next_look) : last.next_look;
+  const SteadyTime rested =
+      last.finished + std::max<SteadyTime::duration>(last.finished - last.started, kBreath);
+  const SteadyTime at = std::max({wanted, last.finished, std::min(rested, last.started + interval)});
+  return {at, at >= last.next_look};
 }
 
 Milliseconds reconnect_delay(int failures, double jitter) {

@@ -12,18 +12,30 @@ struct LastRun {
   SteadyTime finished;
   bool more = false;                   ///< it left due rows that it had not looked at
   int consecutive_failures = 0;        ///< this run included
-  std::optional<SteadyTime> next_due;  ///< when the next row that it saw may be taken
+  std::optional<SteadyTime> next_due;  ///< when the next row that has been seen coming may be taken
+  SteadyTime next_look{};              ///< as next_look() said after the last run that looked
 };
 
-/// When to run again. A pure function; `jitter` is a random number from 0 to 1 that keeps replicas out of
-/// step.
+struct NextRun {
+  SteadyTime at;
+  bool look;  ///< look for rows; otherwise take those that have been seen coming
+  friend bool operator==(const NextRun&, const NextRun&) = default;
+};
+
+/// When to look again after a look that began at `looked`: an interval later, stretched by up to 10% of
+/// itself, or where it did not see everything that far ahead, at `known_until`. Like next_run a pure function;
+/// `jitter` is a random number from 0 to 1 that keeps replicas out of step.
+SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<SteadyTime> known_until,
+                     double jitter);
+
+/// When to run again.
 ///
-///   failed     finished + min(interval * 2^(failures - 1), 30 s), stretched by up to 25% of itself
-///   more       finished
-///   otherwise  started + interval, stretched by up to 10% of itself, or next_due where that is earlier;
-///              never before finished, and for next_due not before finished + a breath as long as the run was
-///              (at least 10 ms), so that rows that fall due one by one are taken together
-SteadyTime next_run(Milliseconds interval, const LastRun& last, double jitter);
+///   failed     finished + min(interval * 2^(failures - 1), 30 s), stretched by up to 25% of itself: a look
+///   more       finished: a look
+///   otherwise  next_due where that is before next_look, else next_look; not before finished, and where the
+///              interval is not over yet, not before finished + a breath as long as the run was (at least
+///              2 ms), so that rows that fall due one by one are taken together
+NextRun next_run(Milliseconds interval, const LastRun& last, double jitter);
 
 /// How long to wait before a database that was away is tried again: 0.5 s, doubling, to 30 s, each between
 /// half and the whole of that. `failures` counts from 1.

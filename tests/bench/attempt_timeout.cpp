@@ -8,7 +8,7 @@
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
 #include "reconcile/registry.hpp"
-#include "supervisor/thread_lanes.hpp"
+#include "supervisor/thread_fork_join.hpp"
 
 namespace ff::bench {
 namespace {
@@ -34,8 +34,8 @@ std::int64_t processed(reconcile::Engine& engine, const reconcile::TickOptions& 
 
 std::vector<BacklogRound> measure_attempt_timeout(const pg::Connector& connector,
                                                   const BacklogOptions& options) {
-  pg::Pool pool(connector, options.lanes, kConnectTime);
-  supervisor::ThreadLanes lanes(options.lanes - 1);
+  pg::Pool pool(connector, options.connections, kConnectTime);
+  supervisor::ThreadForkJoin fork_join(options.connections - 1);
   const reconcile::Reconciler& reconciler = *reconcile::find_reconciler("attempt_timeout");
   const Partitions partitions = partition_range({0}, {static_cast<std::int16_t>(options.partitions - 1)});
   reconcile::Engine engine(reconciler,
@@ -43,7 +43,7 @@ std::vector<BacklogRound> measure_attempt_timeout(const pg::Connector& connector
                             .filter = {},
                             .settings = reconcile::default_settings(reconciler),
                             .family = {}},
-                           pool, Clock::system(), lanes);
+                           pool, Clock::system(), fork_join);
   std::stop_source only_look;
   only_look.request_stop();
 

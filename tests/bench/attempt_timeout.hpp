@@ -9,8 +9,8 @@ namespace ff::bench {
 struct BacklogOptions {
   int rows = 20'000;
   int partitions = 256;
-  /// Lanes of the tick, its own included, each with a connection.
-  int lanes = 2;
+  /// ForkJoin of the tick, its own included, each with a connection.
+  int connections = 2;
   int rounds = 3;
 };
 

@@ -40,8 +40,8 @@ struct LeaseHistoryOptions {
   int rounds = 3;
 };
 
-/// Measures our subscription beside FlowFabric's way of reading, in turns; every figure is the median of the
-/// rounds. The database is migrated and has no lease events; afterwards it has. Opens up to 65 connections at
+/// Measures our subscription beside FlowFabric's way of reading, in turns; every figure but `missed` is the median
+/// of the rounds. The database is migrated and has no lease events; afterwards it has. Opens up to 65 connections at
 /// once. Throws std::runtime_error when an event came twice, in the wrong order or not at
 /// all; FlowFabric's may miss some that commit out of order, those are counted. No other thread of this
 /// process may be at work: the replays happen in copies of it.

@@ -26,7 +26,8 @@ constexpr double kWantedRatio = 15;
 constexpr std::string_view kUsage = R"(usage: ff-bench [--quick]
 
 Starts a PostgreSQL of its own and prints figures beside those of FlowFabric's way, measured in the same run:
-the rate of attempt_timeout over a backlog, and reading the lease history.
+the rate of attempt_timeout over a backlog (ours over two connections, with its plan made; theirs one row after
+the other over one connection, prepared), and reading the lease history.
 
   --quick  fewer rows and a single round: to see that it works, not to quote
 
@@ -48,12 +49,12 @@ void make_database(sandbox::PrivateServer& server, std::string_view name) {
 
 bool bench_attempt_timeout(const pg::Connector& connector, bool quick) {
   const bench::BacklogOptions options{.rows = quick ? 5'000 : 20'000, .rounds = quick ? 1 : 3};
-  std::cout
-      << fmt::format(
-             "attempt_timeout: {} lapsed leases in {} partitions, {} hash children per table, {} lanes\n\n",
-             options.rows, options.partitions, kFanOut, options.lanes)
-      << fmt::format("{:<8}{:>18}{:>18}{:>10}\n", "round", "ours rows/s", "row by row", "ratio")
-      << std::flush;
+  std::cout << fmt::format(
+                   "attempt_timeout: {} lapsed leases in {} partitions, {} hash children per table, ours "
+                   "over {} connections\n\n",
+                   options.rows, options.partitions, kFanOut, options.connections)
+            << fmt::format("{:<8}{:>18}{:>18}{:>10}\n", "round", "ours rows/s", "row by row", "ratio")
+            << std::flush;
   std::vector<double> ratios;
   for (const bench::BacklogRound& round : bench::measure_attempt_timeout(connector, options)) {
     ratios.push_back(round.ratio());

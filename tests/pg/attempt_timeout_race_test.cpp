@@ -17,7 +17,7 @@ TEST_CASE("attempt_timeout leaves an execution alone that completes between look
   auto db = database.connect();
   const Uuid id = insert_lapsed(db, {.partition = {3}});
   std::vector<std::string> completed;
-  const SteppingInClock clock(2, [&] {
+  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
     db.execute("UPDATE ff_exec_core SET lifecycle_phase = 'terminal' WHERE execution_id = $1",
                pg::Params::of(id));
     completed = snapshot(db);

@@ -193,7 +193,7 @@ TEST_CASE("dependency leaves an event alone that another dispatches between look
   const FanIn f = insert_fan_in(db, 2, {.policy = kAllOf});
   const auto taken = end_upstream(db, f, 0);
   end_upstream(db, f, 1);
-  const SteppingInClock clock(2, [&] {
+  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
     db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 77 WHERE event_id = $1",
                pg::Params::of(taken));
   });

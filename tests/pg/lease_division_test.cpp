@@ -84,7 +84,7 @@ TEST_CASE("what the other takes is refused under the lock, too") {
   const bool is_timeout = GENERATE(true, false);
   const int at_first = is_timeout ? 3 : 2;
   set(at_first);
-  const SteppingInClock clock(2, [&] { set(5 - at_first); });
+  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] { set(5 - at_first); });
   EngineOptions options{.together_with = Pair::both(3), .clock = &clock};
   EngineFixture engine(database, is_timeout ? "attempt_timeout" : "lease_expiry", options);
   const auto report = engine->tick();

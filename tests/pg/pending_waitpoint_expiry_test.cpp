@@ -206,7 +206,8 @@ TEST_CASE("pending_waitpoint_expiry leaves a waitpoint alone that is committed b
   const Uuid id = t.add_execution();
   t.add(id, "k");
   const Json before = t.suspension(id);
-  const SteppingInClock clock(2, [&] { t.db.execute("DELETE FROM ff_waitpoint_pending"); });
+  const SteppingInClock clock(SteppingInClock::kBeforeActing,
+                              [&] { t.db.execute("DELETE FROM ff_waitpoint_pending"); });
   CHECK(t.tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
   CHECK(t.suspension(id) == before);
 }

@@ -72,9 +72,9 @@ EngineFixture::EngineFixture(const Database& database, const reconcile::Reconcil
                              const EngineOptions& options)
     : connector_(options_for(database, options)),
       pool_(connector_, options.pool_size, kAcquireTime),
-      lanes_(options.spare_threads),
+      fork_join_(options.spare_threads),
       engine_(reconciler, scope_of(reconciler, options), pool_,
-              options.clock != nullptr ? *options.clock : clock_, lanes_) {}
+              options.clock != nullptr ? *options.clock : clock_, fork_join_) {}
 
 SteadyTime SteppingInClock::now() const {
   if (++asked_ == at_) step_in_();

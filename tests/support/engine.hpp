@@ -9,7 +9,7 @@
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
 #include "reconcile/registry.hpp"
-#include "supervisor/thread_lanes.hpp"
+#include "supervisor/thread_fork_join.hpp"
 #include "support/database.hpp"
 #include "support/manual_clock.hpp"
 #include "support/rows.hpp"
@@ -51,14 +51,16 @@ class EngineFixture {
   ManualClock clock_;
   pg::Connector connector_;
   pg::Pool pool_;
-  supervisor::ThreadLanes lanes_;
+  supervisor::ThreadForkJoin fork_join_;
   reconcile::Engine engine_;
 };
 
-/// A clock that does something when it is asked the time for the `at`th time: the engine asks when it starts
-/// (1) and again between looking and acting (2), which is where a test lets somebody else step in.
+/// A clock that does something when it is asked the time for the `at`th time, and so lets somebody else step
+/// in.
 class SteppingInClock final : public Clock {
  public:
+  /// The engine asks when it starts, around the look, and again before it acts.
+  static constexpr int kBeforeActing = 4;
   SteppingInClock(int at, std::function<void()> step_in) : at_(at), step_in_(std::move(step_in)) {}
   SteadyTime now() const override;
   UnixMillis wall() const override { return unix_millis(0); }

@@ -14,7 +14,7 @@ void check_renewed_is_left(std::string_view reconciler, std::string_view lifecyc
   auto db = database.connect();
   const Uuid renewed = insert_lapsed(db, {.partition = {3}});
   const Uuid lapsed = insert_lapsed(db, {.partition = {4}});
-  const SteppingInClock clock(2, [&] {
+  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
     db.execute(
         "UPDATE ff_attempt SET lease_expires_at_ms = lease_expires_at_ms + 600000"
         " WHERE execution_id = $1",

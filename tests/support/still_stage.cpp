@@ -31,7 +31,7 @@ reconcile::TickReport StillStage::tick(const EngineOptions& options) {
 
 void StillStage::check_left_alone_after(const std::string& sql, const pg::Params& params) {
   std::vector<std::string> after;
-  const SteppingInClock clock(2, [&] {
+  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
     db.execute(sql, params);
     after = snapshot(db);
   });

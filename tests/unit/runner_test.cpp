@@ -118,6 +118,70 @@ TEST_CASE("the next due row is waited for by the database's clock, not by ours")
   CHECK(bench.step().next == started + 250ms);
 }
 
+TEST_CASE("between two looks only what was seen coming is taken, and a change or a failure asks for a look") {
+  Bench bench;
+  std::vector<bool> looks;
+  bool fails = false;
+  bench.tick = [&](const TickOptions& options) {
+    looks.push_back(options.look);
+    CHECK(options.look_ahead >= 1000ms);
+    if (fails) return failure(pg::Error::Kind::timeout, "too slow");
+    TickReport report;
+    report.database_time = unix_millis(5'000'000) + (bench.clock.wall() - unix_millis(1'700'000'000'000));
+    report.known_until = unix_millis(5'010'000);
+    report.next_due = unix_millis(5'000'300);
+    return report;
+  };
+  const SteadyTime started = bench.clock.now();
+  auto step = bench.step();
+  CHECK(step.next == started + 300ms);
+  bench.clock.advance(300ms);
+  step = bench.step();
+  CHECK(step.next == started + 302ms);
+  bench.clock.advance(2ms);
+  fails = true;
+  bench.step();
+  bench.clock.advance(5ms);
+  fails = false;
+  bench.step();
+  bench.clock.advance(5ms);
+  bench.runner.change({true, 1000ms}, [] {});
+  bench.step();
+  bench.clock.advance(1100ms);
+  bench.step();
+  CHECK(looks == std::vector<bool>{true, false, false, true, true, true});
+}
+
+TEST_CASE("a look that saw a short way only is followed by another before the interval is over") {
+  Bench bench;
+  bench.tick = [&](const TickOptions&) {
+    TickReport report;
+    report.database_time = unix_millis(5'000'000);
+    report.known_until = unix_millis(5'000'400);
+    return report;
+  };
+  const SteadyTime started = bench.clock.now();
+  CHECK(bench.step().next == started + 400ms);
+}
+
+TEST_CASE("what small ticks have moved between two looks is said in one line") {
+  Bench bench;
+  bench.tick = [&](const TickOptions&) {
+    TickReport report;
+    report.scanned = report.processed = 1;
+    report.outcomes["promoted"] = 1;
+    report.known_until = unix_millis(60'000);
+    return report;
+  };
+  for (int i = 0; i < 5; ++i) bench.step();
+  CHECK(bench.log.lines() ==
+        std::vector<std::string>{"info promoter: scanned=1 processed=1 errors=0 promoted=1"});
+  bench.clock.advance(2s);
+  bench.step();
+  REQUIRE(bench.log.lines().size() == 2);
+  CHECK(bench.log.lines().back() == "info promoter: scanned=5 processed=5 errors=0 promoted=5");
+}
+
 TEST_CASE("work that is left is gone on with at once") {
   Bench bench;
   bench.tick = [&](const TickOptions&) {
@@ -247,6 +311,7 @@ TEST_CASE("a tick that did nothing says nothing, one that moved rows says what")
     report.skipped[reconcile::Skip::locked] = 2;
     return report;
   };
+  bench.clock.advance(2s);
   bench.step();
   CHECK(
       bench.log.lines() ==

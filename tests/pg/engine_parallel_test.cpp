@@ -34,11 +34,11 @@ void add_trigger(pg::Connection& db, const std::string& when, const std::string&
 
 }  // namespace
 
-TEST_CASE("lanes share a backlog and each row is moved exactly once, in one report") {
+TEST_CASE("passes side by side share a backlog and each row is moved exactly once, in one report") {
   const Database database;
   auto db = database.connect();
   insert_backlog(db);
-  // Slow enough that every lane gets something to do.
+  // Slow enough that every pass gets something to do.
   add_trigger(db, "true", "PERFORM pg_sleep(0.001);");
   EngineFixture engine(database, "attempt_timeout", kShared);
   const TickReport report = engine->tick({.list_moves = true});
@@ -51,12 +51,12 @@ TEST_CASE("lanes share a backlog and each row is moved exactly once, in one repo
   std::set<reconcile::RowKey> moved;
   for (const auto& move : report.moves) moved.insert(move.key);
   CHECK(moved.size() == kEach * kPartitions);
-  CHECK(engine.pool().state().idle == 4);  // three lanes came to help
+  CHECK(engine.pool().state().idle == 4);  // three came to help
   CHECK(number(db, "SELECT count(*) FROM ff_lease_event") == kEach * kPartitions);
   CHECK(number(db, "SELECT count(DISTINCT execution_id) FROM ff_lease_event") == kEach * kPartitions);
 }
 
-TEST_CASE("a tick that has little to do needs no lane beside its own") {
+TEST_CASE("a tick that has little to do needs no help") {
   const Database database;
   auto db = database.connect();
   insert_many_lapsed(db, {.count = 8 * kEach, .partitions = partition_range({0}, {7})});
@@ -65,7 +65,7 @@ TEST_CASE("a tick that has little to do needs no lane beside its own") {
   CHECK(engine.pool().state().idle == 1);
 }
 
-TEST_CASE("poison rows are set aside by whichever lane meets them") {
+TEST_CASE("poison rows are set aside by whichever pass meets them") {
   const Database database;
   auto db = database.connect();
   insert_backlog(db);
@@ -84,7 +84,7 @@ TEST_CASE("poison rows are set aside by whichever lane meets them") {
   CHECK(second.error_count() == 0);
 }
 
-TEST_CASE("a lane whose session is killed fails the tick, not what the others did") {
+TEST_CASE("a pass whose session is killed fails the tick, not what the others did") {
   const Database database;
   auto db = database.connect();
   insert_backlog(db);
@@ -100,7 +100,21 @@ TEST_CASE("a lane whose session is killed fails the tick, not what the others di
   CHECK(engine->tick().processed == kEach * kPartitions - report.processed);
 }
 
-TEST_CASE("a tick that is stopped stops its lanes, too") {
+TEST_CASE("a tick that gets no connection to spare does all by itself") {
+  const Database database;
+  auto db = database.connect();
+  insert_backlog(db);
+  EngineFixture engine(database, "attempt_timeout", kShared);
+  const auto one = engine.pool().acquire();
+  const auto two = engine.pool().acquire();
+  const auto three = engine.pool().acquire();
+  const TickReport report = engine->tick();
+  CHECK_FALSE(report.failure);
+  CHECK(report.error_count() == 0);
+  CHECK(report.processed == kEach * kPartitions);
+}
+
+TEST_CASE("a tick that is stopped stops its helping passes, too") {
   const Database database;
   auto db = database.connect();
   insert_backlog(db);
@@ -113,7 +127,7 @@ TEST_CASE("a tick that is stopped stops its lanes, too") {
   CHECK(number(db, "SELECT count(*) FROM ff_lease_event") == 0);
 }
 
-TEST_CASE("two ticks with lanes over the same rows neither wait for each other nor repeat a row") {
+TEST_CASE("two ticks with help over the same rows neither wait for each other nor repeat a row") {
   const Database database;
   auto db = database.connect();
   insert_backlog(db);

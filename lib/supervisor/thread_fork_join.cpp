@@ -1,8 +1,7 @@
-#include "supervisor/thread_lanes.hpp"
+#include "supervisor/thread_fork_join.hpp"
 
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -10,14 +9,14 @@
 
 namespace ff::supervisor {
 
-bool ThreadLanes::take_one() {
+bool ThreadForkJoin::take_one() {
   for (int idle = idle_; idle > 0;)
     if (idle_.compare_exchange_weak(idle, idle - 1)) return true;
   return false;
 }
 
-void ThreadLanes::run(std::size_t more, const std::function<void()>& here,
-                      const std::function<void()>& beside) {
+void ThreadForkJoin::run(std::size_t more, const std::function<void()>& here,
+                         const std::function<void()>& beside) {
   std::mutex mutex;
   std::exception_ptr thrown;
   const auto guarded = [&](const std::function<void()>& work) {
@@ -37,7 +36,7 @@ void ThreadLanes::run(std::size_t more, const std::function<void()>& here,
           guarded(beside);
           ++idle_;
         });
-      } catch (const std::system_error&) {  // the system has no further thread to give: then it goes without
+      } catch (const std::exception&) {  // the system has no further thread to give: then it goes without
         ++idle_;
         break;
       }

@@ -5,6 +5,7 @@
 
 #include "pg/pool.hpp"
 #include "reconcile/candidate.hpp"
+#include "reconcile/database_time.hpp"
 #include "reconcile/quarantine.hpp"
 #include "reconcile/report.hpp"
 #include "reconcile/scope.hpp"
@@ -12,7 +13,7 @@
 
 namespace ff::reconcile {
 
-/// What the lanes of an engine share.
+/// What the passes of an engine share.
 struct Ground {
   Ground(const Reconciler& its, Scope wished, const Clock& its_clock)
       : reconciler(its),
@@ -24,8 +25,8 @@ struct Ground {
   const Statements& statements(pg::Plan plan) const { return plan == pg::Plan::fresh ? few : many; }
   /// The parameters that every statement begins with.
   pg::Params params(const Partitions& partitions) const;
-  /// When a row may be taken that is due at `due_at`.
-  UnixMillis takeable_at(UnixMillis due_at) const { return due_at + reconciler.holdoff(scope.settings); }
+  /// How long after its due time a row may be taken.
+  Milliseconds holdoff() const { return reconciler.holdoff(scope.settings); }
 
   const Reconciler& reconciler;
   const Statements few;
@@ -33,14 +34,15 @@ struct Ground {
   Scope scope;
   const Clock& clock;
   Quarantine quarantine;
+  DatabaseTime database_time;
 };
 
-/// One connection at work in a tick, and what it has found and done. Lanes of the same tick work side by side
+/// One connection at work in a tick, and what it has found and done. ForkJoin of the same tick work side by side
 /// on different partitions. Every member throws pg::Error where it cannot go on; what it did before is in the
 /// report. One thread at a time.
-class Lane {
+class Pass {
  public:
-  Lane(Ground& ground, const TickOptions& options, pg::PooledConnection connection)
+  Pass(Ground& ground, const TickOptions& options, pg::PooledConnection connection)
       : ground_(ground), options_(options), connection_(std::move(connection)) {}
 
   TickReport& report() { return report_; }
@@ -55,7 +57,7 @@ class Lane {
 
   /// Moves all that is due in these partitions, page by page.
   void take_partitions(const Partitions& partitions);
-  /// Moves these rows, at most a batch at a time.
+  /// Moves these rows, at most a batch at a time, one partition after the other.
   void take_in_batches(std::vector<Candidate> rows);
   /// Moves these rows in one transaction; where that fails, half of them each.
   void take(Candidates batch);

@@ -1,9 +1,9 @@
-#include "reconcile/lanes.hpp"
+#include "reconcile/fork_join.hpp"
 
 namespace ff::reconcile {
 
-Lanes& Lanes::none() {
-  struct None final : Lanes {
+ForkJoin& ForkJoin::none() {
+  struct None final : ForkJoin {
     void run(std::size_t, const std::function<void()>& here, const std::function<void()>&) override {
       here();
     }

@@ -1,4 +1,4 @@
-#include "reconcile/lane.hpp"
+#include "reconcile/pass.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -11,6 +11,10 @@
 namespace ff::reconcile {
 namespace {
 
+// Rows of up to so many partitions are moved by several statements that name theirs, of more by one over all
+// (measured with 256 hash children: 3 ms for eight partitions, 17 ms for all).
+constexpr std::size_t kWorthNaming = 5 * Statements::kNamed;
+
 // How often a batch that lost against another transaction (deadlock, serialization) is tried at once.
 constexpr int kTries = 3;
 
@@ -19,6 +23,17 @@ constexpr std::int64_t kBeforeAll = std::numeric_limits<std::int64_t>::min();
 bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   const auto& names = reconciler.left_alone;
   return std::find(names.begin(), names.end(), outcome) != names.end();
+}
+
+/// The end of the batch that begins at `from`, of rows sorted by partition.
+std::size_t end_of_batch(const std::vector<Candidate>& rows, std::size_t from, std::size_t most_rows,
+                         std::size_t most_partitions) {
+  std::size_t end = from;
+  for (std::size_t partitions = 0; end < rows.size() && end - from < most_rows; ++end) {
+    const bool another = end == from || rows[end].key.partition != rows[end - 1].key.partition;
+    if (another && ++partitions > most_partitions) break;
+  }
+  return end;
 }
 
 }  // namespace
@@ -33,7 +48,7 @@ pg::Params Ground::params(const Partitions& partitions) const {
   return params;
 }
 
-bool Lane::out_of_time() {
+bool Pass::out_of_time() {
   const bool is_out = ground_.clock.now() >= options_.deadline || options_.stop.stop_requested();
   if (is_out) report_.more = true;
   return is_out;
@@ -41,7 +56,7 @@ bool Lane::out_of_time() {
 
 // Several partitions share the first page, and so the cost of planning a statement; those that have more are
 // then paged through one by one.
-void Lane::take_partitions(const Partitions& partitions) {
+void Pass::take_partitions(const Partitions& partitions) {
   if (out_of_time()) return;
   const auto most = static_cast<std::size_t>(ground_.scope.batch_size);
   auto rows = page(partitions, ground_.scope.batch_size, Milliseconds{0});
@@ -56,7 +71,7 @@ void Lane::take_partitions(const Partitions& partitions) {
 }
 
 // Pages on past rows that could not be moved, so that they hide nothing behind them.
-void Lane::take_rest(Candidate last) {
+void Pass::take_rest(Candidate last) {
   const auto most = static_cast<std::size_t>(ground_.scope.batch_size);
   for (bool full = true; full && !out_of_time();) {
     auto rows = page({last.key.partition}, ground_.scope.batch_size, Milliseconds{0}, &last);
@@ -66,14 +81,21 @@ void Lane::take_rest(Candidate last) {
   }
 }
 
-void Lane::take_in_batches(std::vector<Candidate> rows) {
-  const auto due = without_quarantined(std::move(rows));
-  const auto most = static_cast<std::size_t>(ground_.scope.batch_size);
-  for (std::size_t from = 0; from < due.size() && !out_of_time(); from += most)
-    take(Candidates(due).subspan(from, std::min(most, due.size() - from)));
+void Pass::take_in_batches(std::vector<Candidate> rows) {
+  auto due = without_quarantined(std::move(rows));
+  std::stable_sort(due.begin(), due.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.key.partition < b.key.partition; });
+  const std::size_t partitions = partitions_of(due).size();
+  const std::size_t most_partitions = partitions <= kWorthNaming ? Statements::kNamed : partitions;
+  for (std::size_t from = 0; from < due.size() && !out_of_time();) {
+    const std::size_t end =
+        end_of_batch(due, from, static_cast<std::size_t>(ground_.scope.batch_size), most_partitions);
+    take(Candidates(due).subspan(from, end - from));
+    from = end;
+  }
 }
 
-std::vector<Candidate> Lane::page(const Partitions& partitions, int limit, Milliseconds ahead,
+std::vector<Candidate> Pass::page(const Partitions& partitions, int limit, Milliseconds ahead,
                                   const Candidate* after) {
   const pg::Plan plan = Statements::plan_for(partitions.size());
   pg::Params params = ground_.params(partitions);
@@ -85,15 +107,17 @@ std::vector<Candidate> Lane::page(const Partitions& partitions, int limit, Milli
   return read(ground_.statements(plan).page, params, plan);
 }
 
-std::vector<Candidate> Lane::rows_of(const ExecutionId& execution) {
+std::vector<Candidate> Pass::rows_of(const ExecutionId& execution) {
   pg::Params params = ground_.params({execution.partition});
   params.add(execution.uuid);
   return read(ground_.few.of_execution, params, pg::Plan::fresh);
 }
 
-std::vector<Candidate> Lane::read(const std::string& sql, const pg::Params& params, pg::Plan plan) {
+std::vector<Candidate> Pass::read(const std::string& sql, const pg::Params& params, pg::Plan plan) {
   pg::Transaction transaction(*connection_, plan);
+  const SteadyTime sent = ground_.clock.now();
   const pg::Result rows = transaction.execute(sql, params);
+  const SteadyTime answered = ground_.clock.now();
   transaction.rollback();
 
   const std::size_t columns = ground_.reconciler.key.size();
@@ -101,8 +125,9 @@ std::vector<Candidate> Lane::read(const std::string& sql, const pg::Params& para
   std::vector<Candidate> found;
   found.reserve(static_cast<std::size_t>(rows.size()));
   for (const pg::Row row : rows) {
-    if (report_.database_time == UnixMillis{})
-      report_.database_time = unix_millis(row.get<std::int64_t>(due_at + 2));
+    const auto now = unix_millis(row.get<std::int64_t>(due_at + 2));
+    if (found.empty()) ground_.database_time.learn(sent, answered, now);
+    if (report_.database_time == UnixMillis{}) report_.database_time = now;
     if (row.is_null(0)) break;  // nothing was found: the row tells the time only
     found.push_back(
         {read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)), row.get<bool>(due_at + 1)});
@@ -110,7 +135,7 @@ std::vector<Candidate> Lane::read(const std::string& sql, const pg::Params& para
   return found;
 }
 
-std::vector<Candidate> Lane::without_quarantined(std::vector<Candidate> found) {
+std::vector<Candidate> Pass::without_quarantined(std::vector<Candidate> found) {
   report_.scanned += static_cast<std::int64_t>(found.size());
   for (const Candidate& row : found)
     if (!report_.oldest_due || row.due_at < *report_.oldest_due) report_.oldest_due = row.due_at;
@@ -122,7 +147,7 @@ std::vector<Candidate> Lane::without_quarantined(std::vector<Candidate> found) {
   return found;
 }
 
-void Lane::take(Candidates batch) {
+void Pass::take(Candidates batch) {
   for (int tries = 1;; ++tries) {
     try {
       return take_once(batch);
@@ -139,15 +164,16 @@ void Lane::take(Candidates batch) {
   take(batch.last(batch.size() - batch.size() / 2));
 }
 
-void Lane::take_once(Candidates batch) {
+void Pass::take_once(Candidates batch) {
   const Partitions partitions = partitions_of(batch);
   const pg::Plan plan = Statements::plan_for(partitions.size());
   pg::Params params = ground_.params(partitions);
   add_keys(params, ground_.reconciler, batch);
 
-  const auto started = ground_.clock.now();
   pg::Transaction transaction(*connection_, plan);
+  const SteadyTime started = ground_.clock.now();
   const pg::Result rows = transaction.execute(ground_.statements(plan).act, params);
+  const SteadyTime answered = ground_.clock.now();
   if (options_.dry_run)
     transaction.rollback();
   else
@@ -155,13 +181,14 @@ void Lane::take_once(Candidates batch) {
   const auto took = std::chrono::duration_cast<Milliseconds>(ground_.clock.now() - started);
 
   const std::size_t columns = ground_.reconciler.key.size();
-  std::set<RowKey> answered;
+  std::set<RowKey> moved;
   for (const pg::Row row : rows) {
     RowKey key = read_key(row, columns);
     const int after_key = static_cast<int>(columns) + 1;
     const auto due_at = unix_millis(row.get<std::int64_t>(after_key));
     const auto outcome = row.get<std::string>(after_key + 1);
     const auto acted_at = unix_millis(row.get<std::int64_t>(after_key + 2));
+    if (moved.empty()) ground_.database_time.learn(started, answered, acted_at);
     ++report_.outcomes[outcome];
     if (!options_.dry_run) ground_.quarantine.release(key);
     if (!is_left_alone(ground_.reconciler, outcome)) {
@@ -170,18 +197,18 @@ void Lane::take_once(Candidates batch) {
       report_.lateness.push_back(acted_at - std::max(due_at, UnixMillis{}) + took);
       if (options_.list_moves) report_.moves.push_back({key, outcome, due_at});
     }
-    answered.insert(std::move(key));
+    moved.insert(std::move(key));
   }
-  if (answered.size() == batch.size()) return;
+  if (moved.size() == batch.size()) return;
   std::vector<Candidate> left;
   std::copy_if(batch.begin(), batch.end(), std::back_inserter(left),
-               [&](const Candidate& row) { return !answered.contains(row.key); });
+               [&](const Candidate& row) { return !moved.contains(row.key); });
   count_left(left);
 }
 
 // What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the
 // meantime.
-void Lane::count_left(Candidates left) {
+void Pass::count_left(Candidates left) {
   const Partitions partitions = partitions_of(left);
   const pg::Plan plan = Statements::plan_for(partitions.size());
   pg::Params params = ground_.params(partitions);
@@ -198,7 +225,7 @@ void Lane::count_left(Candidates left) {
   }
 }
 
-void Lane::set_aside(const Candidate& row, const pg::Error& error) {
+void Pass::set_aside(const Candidate& row, const pg::Error& error) {
   ++report_.errors[std::string(error.error_class())];
   if (options_.dry_run) return;
   const bool known = ground_.quarantine.contains(row.key);

@@ -1,4 +1,4 @@
-#include "supervisor/thread_lanes.hpp"
+#include "supervisor/thread_fork_join.hpp"
 
 #include <atomic>
 #include <barrier>
@@ -10,17 +10,17 @@
 #include "base/log_scope.hpp"
 
 using namespace ff;
-using supervisor::ThreadLanes;
+using supervisor::ThreadForkJoin;
 
 TEST_CASE("the work runs here and in as many threads as are wanted and there") {
   const auto [threads, wanted, lent] =
       GENERATE(table<int, std::size_t, int>({{0, 5, 0}, {2, 0, 0}, {2, 1, 1}, {2, 5, 2}}));
-  ThreadLanes lanes(threads);
+  ThreadForkJoin fork_join(threads);
   const auto caller = std::this_thread::get_id();
   bool ran_here = false;
   std::atomic<int> beside = 0;
   std::barrier together(lent + 1);  // all at once, or this never ends
-  lanes.run(
+  fork_join.run(
       wanted,
       [&] {
         ran_here = std::this_thread::get_id() == caller;
@@ -35,12 +35,12 @@ TEST_CASE("the work runs here and in as many threads as are wanted and there") {
 }
 
 TEST_CASE("threads that are lent to one are not there for another, until they come back") {
-  ThreadLanes lanes(2);
+  ThreadForkJoin fork_join(2);
   std::atomic<int> inner = 0;
-  lanes.run(
+  fork_join.run(
       1,
       [&] {
-        lanes.run(
+        fork_join.run(
             5, [] {}, [&] { ++inner; });
       },
       [&] {
@@ -49,7 +49,7 @@ TEST_CASE("threads that are lent to one are not there for another, until they co
   CHECK(inner == 1);
   std::atomic<int> later = 0;
   std::barrier both(2);
-  lanes.run(
+  fork_join.run(
       5, [] {},
       [&] {
         ++later;
@@ -59,24 +59,24 @@ TEST_CASE("threads that are lent to one are not there for another, until they co
 }
 
 TEST_CASE("what is thrown is thrown again when all have returned") {
-  ThreadLanes lanes(1);
+  ThreadForkJoin fork_join(1);
   bool finished = false;
-  CHECK_THROWS_WITH(lanes.run(
+  CHECK_THROWS_WITH(fork_join.run(
                         1, [&] { finished = true; }, [] { throw std::runtime_error("beside"); }),
                     "beside");
   CHECK(finished);
   std::atomic<bool> beside = false;
-  CHECK_THROWS_WITH(lanes.run(
+  CHECK_THROWS_WITH(fork_join.run(
                         1, [] { throw std::runtime_error("here"); }, [&] { beside = true; }),
                     "here");
   CHECK(beside);
 }
 
-TEST_CASE("a lane logs under the id of the tick that it helps") {
-  ThreadLanes lanes(1);
+TEST_CASE("what runs beside logs under the id of the tick that it helps") {
+  ThreadForkJoin fork_join(1);
   const LogScope scope(next_log_id());
   std::uint64_t seen = 0;
-  lanes.run(
+  fork_join.run(
       1, [] {}, [&] { seen = LogScope::current(); });
   CHECK(seen == LogScope::current());
   CHECK(seen != 0);
@@ -84,7 +84,7 @@ TEST_CASE("a lane logs under the id of the tick that it helps") {
 
 TEST_CASE("where nobody has a thread to spare the work runs here") {
   int runs = 0;
-  reconcile::Lanes::none().run(
+  reconcile::ForkJoin::none().run(
       5, [&] { ++runs; }, [&] { runs += 100; });
   CHECK(runs == 1);
 }

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "reconcile/candidate.hpp"
+
+namespace ff::reconcile {
+
+/// The rows that a look has seen coming: they are taken when their moment has come, without another look. Not
+/// thread-safe.
+class Agenda {
+ public:
+  /// Of the rows that fall due up to `complete_until`, all are in `rows` but those written since.
+  void replace(std::vector<Candidate> rows, UnixMillis complete_until);
+  void clear() { replace({}, {}); }
+
+  /// Takes out the rows with a due time up to `due`, oldest first.
+  std::vector<Candidate> take(UnixMillis due);
+
+  /// The due time of the next row.
+  std::optional<UnixMillis> next() const;
+  UnixMillis complete_until() const { return complete_until_; }
+
+ private:
+  std::vector<Candidate> rows_;  // the latest first
+  UnixMillis complete_until_{};
+};
+
+}  // namespace ff::reconcile

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "base/time.hpp"
+
+namespace ff::reconcile {
+
+/// What the database's clock says now, told from what it said before: it is never ahead of it, and behind by
+/// no more than the best of the last minute's statements took. Decides when a row is tried, never whether it
+/// is due; where the server's clock was set, or the server changed, rows are tried too early or too late for
+/// that minute. Safe from any thread.
+class DatabaseTime {
+ public:
+  /// The database said `said` at some moment between `sent` and `answered`.
+  void learn(SteadyTime sent, SteadyTime answered, UnixMillis said);
+
+  /// Nothing before anything was learned.
+  std::optional<UnixMillis> at(SteadyTime moment) const;
+
+ private:
+  struct Reading {
+    SteadyTime answered;
+    SteadyTime::duration took;
+    UnixMillis said;
+  };
+  mutable std::mutex mutex_;
+  std::optional<Reading> best_;  // guarded by mutex_
+};
+
+}  // namespace ff::reconcile

@@ -1,0 +1,76 @@
+#include "reconcile/agenda.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "reconcile/database_time.hpp"
+
+using namespace ff;
+using namespace ff::reconcile;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr SteadyTime kStart = SteadyTime{} + std::chrono::hours{1000};
+
+Candidate row(std::int64_t due_at, std::string name) {
+  return {{{3}, {std::move(name)}}, unix_millis(due_at), false};
+}
+
+std::string names(const std::vector<Candidate>& rows) {
+  std::string all;
+  for (const Candidate& each : rows) all += each.key.columns.front();
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("an agenda gives out each row once, when its time has come, the oldest first") {
+  Agenda agenda;
+  CHECK_FALSE(agenda.next());
+  CHECK(agenda.take(unix_millis(1'000)).empty());
+  agenda.replace({row(300, "c"), row(100, "a"), row(200, "b")}, unix_millis(500));
+  CHECK(agenda.complete_until() == unix_millis(500));
+  CHECK(agenda.next() == unix_millis(100));
+  CHECK(agenda.take(unix_millis(99)).empty());
+  CHECK(names(agenda.take(unix_millis(200))) == "ab");
+  CHECK(agenda.next() == unix_millis(300));
+  CHECK(agenda.take(unix_millis(200)).empty());
+  CHECK(names(agenda.take(unix_millis(1'000))) == "c");
+  CHECK_FALSE(agenda.next());
+}
+
+TEST_CASE("a new look replaces what an agenda held") {
+  Agenda agenda;
+  agenda.replace({row(100, "a")}, unix_millis(500));
+  agenda.replace({row(200, "b")}, unix_millis(600));
+  CHECK(names(agenda.take(unix_millis(1'000))) == "b");
+  CHECK(agenda.complete_until() == unix_millis(600));
+  agenda.replace({row(300, "c")}, unix_millis(700));
+  agenda.clear();
+  CHECK_FALSE(agenda.next());
+}
+
+TEST_CASE("the database's time is not known before it was heard, and never told ahead of it") {
+  DatabaseTime time;
+  CHECK_FALSE(time.at(kStart));
+  // It said 5000 at some moment between the two: at the later one it is that late at least.
+  time.learn(kStart, kStart + 40ms, unix_millis(5'000));
+  CHECK(time.at(kStart + 40ms) == unix_millis(5'000));
+  CHECK(time.at(kStart + 140ms) == unix_millis(5'100));
+  CHECK(time.at(kStart + 140ms + 999us) == unix_millis(5'100));
+  CHECK(time.at(kStart) == unix_millis(4'960));
+}
+
+TEST_CASE("the quickest answer of the last minute is the one that counts") {
+  DatabaseTime time;
+  time.learn(kStart, kStart + 10ms, unix_millis(5'000));
+  time.learn(kStart + 20ms, kStart + 50ms, unix_millis(5'020));
+  CHECK(time.at(kStart + 100ms) == unix_millis(5'090));
+  time.learn(kStart + 60ms, kStart + 62ms, unix_millis(5'059));
+  CHECK(time.at(kStart + 100ms) == unix_millis(5'097));
+  // The server's clock was set: noticed after a minute, by whatever answer.
+  time.learn(kStart + 30s, kStart + 31s, unix_millis(900'000));
+  CHECK(time.at(kStart + 31s) == unix_millis(35'997));
+  time.learn(kStart + 62s, kStart + 63s, unix_millis(932'000));
+  CHECK(time.at(kStart + 63s) == unix_millis(932'000));
+}
