@@ -20,8 +20,8 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
 /// Cannot fail for what load_config has returned.
 pg::Connector make_connector(const config::Database& database);
 
-/// How many connections are left over by the threads and the daemon's own looks at the database: so many threads
-/// are there for large backlogs.
+/// How many connections are left over by the threads and the daemon's own looks at the database: so many more
+/// threads are there for large backlogs.
 int spare_connections(const config::Config& config);
 
 /// What each enabled reconciler is told of the others.

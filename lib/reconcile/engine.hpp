@@ -21,10 +21,11 @@ struct Backlog {
   UnixMillis database_time{};
 };
 
-/// Runs one reconciler's pair of statements. It looks at all partitions at once, and remembers what it sees coming; acts on what is due in one
-/// statement over many partitions where that is little, and page by page within a few partitions where it is
-/// much, in as many passes side by side as there are threads for; splits a batch that fails until the row at fault is alone, and leaves
-/// that row out for a while. Each batch is one transaction.
+/// Runs one reconciler's pair of statements. It looks at all partitions at once, and remembers what it sees
+/// coming; acts on what is due in one statement over many partitions where that is little, and page by page
+/// within a few partitions where it is much, in as many passes side by side as there are threads for; splits
+/// a batch that fails until the row at fault is alone, and leaves that row out for a while. Each batch is one
+/// transaction.
 ///
 /// Not thread-safe: one tick at a time. The pool, the reconciler and the fork-join must outlive it.
 class Engine {

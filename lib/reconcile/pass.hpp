@@ -37,7 +37,7 @@ struct Ground {
   DatabaseTime database_time;
 };
 
-/// One connection at work in a tick, and what it has found and done. ForkJoin of the same tick work side by side
+/// One connection at work in a tick, and what it has found and done. Passes of the same tick work side by side
 /// on different partitions. Every member throws pg::Error where it cannot go on; what it did before is in the
 /// report. One thread at a time.
 class Pass {

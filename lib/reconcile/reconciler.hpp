@@ -32,7 +32,8 @@ struct KeyColumn {
 ///
 /// Both are written without any limit, order, lock-step or clock of their own. They see
 ///   $1  partition keys, smallint[]: every table with hash children that is read carries
-///       `x.partition_key = ANY($1)`, in just these words, and is also joined with the row it belongs to by partition_key (see Statements)
+///       `x.partition_key = ANY($1)`, in just these words, and is also joined by partition_key with the row it
+///       belongs to (see Statements)
 ///   $2  namespace, $3 tag key, $4 tag value, text, null where not asked for (see phrases.hpp, `core_matches`)
 ///   $5… what parameters() returns.
 ///

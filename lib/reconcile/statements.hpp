@@ -27,8 +27,8 @@ struct Statements {
   Statements(const Reconciler& reconciler, pg::Plan plan);
 
   /// Rows of each partition, oldest first, strictly after a position, up to a number per partition.
-  /// Parameters: limit bigint; ahead bigint (milliseconds: also rows that fall due so soon); position: due_at_ms
-  /// bigint and one text per key column (null where `due_at_ms` stands before all rows). Columns:
+  /// Parameters: limit bigint; ahead bigint (milliseconds: also rows that fall due so soon); position:
+  /// due_at_ms bigint and one text per key column (null where `due_at_ms` stands before all rows). Columns:
   /// partition_key, key columns, due_at_ms, is_due, now_ms.
   std::string page;
 

@@ -9,7 +9,7 @@ namespace ff::bench {
 struct BacklogOptions {
   int rows = 20'000;
   int partitions = 256;
-  /// ForkJoin of the tick, its own included, each with a connection.
+  /// Of ours; row by row has one.
   int connections = 2;
   int rounds = 3;
 };
