@@ -11,7 +11,14 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   Entry& entry = reconcilers_[std::string(event.reconciler)];
   entry.last_tick = clock_.wall();
   entry.consecutive_failures = event.consecutive_failures;
-  entry.last = event.report;
+  // What was taken because it had been seen coming says nothing of the other rows.
+  if (event.report.looked) entry.totals.due = event.report.scanned - event.report.processed;
+  if (event.report.looked || event.report.failure) {
+    entry.last = event.report;
+  } else {
+    entry.last.next_due = event.report.next_due;
+    entry.last.quarantined = event.report.quarantined;
+  }
   if (event.report.failure)
     entry.last_failure = event.report.failure->what();
   else
@@ -19,7 +26,6 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   Totals& totals = entry.totals;
   totals.processed += event.report.processed;
   totals.errors += event.report.error_count();
-  totals.due = event.report.scanned - event.report.processed;
   for (const auto& [outcome, count] : event.report.outcomes) totals.outcomes[outcome] += count;
   if (event.report.processed > 0) totals.lateness = event.report.lateness;
 }

@@ -13,11 +13,6 @@ double unix_seconds_or_zero(const std::optional<UnixMillis>& at) {
   return at ? unix_seconds(*at) : 0;
 }
 
-// A tick that failed before it had an answer knows nothing of the rows: what the last scan saw stands.
-bool has_scanned(const reconcile::TickReport& report) {
-  return !report.failure || report.database_time != UnixMillis{};
-}
-
 }  // namespace
 
 Metrics::Metrics(const Description& description, const Clock& clock)
@@ -43,11 +38,16 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   to.tick_start_delay.Observe(event.start_delay.count());
   to.consecutive_failures.Set(event.consecutive_failures);
   if (!report.failure) to.last_success.Set(unix_seconds(clock_.wall()));
-  if (!has_scanned(report)) return;
-  to.due_rows.Set(static_cast<double>(report.scanned));
-  to.oldest_due.Set(unix_seconds_or_zero(report.oldest_due));
-  to.next_due.Set(unix_seconds_or_zero(report.next_due));
-  to.quarantined.Set(static_cast<double>(report.quarantined));
+  // Of the rows a tick that failed at once knows nothing, and one that took what had been seen coming only what
+  // comes next: what the last look saw stands.
+  if (report.looked) {
+    to.due_rows.Set(static_cast<double>(report.scanned));
+    to.oldest_due.Set(unix_seconds_or_zero(report.oldest_due));
+  }
+  if (report.looked || !report.failure) {
+    to.next_due.Set(unix_seconds_or_zero(report.next_due));
+    to.quarantined.Set(static_cast<double>(report.quarantined));
+  }
 }
 
 void Metrics::state_changed(supervisor::State state, const std::string& /*reason*/) noexcept {

@@ -133,6 +133,7 @@ void Engine::finish(TickReport& report) const {
 void Engine::take_all(Pass& pass, const TickOptions& options) {
   agenda_.clear();
   Seen seen = sort_out(pass.page(partitions(pass), kLookDepth, options.look_ahead));
+  pass.report().looked = true;
   const UnixMillis looked_up_to = pass.report().database_time - ground_->holdoff() + options.look_ahead;
   agenda_.replace(std::move(seen.coming), seen.cut_off.value_or(looked_up_to));
   pass.take_in_batches(std::move(seen.few));

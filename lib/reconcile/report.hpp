@@ -45,7 +45,8 @@ struct TickReport {
   std::map<std::string, std::int64_t, std::less<>>
       errors;  ///< rows, or the tick itself, by pg::Error::error_class()
 
-  bool more = false;  ///< the tick ended with due rows it had not looked at: run again at once
+  bool looked = false;  ///< it saw all rows that were due, not only those that had been seen coming
+  bool more = false;    ///< the tick ended with due rows it had not looked at: run again at once
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
   std::optional<UnixMillis> next_due;    ///< when the earliest row that was not due yet may be taken
   std::optional<UnixMillis>

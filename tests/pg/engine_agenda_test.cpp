@@ -46,7 +46,9 @@ TEST_CASE("rows that were seen coming are taken in their milliseconds, and by no
   t.add(kNow + 70, {3});
   EngineFixture engine(t.database, "attempt_timeout");
   CHECK(engine->tick(kForeseen).processed == 0);  // nothing was seen yet
-  CHECK(engine->tick(kLook).next_due == unix_millis(kNow + 51));
+  const TickReport look = engine->tick(kLook);
+  CHECK(look.looked);
+  CHECK(look.next_due == unix_millis(kNow + 51));
   CHECK(engine->tick(kForeseen).scanned == 0);
   t.advance(engine, 50);
   CHECK(engine->tick(kForeseen).scanned == 0);  // strictly before now is lapsed
@@ -55,6 +57,7 @@ TEST_CASE("rows that were seen coming are taken in their milliseconds, and by no
   CHECK_FALSE(report.failure);
   CHECK(report.processed == 2);
   CHECK(report.next_due == unix_millis(kNow + 71));
+  CHECK_FALSE(report.looked);
   CHECK(report.database_time == unix_millis(kNow + 51));
   CHECK(report.lateness == std::vector<Milliseconds>(2, Milliseconds{1}));
   t.advance(engine, 100);

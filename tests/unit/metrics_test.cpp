@@ -52,6 +52,7 @@ void tick(Metrics& metrics, const ff::reconcile::TickReport& report,
 
 ff::reconcile::TickReport busy_report() {
   ff::reconcile::TickReport report;
+  report.looked = true;
   report.scanned = 9;
   report.processed = 4;
   report.outcomes = {{"retried", 3}, {"failed", 1}};
@@ -154,7 +155,7 @@ TEST_CASE("a lateness below zero counts as none") {
   CHECK(sample(metrics, R"(row_lateness_seconds_count{reconciler="attempt_timeout"})") == "1");
 }
 
-TEST_CASE("the gauges of a reconciler say what its last tick saw") {
+TEST_CASE("the gauges of a reconciler say what its last look saw, and what comes next") {
   Metrics metrics(two_reconcilers(), kClock);
   tick(metrics, busy_report());
   auto text = metrics.scrape();
@@ -164,7 +165,20 @@ TEST_CASE("the gauges of a reconciler say what its last tick saw") {
   CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "5");
   CHECK(sample(text, R"(last_success_timestamp_seconds{reconciler="attempt_timeout"})") == "1700000000");
 
-  tick(metrics, {});
+  ff::reconcile::TickReport foreseen;
+  foreseen.scanned = 1;
+  foreseen.oldest_due = foreseen.next_due = unix_millis(1'700'000'090'000);
+  foreseen.quarantined = 6;
+  tick(metrics, foreseen);
+  text = metrics.scrape();
+  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(text, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1699999000.5");
+  CHECK(sample(text, R"(next_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1700000090");
+  CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "6");
+
+  ff::reconcile::TickReport nothing;
+  nothing.looked = true;
+  tick(metrics, nothing);
   text = metrics.scrape();
   CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "0");
   CHECK(sample(text, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "0");

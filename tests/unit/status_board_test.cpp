@@ -35,6 +35,7 @@ struct Bench {
 
 TickReport moved(std::int64_t rows) {
   TickReport report;
+  report.looked = true;
   report.scanned = rows + 1;
   report.processed = rows;
   report.outcomes["retried"] = rows;
@@ -76,7 +77,24 @@ TEST_CASE("what is not ready has a reason even when nobody gave one") {
   CHECK(bench.readiness()["reasons"] == json{"unreachable"});
 }
 
-TEST_CASE("totals add up over ticks, what is due is of the last one") {
+TEST_CASE("a tick between two looks adds to the totals and leaves what the look saw") {
+  Bench bench;
+  bench.finished("attempt_timeout", moved(3));
+  TickReport foreseen = moved(2);
+  foreseen.looked = false;
+  foreseen.scanned = 2;
+  foreseen.oldest_due = unix_millis(kStart);
+  foreseen.next_due = unix_millis(kStart + 700);
+  bench.finished("attempt_timeout", foreseen);
+  const json line = bench.status()["reconcilers"][0];
+  CHECK(line["processed_total"] == 5);
+  CHECK(line["due"] == 1);
+  CHECK(line["oldest_due_ms"] == kStart - 5000);
+  CHECK(line["next_due_ms"] == kStart + 700);
+  CHECK(line["last"]["processed"] == 3);
+}
+
+TEST_CASE("totals add up over ticks, what is due is of the last look") {
   Bench bench;
   bench.finished("attempt_timeout", moved(3));
   bench.clock.advance(2s);
