@@ -1,5 +1,6 @@
 #include "support/log_capture.hpp"
 
+#include <fmt/format.h>
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -16,11 +17,7 @@ class LogCapture::Sink final : public spdlog::sinks::base_sink<std::mutex> {
 
  private:
   void sink_it_(const spdlog::details::log_msg& message) override {
-    // Without fmt: the undefined-behaviour sanitizer needs a free descriptor to check its objects, and there is a
-    // test in which none is left.
-    const auto level = spdlog::level::to_string_view(message.level);
-    lines_.push_back(std::string(level.data(), level.size()) + ' ' +
-                     std::string(message.payload.data(), message.payload.size()));
+    lines_.push_back(fmt::format("{} {}", spdlog::level::to_string_view(message.level), message.payload));
   }
   void flush_() override {}
 

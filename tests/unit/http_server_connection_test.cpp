@@ -1,4 +1,5 @@
 // How the server treats its connections: how many, how long, and how they end.
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -38,6 +39,9 @@ TEST_CASE("a connection is kept for the next request unless the client wants oth
 
 TEST_CASE("without free descriptors the server waits, says so once, and goes on when there are some") {
   const LogCapture log;
+  // The undefined-behaviour sanitizer wants a descriptor when it meets a type for the first time, those of the
+  // log as well.
+  spdlog::error("all is ready for the {} line", "first");
   boost::asio::io_context io(1);
   const HttpServer server(io, "127.0.0.1", 0, some_routes());
   io.poll();
@@ -57,7 +61,8 @@ TEST_CASE("without free descriptors the server waits, says so once, and goes on 
   for (int i = 0; i < 100 && !client.hears_within(0ms); ++i) io.run_for(100ms);
   CHECK(status_of(client.reply()) == 200);
   CHECK(log.lines() ==
-        std::vector<std::string>{"error HTTP: cannot accept connections: Too many open files"});
+        std::vector<std::string>{"error all is ready for the first line",
+                                 "error HTTP: cannot accept connections: Too many open files"});
 }
 
 TEST_CASE("with all places taken nobody is accepted until one is free, and replies give places back") {
