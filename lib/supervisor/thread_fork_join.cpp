@@ -28,8 +28,10 @@ void ThreadForkJoin::run(std::size_t more, const std::function<void()>& here,
     }
   };
   {
+    int lent = 0;
+    while (more-- > 0 && take_one()) ++lent;
     std::vector<std::jthread> threads;
-    for (; more > 0 && take_one(); --more) {
+    for (; lent > 0; --lent) {
       try {
         threads.emplace_back([&, log_id = LogScope::current()] {
           const LogScope scope(log_id);
@@ -37,7 +39,7 @@ void ThreadForkJoin::run(std::size_t more, const std::function<void()>& here,
           ++idle_;
         });
       } catch (const std::exception&) {  // the system has no further thread to give: then it goes without
-        ++idle_;
+        idle_ += lent;
         break;
       }
     }
