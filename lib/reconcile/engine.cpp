@@ -73,6 +73,7 @@ Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const 
 
 void Engine::set_scope(Scope scope) {
   ground_->scope = std::move(scope);
+  ground_->batch_size.start_over(ground_->scope.batch_size);
   agenda_.clear();
 }
 

@@ -89,8 +89,7 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
   const std::size_t partitions = partitions_of(due).size();
   const std::size_t most_partitions = partitions <= kWorthNaming ? Statements::kNamed : partitions;
   for (std::size_t from = 0; from < due.size() && !out_of_time();) {
-    const std::size_t end =
-        end_of_batch(due, from, static_cast<std::size_t>(ground_.scope.batch_size), most_partitions);
+    const std::size_t end = end_of_batch(due, from, ground_.batch_size.now(), most_partitions);
     take(Candidates(due).subspan(from, end - from));
     from = end;
   }
@@ -180,6 +179,7 @@ void Pass::take_once(Candidates batch) {
   else
     transaction.commit();
   const auto took = std::chrono::duration_cast<Milliseconds>(ground_.clock.now() - started);
+  ground_.batch_size.learn(batch.size(), took);
 
   const std::size_t columns = ground_.reconciler.key.size();
   std::set<RowKey> moved;

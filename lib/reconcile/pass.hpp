@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "pg/pool.hpp"
+#include "reconcile/batch_size.hpp"
 #include "reconcile/candidate.hpp"
 #include "reconcile/database_time.hpp"
 #include "reconcile/quarantine.hpp"
@@ -20,7 +21,8 @@ struct Ground {
         few(its, pg::Plan::fresh),
         many(its, pg::Plan::reused),
         scope(std::move(wished)),
-        clock(its_clock) {}
+        clock(its_clock),
+        batch_size(scope.batch_size) {}
 
   const Statements& statements(pg::Plan plan) const { return plan == pg::Plan::fresh ? few : many; }
   /// The parameters that every statement begins with.
@@ -35,6 +37,7 @@ struct Ground {
   const Clock& clock;
   Quarantine quarantine;
   DatabaseTime database_time;
+  BatchSize batch_size;
 };
 
 /// One connection at work in a tick, and what it has found and done. Passes of the same tick work side by side

@@ -12,7 +12,7 @@ namespace ff::reconcile {
 struct Scope {
   Partitions partitions;
   ScannerFilter filter;
-  int batch_size = 1000;  ///< rows per statement and transaction
+  int batch_size = 1000;  ///< rows per statement and transaction at most: fewer where they are slow
   Settings settings;
   Family family;
 };

@@ -1,0 +1,54 @@
+#include "reconcile/batch_size.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace ff;
+using namespace std::chrono_literals;
+using reconcile::BatchSize;
+
+TEST_CASE("quick transactions are as large as configured") {
+  BatchSize size(1000);
+  CHECK(size.now() == 1000);
+  size.learn(1000, 99ms);
+  CHECK(size.now() == 1000);
+  size.learn(1000, 0ms);
+  CHECK(size.now() == 1000);
+}
+
+TEST_CASE("after a slow transaction the next one is as large as would have fitted the budget") {
+  BatchSize size(1000);
+  size.learn(1000, 400ms);
+  CHECK(size.now() == 250);
+  size.learn(250, 110ms);
+  CHECK(size.now() == 227);
+  size.learn(227, 60ms);  // neither slow nor quick
+  CHECK(size.now() == 227);
+}
+
+TEST_CASE("however slow the server is, a transaction has some rows") {
+  BatchSize size(1000);
+  size.learn(1000, 1h);
+  CHECK(size.now() == 16);
+  BatchSize small(5);
+  small.learn(5, 1h);
+  CHECK(small.now() == 5);
+}
+
+TEST_CASE("while whole batches are quick they grow back, and rows that were few anyway tell nothing") {
+  BatchSize size(1000);
+  size.learn(1000, 400ms);
+  size.learn(20, 1ms);
+  CHECK(size.now() == 250);
+  size.learn(250, 49ms);
+  CHECK(size.now() == 500);
+  size.learn(500, 49ms);
+  size.learn(1000, 49ms);
+  CHECK(size.now() == 1000);
+}
+
+TEST_CASE("a new configuration starts over") {
+  BatchSize size(1000);
+  size.learn(1000, 400ms);
+  size.start_over(300);
+  CHECK(size.now() == 300);
+}
