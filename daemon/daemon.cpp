@@ -53,8 +53,14 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope
     : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.fork_join_),
       runner(
           std::string(reconciler.name), reconciler.takes_leases, pace,
-          [this](const reconcile::TickOptions& options) { return engine.tick(options); }, daemon.observers_,
+          [this](const reconcile::TickOptions& options) { return engine.tick(options); },
+          [this, &daemon](SteadyTime since) { return quiet(daemon.bulletin_, since); }, daemon.observers_,
           daemon.clock_) {}
+
+bool Daemon::Member::quiet(const supervisor::Bulletin& bulletin, SteadyTime since) const {
+  const std::string_view channel = engine.reconciler().announced_on(engine.scope().settings);
+  return !channel.empty() && bulletin.quiet_since(channel, since);
+}
 
 Daemon::Daemon(config::Config config)
     : config_(std::move(config)),
@@ -66,8 +72,13 @@ Daemon::Daemon(config::Config config)
       watch_(config_.recovery_grace,
              DatabaseLook(
                  pool_, [this](const pg::Error& error) { metrics_.database_error(error); },
-                 [this] { watch_.doubt(); }),
+                 [this] {
+                   watch_.doubt();
+                   bulletin_.renew();
+                 }),
              observers_, clock_),
+      bulletin_(connector_,
+                {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel)}),
       fork_join_(spare_connections(config_)),
       members_(make_members()),
       supervisor_(runners(), config_.threads, watch_, longest_tick(config_), clock_),
@@ -113,6 +124,7 @@ void Daemon::start() {
   spdlog::info("ff-reconcilerd {} serves http on {}:{}, database {}, partitions {}", kVersion,
                config_.http.host, http_port_, connector_.description(),
                format_partitions(config_.partitions));
+  bulletin_.start();
   supervisor_.start();
 }
 
@@ -124,6 +136,7 @@ void Daemon::stop() {
                  seconds(config_.shutdown.grace));
   interrupt_.raise();
   supervisor_.join();
+  bulletin_.stop();
 }
 
 std::vector<std::string> Daemon::reload(config::Config wanted) {

@@ -12,6 +12,7 @@
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
 #include "status_board.hpp"
+#include "supervisor/bulletin.hpp"
 #include "supervisor/supervisor.hpp"
 #include "supervisor/thread_fork_join.hpp"
 
@@ -55,6 +56,7 @@ class Daemon {
   struct Member {
     Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Pace pace,
            Daemon& daemon);
+    bool quiet(const supervisor::Bulletin& bulletin, SteadyTime since) const;
     reconcile::Engine engine;
     supervisor::Runner runner;
   };
@@ -72,6 +74,7 @@ class Daemon {
   pg::Connector connector_;
   pg::Pool pool_;
   supervisor::Watch watch_;
+  supervisor::Bulletin bulletin_;
   supervisor::ThreadForkJoin fork_join_;
   std::vector<std::unique_ptr<Member>> members_;
   supervisor::Supervisor supervisor_;

@@ -20,18 +20,19 @@ constexpr std::int64_t kLongestPoll = 60'000;  // milliseconds: a poll() of any 
 
 }  // namespace
 
-Listener::Listener(Connection connection, const std::string& channel) : connection_(std::move(connection)) {
-  connection_.execute("LISTEN " + channel);
+Listener::Listener(Connection connection, const std::vector<std::string>& channels)
+    : connection_(std::move(connection)) {
+  for (const std::string& channel : channels) connection_.execute("LISTEN " + channel);
 }
 
-void Listener::wait(SteadyTime until, Wake& wake) {
+std::set<std::string> Listener::wait(SteadyTime until, Wake& wake) {
   PGconn* const session = connection_.usable("LISTEN");
   // What came along with the answer to a statement lies in libpq's queue, and the socket does not show it.
-  bool heard = take_notifications();
+  std::set<std::string> heard = take_notifications();
   const Interrupt* interrupt = connection_.interrupt_;
-  while (!heard) {
+  while (heard.empty()) {
     const auto left = std::chrono::ceil<Milliseconds>(until - Clock::system().now()).count();
-    if (left <= 0) return;
+    if (left <= 0) return {};
     std::array<pollfd, 3> polled{pollfd{PQsocket(session), POLLIN, 0}, pollfd{wake.fd(), POLLIN, 0},
                                  pollfd{interrupt != nullptr ? interrupt->fd() : -1, POLLIN, 0}};
     const int ready =
@@ -46,16 +47,17 @@ void Listener::wait(SteadyTime until, Wake& wake) {
         connection_.fail(Error::Kind::connection, "LISTEN");
       heard = take_notifications();
     }
-    if (polled[1].revents != 0) heard = wake.take() || heard;
+    if (polled[1].revents != 0 && wake.take()) break;
   }
+  return heard;
 }
 
-bool Listener::take_notifications() {
-  bool any = false;
+std::set<std::string> Listener::take_notifications() {
+  std::set<std::string> heard;
   for (;;) {
     const std::unique_ptr<PGnotify, FreeNotification> one(PQnotifies(connection_.connection_.get()));
-    if (!one) return any;
-    any = true;
+    if (!one) return heard;
+    heard.insert(one->relname);
   }
 }
 

@@ -228,7 +228,8 @@ Reconciler dependency() {
                         .least = 0,
                         .most = Milliseconds{1h}.count(),
                         .summary = "how long an event is left to FlowFabric's own dispatcher"}},
-          .holdoff = [](const Settings& own) { return Milliseconds{*own.at("stale_threshold")} + 1ms; }};
+          .holdoff = [](const Settings& own) { return Milliseconds{*own.at("stale_threshold")} + 1ms; },
+          .announced_on = [](const Settings&) { return kCompletionChannel; }};
 }
 
 }  // namespace ff::reconcile

@@ -77,9 +77,13 @@ Reconciler execution_deadline() {
                     .least = 0,
                     .most = 1,
                     .summary = "also end what is not running: submitted, runnable, blocked or suspended"}},
-      .parameters = [](const Settings& own, const Family&) {
-        return pg::Params::of(*own.at("include_waiting") != 0);
-      }};
+      // Whoever claims an execution, and so makes it active, says so.
+      .announced_on =
+          [](const Settings& own) {
+            return *own.at("include_waiting") != 0 ? std::string_view{} : kLeaseChannel;
+          },
+      .parameters = [](const Settings& own,
+                       const Family&) { return pg::Params::of(*own.at("include_waiting") != 0); }};
 }
 
 }  // namespace ff::reconcile

@@ -119,10 +119,12 @@ Reconciler lease_expiry() {
                         .most = 1'000'000,
                         .may_be_unlimited = true,
                         .summary = "how often an attempt is reclaimed before attempt_timeout takes it"}},
-          .parameters = [](const Settings& own, const Family& family) {
-            const bool shared = family.find("attempt_timeout") != nullptr;
-            return pg::Params::of(shared ? own.at("max_reclaims") : std::nullopt);
-          }};
+          .announced_on = [](const Settings&) { return kLeaseChannel; },
+          .parameters =
+              [](const Settings& own, const Family& family) {
+                const bool shared = family.find("attempt_timeout") != nullptr;
+                return pg::Params::of(shared ? own.at("max_reclaims") : std::nullopt);
+              }};
 }
 
 }  // namespace ff::reconcile

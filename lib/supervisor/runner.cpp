@@ -21,11 +21,12 @@ std::string outcomes_text(const reconcile::TickReport& report) {
 
 }  // namespace
 
-Runner::Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Observer& observer,
+Runner::Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Quiet quiet, Observer& observer,
                const Clock& clock)
     : name_(std::move(name)),
       takes_leases_(takes_leases),
       tick_(std::move(tick)),
+      quiet_(std::move(quiet)),
       observer_(observer),
       clock_(clock),
       pace_(pace) {}
@@ -52,15 +53,20 @@ bool Runner::take_over_changes() {
 }
 
 Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
-  if (take_over_changes()) next_look_.reset();
+  if (take_over_changes()) {
+    next_look_.reset();
+    last_look_.reset();
+  }
   const LogScope scope(next_log_id());
   const Milliseconds interval = pace().interval;
   const SteadyTime started = clock_.now();
-  const bool look = !next_look_ || started >= *next_look_ || consecutive_failures_ > 0;
+  const bool look_wanted = !next_look_ || started >= *next_look_ || consecutive_failures_ > 0;
+  const bool look = look_wanted && !look_is_spared(started, interval);
+  // As far as the next look is away, which is further while it is quiet.
+  const Milliseconds look_ahead = 2 * interval + (is_quiet() ? safety_interval(interval) : Milliseconds{0});
   reconcile::TickReport report;
   try {
-    report =
-        tick_({.deadline = started + kTickBudget, .stop = stop, .look_ahead = 2 * interval, .look = look});
+    report = tick_({.deadline = started + kTickBudget, .stop = stop, .look_ahead = look_ahead, .look = look});
   } catch (const std::exception& error) {
     // Not the database but we ourselves are at fault: count it, say it, and go on with the other rows next
     // time.
@@ -69,7 +75,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   }
   const SteadyTime finished = clock_.now();
   consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;
-  log(report, look);
+  log(report, look_wanted);
 
   const auto late = std::max(started - planned, SteadyTime::duration::zero());
   observer_.tick_finished({.reconciler = name_,
@@ -83,7 +89,15 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   const auto ours = [&](std::optional<UnixMillis> its) {
     return its ? std::optional<SteadyTime>(started + (*its - report.database_time)) : std::nullopt;
   };
-  if (look) next_look_ = next_look(interval, started, ours(report.known_until), random_share());
+  const bool settled = !report.more && !report.failure && report.processed == report.scanned;
+  if (look)
+    last_look_ = {started, ours(report.known_until), settled};
+  else if (last_look_)
+    last_look_->settled = last_look_->settled && settled;
+  if (look_wanted) {
+    next_look_ =
+        next_look(interval, started, last_look_ ? last_look_->known_until : std::nullopt, random_share());
+  }
   const NextRun next = next_run(interval,
                                 {.started = started,
                                  .finished = finished,
@@ -98,12 +112,23 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   return {next.at, doubtful};
 }
 
-// An idle tick says nothing; what the many small ticks between two looks have moved is said in one line; a
+bool Runner::is_quiet() const {
+  return quiet_ && last_look_ && quiet_(last_look_->at);
+}
+
+bool Runner::look_is_spared(SteadyTime now, Milliseconds interval) const {
+  return next_look_ && consecutive_failures_ == 0 && last_look_ && last_look_->settled &&
+         last_look_->known_until && now < *last_look_->known_until &&
+         now < last_look_->at + safety_interval(interval) && is_quiet();
+}
+
+// An idle tick says nothing; what the many small ticks between two looks, taken or spared, have moved is said in
+// one line; a
 // failure that repeats is said once and then counted once a minute.
-void Runner::log(const reconcile::TickReport& report, bool looked) {
+void Runner::log(const reconcile::TickReport& report, bool looks) {
   unlogged_.add(reconcile::TickReport(report));
   unlogged_.lateness.clear();
-  if (looked || report.error_count() > 0) {
+  if (looks || report.error_count() > 0) {
     if (unlogged_.processed > 0 || unlogged_.error_count() > 0)
       spdlog::info("{}: scanned={} processed={} errors={}{}", name_, unlogged_.scanned, unlogged_.processed,
                    unlogged_.error_count(), outcomes_text(unlogged_));

@@ -22,8 +22,12 @@ struct Pace {
 class Runner {
  public:
   using Tick = std::function<reconcile::TickReport(const reconcile::TickOptions&)>;
+  /// Whether it is certain that since this moment no row was written that a look could find.
+  using Quiet = std::function<bool(SteadyTime since)>;
 
-  Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Observer& observer, const Clock& clock);
+  /// While it is quiet and all that was found has been moved, looks are spared for up to the safety interval.
+  Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Quiet quiet, Observer& observer,
+         const Clock& clock);
 
   const std::string& name() const { return name_; }
   bool takes_leases() const { return takes_leases_; }
@@ -42,12 +46,22 @@ class Runner {
   Step step(SteadyTime planned, const std::stop_token& stop);
 
  private:
+  /// The last look.
+  struct Look {
+    SteadyTime at;
+    std::optional<SteadyTime> known_until;  ///< it has seen what falls due before that
+    bool settled;                           ///< all that was due then, or has been since, was moved
+  };
+
   bool take_over_changes();
-  void log(const reconcile::TickReport& report, bool looked);
+  bool is_quiet() const;
+  bool look_is_spared(SteadyTime now, Milliseconds interval) const;
+  void log(const reconcile::TickReport& report, bool looks);
 
   const std::string name_;
   const bool takes_leases_;
   const Tick tick_;
+  const Quiet quiet_;
   Observer& observer_;
   const Clock& clock_;
 
@@ -56,7 +70,8 @@ class Runner {
   std::function<void()> apply_;
 
   std::optional<SteadyTime> next_look_;  // nothing: at once
-  reconcile::TickReport unlogged_;       // counts of the ticks since the last line
+  std::optional<Look> last_look_;
+  reconcile::TickReport unlogged_;  // counts of the ticks since the last line
   int consecutive_failures_ = 0;
   std::string last_failure_;  // as logged, so that a repetition is counted instead
   SteadyTime last_failure_logged_;

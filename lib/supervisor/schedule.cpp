@@ -9,6 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Milliseconds kLongestPause = 30s;
 constexpr Milliseconds kBreath = 2ms;
+constexpr Milliseconds kLongestSafety = 30s;
 
 Milliseconds doubled(Milliseconds first, int times, Milliseconds most) {
   Milliseconds value = first;
@@ -26,6 +27,10 @@ SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<Ste
                      double jitter) {
   const SteadyTime regular = looked + stretched(interval, 0.1 * jitter);
   return known_until ? std::min(regular, *known_until) : regular;
+}
+
+Milliseconds safety_interval(Milliseconds interval) {
+  return std::clamp(kLongestSafety, interval, 10 * interval);
 }
 
 NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {

@@ -28,6 +28,10 @@ struct NextRun {
 SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<SteadyTime> known_until,
                      double jitter);
 
+/// How long an interval may become while it is certain that nothing has changed, in case it is not: ten times
+/// as long, at most half a minute.
+Milliseconds safety_interval(Milliseconds interval);
+
 /// When to run again.
 ///
 ///   failed     finished + min(interval * 2^(failures - 1), 30 s), stretched by up to 25% of itself: a look

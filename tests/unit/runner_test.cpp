@@ -49,8 +49,14 @@ struct Bench {
   Listener listener;
   std::stop_source stop;
   std::function<TickReport(const TickOptions&)> tick = [](const TickOptions&) { return TickReport{}; };
-  Runner runner{"promoter", false, {true, 1000ms}, [this](const TickOptions& o) { return tick(o); },
-                listener,   clock};
+  std::function<bool(SteadyTime)> quiet = [](SteadyTime) { return false; };
+  Runner runner{"promoter",
+                false,
+                {true, 1000ms},
+                [this](const TickOptions& o) { return tick(o); },
+                [this](SteadyTime since) { return quiet(since); },
+                listener,
+                clock};
 };
 
 }  // namespace
@@ -162,6 +168,87 @@ TEST_CASE("a look that saw a short way only is followed by another before the in
   };
   const SteadyTime started = bench.clock.now();
   CHECK(bench.step().next == started + 400ms);
+}
+
+namespace {
+
+/// Steps every 1100 ms, that is whenever a look is wanted, with a tick that sees ten minutes ahead, and tells
+/// which steps looked.
+std::string looks(Bench& bench, int steps, const std::function<void(TickReport&)>& found = {}) {
+  std::string seen;
+  bench.tick = [&](const TickOptions& options) {
+    seen += options.look ? 'L' : '.';
+    TickReport report;
+    report.database_time = unix_millis(5'000'000);
+    report.known_until = report.database_time + 10min;
+    if (found) found(report);
+    return report;
+  };
+  for (int i = 0; i < steps; ++i, bench.clock.advance(1100ms)) bench.step();
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("while it is quiet, looks are spared up to the safety interval") {
+  Bench bench;
+  bench.quiet = [](SteadyTime) { return true; };
+  CHECK(looks(bench, 21) == "L.........L.........L");
+}
+
+TEST_CASE("what is announced since the last look is looked for when its interval is over") {
+  Bench bench;
+  SteadyTime announced{};
+  bench.quiet = [&](SteadyTime since) { return announced < since; };
+  CHECK(looks(bench, 3) == "L..");
+  announced = bench.clock.now() - 1s;
+  CHECK(looks(bench, 1) == "L");
+  announced = bench.clock.now() - 1s;
+  CHECK(looks(bench, 4) == "L...");
+}
+
+TEST_CASE("no look is spared while anything is left, failed, or lies behind what the last look saw") {
+  Bench bench;
+  bench.quiet = [](SteadyTime) { return true; };
+  SECTION("a row that was locked") {
+    CHECK(looks(bench, 3, [](TickReport& report) { report.scanned = 1; }) == "LLL");
+  }
+  SECTION("a row that was moved is settled") {
+    CHECK(looks(bench, 3, [](TickReport& report) { report.scanned = report.processed = 1; }) == "L..");
+  }
+  SECTION("a tick that failed") {
+    CHECK(looks(bench, 3, [](TickReport& report) {
+            report.failure.emplace(pg::Error::Kind::timeout, "too slow");
+          }) == "LLL");
+  }
+  SECTION("a look that saw two seconds ahead") {
+    CHECK(looks(bench, 5, [](TickReport& report) { report.known_until = report.database_time + 2s; }) ==
+          "L.L.L");
+  }
+  SECTION("a look that does not say how far it saw") {
+    CHECK(looks(bench, 3, [](TickReport& report) { report.known_until.reset(); }) == "LLL");
+  }
+  SECTION("a change of the configuration") {
+    CHECK(looks(bench, 2) == "L.");
+    bench.runner.change({true, 1000ms}, [] {});
+    CHECK(looks(bench, 2) == "L.");
+  }
+}
+
+TEST_CASE("a look that may be followed by silence looks far ahead") {
+  Bench bench;
+  bool quiet = false;
+  bench.quiet = [&](SteadyTime) { return quiet; };
+  std::vector<Milliseconds> ahead;
+  bench.tick = [&](const TickOptions& options) {
+    ahead.push_back(options.look_ahead);
+    return TickReport{};
+  };
+  bench.step();
+  bench.clock.advance(1100ms);
+  quiet = true;
+  bench.step();
+  CHECK(ahead == std::vector<Milliseconds>{2s, 12s});
 }
 
 TEST_CASE("what small ticks have moved between two looks is said in one line") {

@@ -30,6 +30,12 @@ LastRun failed(int times) {
 
 }  // namespace
 
+TEST_CASE("the safety interval is ten times as long, at most half a minute, and never shorter") {
+  CHECK(safety_interval(750ms) == 7500ms);
+  CHECK(safety_interval(5s) == 30s);
+  CHECK(safety_interval(60s) == 60s);
+}
+
 TEST_CASE("the next look is an interval after the last began, stretched by a tenth at most") {
   CHECK(next_look(1000ms, kStart, {}, 0.0) == kStart + 1000ms);
   CHECK(next_look(1000ms, kStart, {}, 0.5) == kStart + 1050ms);

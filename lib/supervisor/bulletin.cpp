@@ -1,0 +1,136 @@
+#include "supervisor/bulletin.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <random>
+
+#include "supervisor/random.hpp"
+#include "supervisor/schedule.hpp"
+
+namespace ff::supervisor {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Milliseconds kConnectWithin = 10s;
+constexpr Milliseconds kTrialWithin = 5s;
+constexpr Milliseconds kTrialAgain = 5min;
+// Notifications that come in a storm are heard this often.
+constexpr Milliseconds kBreath = 50ms;
+
+SteadyTime in(Milliseconds time) {
+  return Clock::system().now() + time;
+}
+
+}  // namespace
+
+Bulletin::Bulletin(const pg::Connector& connector, std::vector<std::string> channels)
+    : connector_(connector), channels_(std::move(channels)) {}
+
+Bulletin::~Bulletin() {
+  stop();
+}
+
+void Bulletin::start() {
+  thread_ = std::jthread([this] { live(); });
+}
+
+void Bulletin::stop() {
+  interrupt_.raise();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Bulletin::renew() {
+  {
+    const std::lock_guard lock(mutex_);
+    ++renewals_;
+    listening_since_.reset();
+  }
+  renewal_.raise();
+}
+
+bool Bulletin::quiet_since(std::string_view channel, SteadyTime since) const {
+  const std::lock_guard lock(mutex_);
+  if (!listening_since_ || *listening_since_ > since) return false;
+  const auto heard = last_heard_.find(channel);
+  return heard == last_heard_.end() || heard->second < since;
+}
+
+// The thread.
+void Bulletin::live() {
+  for (int failures = 0; !interrupt_.raised();) {
+    try {
+      try {
+        listen();
+        failures = 0;
+      } catch (const pg::Error& error) {
+        if (error.interrupted()) return;
+        deaf(error.what());
+        renewal_.wait(in(reconnect_delay(++failures, random_share())), &interrupt_);
+      }
+    } catch (const pg::Error&) {
+      return;  // interrupted while it waited
+    }
+  }
+}
+
+// From one connection to the wish for another.
+void Bulletin::listen() {
+  const int wanted = renewals();
+  pg::Listener listener(connector_.connect(in(kConnectWithin), &interrupt_), channels_);
+  if (!hears(listener)) {
+    deaf("none arrives, as behind a pooler in transaction mode");
+    renewal_.wait(in(kTrialAgain), &interrupt_);
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (renewals_ != wanted) return;
+    listening_since_ = Clock::system().now();
+  }
+  if (!why_deaf_.empty()) spdlog::info("notifications are heard again");
+  why_deaf_.clear();
+  while (still_wanted(wanted)) {
+    const auto heard = listener.wait(in(1h), renewal_);
+    {
+      const std::lock_guard lock(mutex_);
+      for (const std::string& channel : heard) last_heard_[channel] = Clock::system().now();
+    }
+    renewal_.wait(in(kBreath), &interrupt_);
+  }
+}
+
+// The channel is one that nobody else has, or another daemon's trial would be taken for ours.
+bool Bulletin::hears(pg::Listener& listener) {
+  const std::string channel = "ff_reconciler_trial_" + std::to_string(std::random_device{}());
+  listener.connection().execute("LISTEN " + channel);
+  connector_.connect(in(kConnectWithin), &interrupt_).execute("NOTIFY " + channel);
+  bool heard = false;
+  for (const SteadyTime deadline = in(kTrialWithin); !heard && Clock::system().now() < deadline;)
+    heard = listener.wait(deadline, renewal_).contains(channel);
+  listener.connection().execute("UNLISTEN " + channel);
+  return heard;
+}
+
+int Bulletin::renewals() const {
+  const std::lock_guard lock(mutex_);
+  return renewals_;
+}
+
+bool Bulletin::still_wanted(int renewals) const {
+  const std::lock_guard lock(mutex_);
+  return renewals_ == renewals;
+}
+
+// That the database is away is the watch's to say, loudly.
+void Bulletin::deaf(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    listening_since_.reset();
+  }
+  if (why != why_deaf_)
+    spdlog::info("notifications are not heard, so every reconciler looks at each interval: {}", why);
+  why_deaf_ = why;
+}
+
+}  // namespace ff::supervisor

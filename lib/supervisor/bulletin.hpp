@@ -1,0 +1,59 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pg/connect.hpp"
+#include "pg/listener.hpp"
+
+namespace ff::supervisor {
+
+/// What other sessions announce by notification: while a channel is quiet, nothing of what is announced there
+/// has changed. It listens from a thread of its own, over a connection of its own, and connects again when that
+/// breaks. Before it believes in silence it sends itself a notification over another connection and waits for
+/// it: behind a pooler in transaction mode none arrives.
+///
+/// Any notification can be lost all the same (a trigger that was dropped, a connection that hangs): whoever
+/// relies on silence still has to look now and then. All members are safe from any thread, but start() and
+/// stop() are called once each.
+class Bulletin {
+ public:
+  /// The connector must outlive this. Channels are named as for pg::Listener.
+  Bulletin(const pg::Connector& connector, std::vector<std::string> channels);
+  ~Bulletin();
+
+  void start();
+  void stop();
+
+  /// The server may be another one by now: believe nothing until a new connection listens.
+  void renew();
+
+  /// It has listened ever since, and nothing came on this channel.
+  bool quiet_since(std::string_view channel, SteadyTime since) const;
+
+ private:
+  void live();
+  void listen();
+  bool hears(pg::Listener& listener);
+  int renewals() const;
+  bool still_wanted(int renewals) const;
+  void deaf(const std::string& why);
+
+  const pg::Connector& connector_;
+  const std::vector<std::string> channels_;
+  pg::Interrupt interrupt_;  // raised to end the thread
+  pg::Wake renewal_;
+  std::string why_deaf_;  // as logged; the thread's own
+
+  mutable std::mutex mutex_;
+  int renewals_ = 0;                                           // guarded by mutex_
+  std::optional<SteadyTime> listening_since_;                  // guarded by mutex_
+  std::map<std::string, SteadyTime, std::less<>> last_heard_;  // guarded by mutex_
+  std::jthread thread_;
+};
+
+}  // namespace ff::supervisor

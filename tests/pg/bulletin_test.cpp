@@ -1,0 +1,134 @@
+// Hearing that something was announced, and knowing when nothing was.
+#include "supervisor/bulletin.hpp"
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <thread>
+
+#include "support/database.hpp"
+#include "support/engine.hpp"
+
+using namespace ff;
+using namespace std::chrono_literals;
+using supervisor::Bulletin;
+
+namespace {
+
+constexpr auto kNews = "ff_lease_event";
+constexpr auto kOther = "ff_completion";
+
+SteadyTime now() {
+  return Clock::system().now();
+}
+
+bool becomes_true(const std::function<bool()>& condition) {
+  const SteadyTime deadline = now() + 30s;
+  while (!condition()) {
+    if (now() > deadline) return false;
+    std::this_thread::sleep_for(1ms);
+  }
+  return true;
+}
+
+/// A bulletin of a database of its own, which listens.
+struct Stage {
+  Stage() {
+    bulletin.start();
+    REQUIRE(listens());
+  }
+  bool listens() const {
+    return becomes_true([&] { return bulletin.quiet_since(kOther, now()); });
+  }
+  bool hears_since(SteadyTime since) const {
+    return becomes_true([&] { return !bulletin.quiet_since(kNews, since); });
+  }
+  void announce() { db.execute("NOTIFY ff_lease_event"); }
+  std::int64_t sessions() {
+    return test::number(db,
+                        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                        " AND pid <> pg_backend_pid()");
+  }
+
+  test::Database database;
+  pg::Connection db = database.connect();
+  Bulletin bulletin{database.connector(), {kNews, kOther}};
+};
+
+}  // namespace
+
+TEST_CASE("a channel is quiet since it was last heard, others do not matter") {
+  Stage stage;
+  const SteadyTime before = now();
+  CHECK(stage.bulletin.quiet_since(kNews, before));
+  stage.announce();
+  CHECK(stage.hears_since(before));
+  CHECK(stage.bulletin.quiet_since(kNews, now()));
+  CHECK(stage.bulletin.quiet_since(kOther, before));
+  const SteadyTime later = now();
+  stage.announce();
+  CHECK(stage.hears_since(later));
+}
+
+TEST_CASE("a real lease event is heard") {
+  Stage stage;
+  const SteadyTime before = now();
+  stage.db.execute(
+      "INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)"
+      " VALUES ('6e8bc430-9c3a-11d9-9669-0800200c9a66', 'acquired', 1, 3)");
+  CHECK(stage.hears_since(before));
+}
+
+TEST_CASE("a storm of notifications is heard without an end") {
+  Stage stage;
+  for (int i = 0; i < 3; ++i) {
+    const SteadyTime before = now();
+    for (int j = 0; j < 200; ++j) stage.announce();
+    CHECK(stage.hears_since(before));
+  }
+}
+
+TEST_CASE("nothing is believed before it listens, or while it does not") {
+  const test::Database database;
+  Bulletin bulletin(database.connector(), {kNews});
+  CHECK_FALSE(bulletin.quiet_since(kNews, now()));
+  const SteadyTime before = now();
+  bulletin.start();
+  CHECK(becomes_true([&] { return bulletin.quiet_since(kNews, now()); }));
+  CHECK_FALSE(bulletin.quiet_since(kNews, before));
+}
+
+TEST_CASE("a session that breaks is replaced, and its silence is not believed") {
+  Stage stage;
+  const SteadyTime before = now();
+  stage.db.execute(
+      "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+      " WHERE datname = current_database() AND pid <> pg_backend_pid()");
+  CHECK(stage.hears_since(before));
+  CHECK(stage.listens());
+  CHECK_FALSE(stage.bulletin.quiet_since(kNews, before));
+}
+
+TEST_CASE("where the server may be another one, a new session listens before silence is believed again") {
+  Stage stage;
+  const SteadyTime before = now();
+  stage.bulletin.renew();
+  CHECK_FALSE(stage.bulletin.quiet_since(kNews, before));
+  CHECK(stage.listens());
+  CHECK_FALSE(stage.bulletin.quiet_since(kNews, before));
+  CHECK(becomes_true([&] { return stage.sessions() == 1; }));
+  const SteadyTime later = now();
+  stage.announce();
+  CHECK(stage.hears_since(later));
+}
+
+TEST_CASE("it stops at once, whatever it is doing") {
+  Stage stage;
+  const SteadyTime asked = now();
+  stage.bulletin.stop();
+  CHECK(now() - asked < 5s);
+  const pg::Connector nowhere({.conninfo = "host=/nowhere"});
+  Bulletin lost(nowhere, {kNews});
+  lost.start();
+  CHECK_FALSE(lost.quiet_since(kNews, now()));
+  lost.stop();
+}
