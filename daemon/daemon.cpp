@@ -58,8 +58,8 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope
           daemon.clock_) {}
 
 bool Daemon::Member::quiet(const supervisor::Bulletin& bulletin, SteadyTime since) const {
-  const std::string_view channel = engine.reconciler().announced_on(engine.scope().settings);
-  return !channel.empty() && bulletin.quiet_since(channel, since);
+  const auto announced = engine.reconciler().announced(engine.scope().settings);
+  return announced && bulletin.quiet_since(announced->channel, since - announced->within);
 }
 
 Daemon::Daemon(config::Config config)

@@ -113,7 +113,7 @@ Reconciler attempt_timeout() {
                     .summary = "how long after it lapsed a lease is still left alone"}},
       .holdoff = [](const Settings& own) { return Milliseconds{*own.at("grace")} + 1ms; },
       // A lease is given and renewed with an event; an execution becomes active with one.
-      .announced_on = [](const Settings&) { return kLeaseChannel; },
+      .announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); },
       .parameters =
           [](const Settings&, const Family& family) {
             const Settings* lease_expiry = family.find("lease_expiry");

@@ -6,6 +6,12 @@ namespace ff::reconcile::cancel_groups {
 
 using phrases::core_matches;
 
+namespace {
+
+constexpr Milliseconds kPassedOnWithin{10'000};
+
+}  // namespace
+
 std::string scan() {
   return R"sql(
   SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms
@@ -16,6 +22,10 @@ std::string scan() {
    WHERE p.partition_key = ANY($1)
      AND )sql" +
          core_matches("c");
+}
+
+std::optional<Announcement> announced(const Settings&) {
+  return Announcement{kCompletionChannel, kPassedOnWithin};
 }
 
 std::string hold_groups() {

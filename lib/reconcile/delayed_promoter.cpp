@@ -55,7 +55,8 @@ Reconciler delayed_promoter() {
           .scan = kScan,
           .act = kAct,
           .interval = 750ms,
-          .holdoff = [](const Settings&) { return Milliseconds{0}; }};
+          .holdoff = [](const Settings&) { return Milliseconds{0}; },
+          .announced = [](const Settings&) { return std::optional(kByLeaseHolders); }};
 }
 
 }  // namespace ff::reconcile

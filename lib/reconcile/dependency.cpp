@@ -229,7 +229,7 @@ Reconciler dependency() {
                         .most = Milliseconds{1h}.count(),
                         .summary = "how long an event is left to FlowFabric's own dispatcher"}},
           .holdoff = [](const Settings& own) { return Milliseconds{*own.at("stale_threshold")} + 1ms; },
-          .announced_on = [](const Settings&) { return kCompletionChannel; }};
+          .announced = [](const Settings&) { return std::optional(Announcement{kCompletionChannel}); }};
 }
 
 }  // namespace ff::reconcile

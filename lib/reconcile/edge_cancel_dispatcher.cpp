@@ -115,7 +115,8 @@ Reconciler edge_cancel_dispatcher() {
           .act = kAct,
           .interval = 1s,
           .batch_size = 50,
-          .holdoff = [](const Settings&) { return Milliseconds{0}; }};
+          .holdoff = [](const Settings&) { return Milliseconds{0}; },
+          .announced = cancel_groups::announced};
 }
 
 }  // namespace ff::reconcile

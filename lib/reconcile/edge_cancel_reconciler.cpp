@@ -69,7 +69,8 @@ Reconciler edge_cancel_reconciler() {
           .act = kAct,
           .interval = 10s,
           .batch_size = 50,
-          .holdoff = [](const Settings&) { return Milliseconds{0}; }};
+          .holdoff = [](const Settings&) { return Milliseconds{0}; },
+          .announced = cancel_groups::announced};
 }
 
 }  // namespace ff::reconcile

@@ -78,9 +78,10 @@ Reconciler execution_deadline() {
                     .most = 1,
                     .summary = "also end what is not running: submitted, runnable, blocked or suspended"}},
       // Whoever claims an execution, and so makes it active, says so.
-      .announced_on =
+      .announced =
           [](const Settings& own) {
-            return *own.at("include_waiting") != 0 ? std::string_view{} : kLeaseChannel;
+            return *own.at("include_waiting") != 0 ? std::nullopt
+                                                   : std::optional(Announcement{kLeaseChannel});
           },
       .parameters = [](const Settings& own,
                        const Family&) { return pg::Params::of(*own.at("include_waiting") != 0); }};

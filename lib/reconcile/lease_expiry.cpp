@@ -119,7 +119,7 @@ Reconciler lease_expiry() {
                         .most = 1'000'000,
                         .may_be_unlimited = true,
                         .summary = "how often an attempt is reclaimed before attempt_timeout takes it"}},
-          .announced_on = [](const Settings&) { return kLeaseChannel; },
+          .announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); },
           .parameters =
               [](const Settings& own, const Family& family) {
                 const bool shared = family.find("attempt_timeout") != nullptr;

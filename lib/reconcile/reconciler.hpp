@@ -32,6 +32,14 @@ struct KeyColumn {
 constexpr std::string_view kLeaseChannel = "ff_lease_event";
 constexpr std::string_view kCompletionChannel = "ff_completion";
 
+/// The notification that goes with, or not long before, every row that can newly fall due.
+struct Announcement {
+  std::string_view channel;
+  Milliseconds within{0};  ///< how much later the row may be written
+};
+/// Of what only the holder of a lease writes: it got or renewed the lease not long before.
+constexpr Announcement kByLeaseHolders{kLeaseChannel, Milliseconds{60'000}};
+
 /// A reconciler is a pair of statements and the words that describe them; the Engine runs any such pair.
 ///
 /// Both are written without any limit, order, lock-step or clock of their own. They see
@@ -78,9 +86,9 @@ struct Reconciler {
 
   /// How long after due_at_ms a row may be taken: 0 for "due_at_ms <= now", 1 ms for "due_at_ms < now".
   Milliseconds (*holdoff)(const Settings& own) = [](const Settings&) { return Milliseconds{1}; };
-  /// The channel of the notification that goes with every row that can newly fall due: while it is quiet,
-  /// looks may be spared. Empty: rows come without.
-  std::string_view (*announced_on)(const Settings& own) = [](const Settings&) { return std::string_view{}; };
+  /// While none comes, looks may be spared. Nothing: rows come unannounced.
+  std::optional<Announcement> (*announced)(const Settings& own) =
+      [](const Settings&) -> std::optional<Announcement> { return std::nullopt; };
   /// The values of $5 and on; settings of others decide who takes what two could take.
   pg::Params (*parameters)(const Settings& own, const Family& family) = [](const Settings&, const Family&) {
     return pg::Params{};

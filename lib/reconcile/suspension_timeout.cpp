@@ -115,7 +115,8 @@ Reconciler suspension_timeout() {
           .execution_column = "execution_id",
           .scan = kScan,
           .act = kAct,
-          .interval = 2s};
+          .interval = 2s,
+          .announced = [](const Settings&) { return std::optional(kByLeaseHolders); }};
 }
 
 }  // namespace ff::reconcile

@@ -1,6 +1,7 @@
 #include "reconcile/registry.hpp"
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 
 using namespace ff;
@@ -86,4 +87,26 @@ TEST_CASE("a family knows its members' settings and nobody else's") {
   REQUIRE(family.find("lease_expiry") != nullptr);
   CHECK(family.find("lease_expiry")->contains("max_reclaims"));
   CHECK(family.find("attempt_timeout") == nullptr);
+}
+
+TEST_CASE("looks are spared only for rows that an outbox announces") {
+  std::map<std::string_view, std::string> announced;
+  for (const Reconciler& reconciler : registry())
+    if (const auto by = reconciler.announced(default_settings(reconciler)))
+      announced[reconciler.name] = std::string(by->channel) + " " + std::to_string(by->within.count() / 1000);
+  CHECK(announced == std::map<std::string_view, std::string>{
+                         {"attempt_timeout", "ff_lease_event 0"},
+                         {"delayed_promoter", "ff_lease_event 60"},
+                         {"dependency", "ff_completion 0"},
+                         {"edge_cancel_dispatcher", "ff_completion 10"},
+                         {"edge_cancel_reconciler", "ff_completion 10"},
+                         {"execution_deadline", "ff_lease_event 0"},
+                         {"lease_expiry", "ff_lease_event 0"},
+                         {"pending_waitpoint_expiry", "ff_lease_event 60"},
+                         {"suspension_timeout", "ff_lease_event 60"},
+                     });
+  const Reconciler& deadline = *find_reconciler("execution_deadline");
+  Settings waiting_too = default_settings(deadline);
+  waiting_too["include_waiting"] = 1;
+  CHECK_FALSE(deadline.announced(waiting_too));
 }
