@@ -41,6 +41,7 @@ class Connection {
   /// hands the session to others, prepared statements get lost or clash: the error is retryable(), and this
   /// connection then goes on without.
   Result execute_prepared(std::string_view sql, const Params& params);
+  bool has_prepared(std::string_view sql) const { return prepared_.find(sql) != prepared_.end(); }
 
   /// Runs several statements separated by semicolons, without parameters (the simple query protocol: outside
   /// a transaction block they are one transaction). Returns the last statement's rows.

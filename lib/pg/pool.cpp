@@ -29,13 +29,13 @@ Pool::Pool(const Connector& connector, int size, Milliseconds acquire_timeout, c
 
 Pool::~Pool() = default;
 
-PooledConnection Pool::acquire() {
-  return acquire(Clock::system().now() + acquire_timeout_);
+PooledConnection Pool::acquire(std::string_view familiar) {
+  return acquire(Clock::system().now() + acquire_timeout_, familiar);
 }
 
-PooledConnection Pool::acquire(SteadyTime deadline) {
+PooledConnection Pool::acquire(SteadyTime deadline, std::string_view familiar) {
   const auto started = Clock::system().now();
-  auto [idle, generation] = take_idle_or_slot(deadline);
+  auto [idle, generation] = take_idle_or_slot(deadline, familiar);
   if (observer_ != nullptr) observer_->waited(Clock::system().now() - started);
   if (idle) return {*this, generation, std::move(*idle)};
   try {
@@ -50,7 +50,8 @@ PooledConnection Pool::acquire(SteadyTime deadline) {
 }
 
 // Either an idle connection, or nothing and the right to make one; both count as in use.
-std::pair<std::optional<Connection>, std::uint64_t> Pool::take_idle_or_slot(SteadyTime deadline) {
+std::pair<std::optional<Connection>, std::uint64_t> Pool::take_idle_or_slot(SteadyTime deadline,
+                                                                            std::string_view familiar) {
   std::unique_lock lock(mutex_);
   ++waiting_;
   const auto available = [&] { return !idle_.empty() || in_use_ < size_; };
@@ -69,12 +70,19 @@ std::pair<std::optional<Connection>, std::uint64_t> Pool::take_idle_or_slot(Stea
   }
   --waiting_;
   ++in_use_;
-  std::optional<Connection> connection;
-  while (!idle_.empty() && !connection) {
-    if (idle_.back().idle()) connection = std::move(idle_.back());
-    idle_.pop_back();
-  }
-  return {std::move(connection), generation_};
+  return {take_idle(familiar), generation_};
+}
+
+// With mutex_ held.
+std::optional<Connection> Pool::take_idle(std::string_view familiar) {
+  std::erase_if(idle_, [](const Connection& connection) { return !connection.idle(); });
+  if (idle_.empty()) return std::nullopt;
+  auto best = std::find_if(idle_.rbegin(), idle_.rend(),
+                           [&](const Connection& connection) { return connection.has_prepared(familiar); });
+  if (best == idle_.rend()) best = idle_.rbegin();
+  std::optional<Connection> connection = std::move(*best);
+  idle_.erase(std::prev(best.base()));
+  return connection;
 }
 
 void Pool::give_back(Connection connection, std::uint64_t generation) {

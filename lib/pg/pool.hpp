@@ -5,6 +5,7 @@
 #include <deque>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "pg/connect.hpp"
@@ -60,9 +61,10 @@ class Pool {
   ~Pool();
 
   /// Waits for a connection at most until the deadline (default: acquire_timeout from now), connecting if
-  /// need be. Throws Error: timeout, interrupted, or what connecting says.
-  PooledConnection acquire();
-  PooledConnection acquire(SteadyTime deadline);
+  /// need be. Of those that are idle, one that has prepared the statement `familiar` is preferred, because
+  /// its server process has planned it. Throws Error: timeout, interrupted, or what connecting says.
+  PooledConnection acquire(std::string_view familiar = {});
+  PooledConnection acquire(SteadyTime deadline, std::string_view familiar = {});
 
   /// Closes what is idle, and what is on loan as it comes back: after the server changed or failed.
   void discard_all();
@@ -71,7 +73,9 @@ class Pool {
 
  private:
   friend class PooledConnection;
-  std::pair<std::optional<Connection>, std::uint64_t> take_idle_or_slot(SteadyTime deadline);
+  std::pair<std::optional<Connection>, std::uint64_t> take_idle_or_slot(SteadyTime deadline,
+                                                                        std::string_view familiar);
+  std::optional<Connection> take_idle(std::string_view familiar);
   void give_back(Connection connection, std::uint64_t generation);
   void give_up_slot();
 

@@ -99,7 +99,7 @@ TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& opt
 
 TickReport Engine::in_a_pass(const TickOptions& options, const std::function<void(Pass&)>& work) {
   try {
-    return in_a_pass(options, pool_.acquire(), work);
+    return in_a_pass(options, pool_.acquire(ground_->many.page), work);
   } catch (const pg::Error& error) {
     TickReport report;
     report.failure = error;
@@ -191,7 +191,7 @@ void Engine::share(Pass& pass, const TickOptions& options, const std::vector<Par
 // A tick can do without: the server may have no more connections to give than the one it has.
 std::optional<pg::PooledConnection> Engine::spare_connection() {
   try {
-    return pool_.acquire(Clock::system().now() + kPatience);
+    return pool_.acquire(Clock::system().now() + kPatience, ground_->many.page);
   } catch (const pg::Error& error) {
     spdlog::debug("{}: no further connection for a large backlog: {}", ground_->reconciler.name,
                   error.what());

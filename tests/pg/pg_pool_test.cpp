@@ -67,6 +67,27 @@ TEST_CASE("a pool makes connections when they are needed and hands them out agai
   CHECK(counts.waits == 4);
 }
 
+TEST_CASE("who has prepared a statement gets the connection that knows it, if it is idle") {
+  const Database database;
+  Pool pool(database.connector(), 3, 5s);
+  constexpr auto kStatement = "SELECT 1";
+  std::int32_t knows = 0;
+  {
+    auto one = pool.acquire();
+    auto other = pool.acquire();
+    other->execute_prepared(kStatement, {});
+    knows = pid_of(other);
+    // Given back after the other: it is not the most recently used.
+    const pg::PooledConnection goes_first = std::move(other);
+  }
+  CHECK(next_pid(pool) != knows);
+  auto familiar = pool.acquire(kStatement);
+  CHECK(pid_of(familiar) == knows);
+  auto any = pool.acquire(kStatement);
+  CHECK(pid_of(any) != knows);
+  CHECK(pool.state().in_use == 2);
+}
+
 TEST_CASE("a pool that is used up makes nobody wait beyond the deadline") {
   const Database database;
   Counts counts;
