@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <random>
 #include <tuple>
 
 #include "pg/transaction.hpp"
@@ -52,7 +53,8 @@ pg::Error internal_error(const std::exception& error) {
   return {pg::Error::Kind::internal, std::string("internal error: ") + error.what()};
 }
 
-/// The partitions, those first that have waited longest, in groups that one statement can name.
+/// The partitions, those first that have waited longest, in groups that one statement can name. They begin
+/// anywhere and go round, so that replicas that meet the same backlog do not meet at each group.
 std::vector<Partitions> grouped(std::vector<Candidate> oldest) {
   std::sort(oldest.begin(), oldest.end(),
             [](const Candidate& a, const Candidate& b) { return a.due_at < b.due_at; });
@@ -60,6 +62,10 @@ std::vector<Partitions> grouped(std::vector<Candidate> oldest) {
   for (std::size_t from = 0; from < oldest.size(); from += Statements::kNamed)
     groups.push_back(
         partitions_of(Candidates(oldest).subspan(from, std::min(Statements::kNamed, oldest.size() - from))));
+  static thread_local std::minstd_rand random{std::random_device{}()};
+  if (!groups.empty())
+    std::rotate(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(random() % groups.size()),
+                groups.end());
   return groups;
 }
 

@@ -3,8 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <limits>
-#include <set>
 
 #include "pg/transaction.hpp"
 
@@ -18,8 +16,6 @@ constexpr std::size_t kWorthNaming = 4 * Statements::kNamed;
 
 // How often a batch that lost against another transaction (deadlock, serialization) is tried at once.
 constexpr int kTries = 3;
-
-constexpr std::int64_t kBeforeAll = std::numeric_limits<std::int64_t>::min();
 
 bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   const auto& names = reconciler.left_alone;
@@ -59,27 +55,50 @@ bool Pass::out_of_time() {
 // then paged through one by one.
 void Pass::take_partitions(const Partitions& partitions) {
   if (out_of_time()) return;
-  const auto most = static_cast<std::size_t>(ground_.scope.batch_size);
   auto rows = page(partitions, ground_.scope.batch_size, Milliseconds{0});
-  std::vector<Candidate> ends_of_full_pages;
-  for (std::size_t i = 0, in_partition = 1; i < rows.size(); ++i, ++in_partition) {
-    if (i + 1 < rows.size() && rows[i + 1].key.partition == rows[i].key.partition) continue;
-    if (in_partition == most) ends_of_full_pages.push_back(rows[i]);
-    in_partition = 0;
-  }
-  take_in_batches(std::move(rows));
-  for (Candidate& last : ends_of_full_pages) take_rest(std::move(last));
+  auto ends = ends_of_full_pages(rows);
+  const bool all_moved = take_all_of(std::move(rows));
+  for (PageEnd& end : ends) take_rest(std::move(end), all_moved);
 }
 
-// Pages on past rows that could not be moved, so that they hide nothing behind them.
-void Pass::take_rest(Candidate last) {
-  const auto most = static_cast<std::size_t>(ground_.scope.batch_size);
-  for (bool full = true; full && !out_of_time();) {
-    auto rows = page({last.key.partition}, ground_.scope.batch_size, Milliseconds{0}, &last);
-    full = rows.size() == most;
-    if (full) last = rows.back();
-    take_in_batches(std::move(rows));
+std::vector<Pass::PageEnd> Pass::ends_of_full_pages(const std::vector<Candidate>& rows) const {
+  std::vector<PageEnd> ends;
+  for (std::size_t from = 0, to = 0; from < rows.size(); from = to) {
+    while (to < rows.size() && rows[to].key.partition == rows[from].key.partition) ++to;
+    if (to - from < static_cast<std::size_t>(ground_.scope.batch_size)) continue;
+    PageEnd end{rows[to - 1].key.partition, rows[to - 1].due_at, {}};
+    for (std::size_t i = to; i > from && rows[i - 1].due_at == end.due_at; --i)
+      end.shown.insert(rows[i - 1].key);
+    ends.push_back(std::move(end));
   }
+  return ends;
+}
+
+// As long as all that a page shows is moved, the next one has the same beginning. What could not be moved hides
+// nothing behind it: from then on it goes by due time and key, which costs a sort of all rows of the moment.
+void Pass::take_rest(PageEnd end, bool all_moved) {
+  std::optional<Candidate> last;
+  for (bool full = true; full && !out_of_time();) {
+    auto rows = all_moved ? page({end.partition}, ground_.scope.batch_size, Milliseconds{0}, end.due_at)
+                          : behind(end, last ? &*last : nullptr);
+    full = rows.size() == static_cast<std::size_t>(ground_.scope.batch_size);
+    if (!full) {
+      // There is no further page.
+    } else if (all_moved) {
+      end = std::move(ends_of_full_pages(rows).front());
+    } else {
+      last = rows.back();
+    }
+    if (!all_moved) std::erase_if(rows, [&](const Candidate& row) { return end.shown.contains(row.key); });
+    all_moved = take_all_of(std::move(rows)) && all_moved;
+  }
+}
+
+// True: none of them is left where it was.
+bool Pass::take_all_of(std::vector<Candidate> rows) {
+  const auto wanted = report_.processed + static_cast<std::int64_t>(rows.size());
+  take_in_batches(std::move(rows));
+  return report_.processed == wanted && !options_.dry_run;
 }
 
 void Pass::take_in_batches(std::vector<Candidate> rows) {
@@ -88,7 +107,11 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
                    [](const Candidate& a, const Candidate& b) { return a.key.partition < b.key.partition; });
   const std::size_t partitions = partitions_of(due).size();
   const std::size_t most_partitions = partitions <= kWorthNaming ? Statements::kNamed : partitions;
-  for (std::size_t from = 0; from < due.size() && !out_of_time();) {
+  // What was asked for in time is worth one batch, however long that took: so a slow server, too, gets on.
+  const auto worth_it = [&](std::size_t from) {
+    return from == 0 && read_in_time_ && !options_.stop.stop_requested();
+  };
+  for (std::size_t from = 0; from < due.size() && (worth_it(from) || !out_of_time());) {
     const std::size_t end = end_of_batch(due, from, ground_.batch_size.now(), most_partitions);
     take(Candidates(due).subspan(from, end - from));
     from = end;
@@ -96,15 +119,24 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
 }
 
 std::vector<Candidate> Pass::page(const Partitions& partitions, int limit, Milliseconds ahead,
-                                  const Candidate* after) {
+                                  UnixMillis from) {
   const pg::Plan plan = Statements::plan_for(partitions.size());
   pg::Params params = ground_.params(partitions);
   params.add(static_cast<std::int64_t>(limit));
   params.add(static_cast<std::int64_t>(ahead.count()));
-  params.add(after == nullptr ? kBeforeAll : count(after->due_at));
-  for (std::size_t i = 0; i < ground_.reconciler.key.size(); ++i)
-    params.add(after == nullptr ? std::nullopt : std::optional(after->key.columns[i]));
+  params.add(count(from));
   return read(ground_.statements(plan).page, params, plan);
+}
+
+// Due rows behind `last`; where there is none yet, those of the page's last moment again and all behind.
+std::vector<Candidate> Pass::behind(const PageEnd& end, const Candidate* last) {
+  pg::Params params = ground_.params({end.partition});
+  params.add(static_cast<std::int64_t>(ground_.scope.batch_size));
+  params.add(std::int64_t{0});
+  params.add(last != nullptr ? count(last->due_at) : count(end.due_at) - 1);
+  for (std::size_t i = 0; i < ground_.reconciler.key.size(); ++i)
+    params.add(last != nullptr ? std::optional(last->key.columns[i]) : std::nullopt);
+  return read(ground_.few.rest, params, pg::Plan::fresh);
 }
 
 std::vector<Candidate> Pass::rows_of(const ExecutionId& execution) {
@@ -116,6 +148,7 @@ std::vector<Candidate> Pass::rows_of(const ExecutionId& execution) {
 std::vector<Candidate> Pass::read(const std::string& sql, const pg::Params& params, pg::Plan plan) {
   pg::Transaction transaction(*connection_, plan);
   const SteadyTime sent = ground_.clock.now();
+  read_in_time_ = sent < options_.deadline;
   const pg::Result rows = transaction.execute(sql, params);
   const SteadyTime answered = ground_.clock.now();
   transaction.rollback();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "pg/pool.hpp"
@@ -51,10 +52,10 @@ class Pass {
   TickReport& report() { return report_; }
   pg::Connection& connection() { return *connection_; }
 
-  /// Up to `limit` rows of each partition, oldest first, that are due or will be within `ahead`; of one
-  /// partition also those behind a row that was shown before.
-  std::vector<Candidate> page(const Partitions& partitions, int limit, Milliseconds ahead,
-                              const Candidate* after = nullptr);
+  /// Up to `limit` rows of each partition, oldest first, that are due or will be within `ahead`.
+  std::vector<Candidate> page(const Partitions& partitions, int limit, Milliseconds ahead) {
+    return page(partitions, limit, ahead, kBeforeAll);
+  }
   /// The rows of one execution, due or not, oldest first.
   std::vector<Candidate> rows_of(const ExecutionId& execution);
 
@@ -66,8 +67,21 @@ class Pass {
   void take(Candidates batch);
 
  private:
+  static constexpr UnixMillis kBeforeAll = UnixMillis::min();
+
+  /// Where a full page of one partition ended.
+  struct PageEnd {
+    PartitionKey partition;
+    UnixMillis due_at;
+    std::set<RowKey> shown;  ///< its rows of that moment
+  };
+
   bool out_of_time();
-  void take_rest(Candidate last);
+  std::vector<Candidate> page(const Partitions& partitions, int limit, Milliseconds ahead, UnixMillis from);
+  std::vector<Candidate> behind(const PageEnd& end, const Candidate* last);
+  std::vector<PageEnd> ends_of_full_pages(const std::vector<Candidate>& rows) const;
+  bool take_all_of(std::vector<Candidate> rows);
+  void take_rest(PageEnd end, bool all_moved);
   std::vector<Candidate> read(const std::string& sql, const pg::Params& params, pg::Plan plan);
   std::vector<Candidate> without_quarantined(std::vector<Candidate> found);
   void take_once(Candidates batch);
@@ -77,6 +91,7 @@ class Pass {
   Ground& ground_;
   const TickOptions& options_;
   TickReport report_;
+  bool read_in_time_ = true;  // the last page was asked for before the deadline
   pg::PooledConnection connection_;
 };
 

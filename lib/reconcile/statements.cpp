@@ -69,9 +69,8 @@ SELECT found.partition_key, {keys}, found.due_at_ms, found.due_at_ms <= clock.du
          ) candidate
         WHERE candidate.partition_key = wanted.partition_key
           AND candidate.due_at_ms <= clock.due_ms + {ahead}
-          AND candidate.due_at_ms >= {after}
-          AND (candidate.due_at_ms, {candidate_keys}) > ({position})
-        ORDER BY candidate.due_at_ms, {candidate_keys}
+          AND candidate.due_at_ms >= {from}{behind}
+        ORDER BY candidate.due_at_ms{then_by}
         LIMIT {limit}
      ) due
   ) found ON true)sql";
@@ -134,12 +133,17 @@ Statements::Statements(const Reconciler& reconciler, pg::Plan plan) {
   Numbering of_page = number;
   const std::string limit = of_page.next();
   const std::string ahead = of_page.next();
-  const std::string after = of_page.next();
-  std::string position = after;
+  const std::string from = of_page.next();
+  const auto page_of = [&](const std::string& behind, const std::string& then_by) {
+    return make(kPage, arg("limit", limit), arg("ahead", ahead), arg("from", from), arg("behind", behind),
+                arg("then_by", then_by));
+  };
+  page = page_of("", "");
+  std::string position = from;
   for (const KeyColumn& column : reconciler.key)
     position += fmt::format(", {}::{}", of_page.next(), column.type);
-  page =
-      make(kPage, arg("limit", limit), arg("ahead", ahead), arg("after", after), arg("position", position));
+  rest = page_of(fmt::format("\n          AND (candidate.due_at_ms, {}) > ({})", candidate_keys, position),
+                 ", " + candidate_keys);
 
   const std::string one = Numbering(number).next();
   if (!reconciler.execution_column.empty())

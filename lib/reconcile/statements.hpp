@@ -26,11 +26,16 @@ struct Statements {
 
   Statements(const Reconciler& reconciler, pg::Plan plan);
 
-  /// Rows of each partition, oldest first, strictly after a position, up to a number per partition.
-  /// Parameters: limit bigint; ahead bigint (milliseconds: also rows that fall due so soon); position:
-  /// due_at_ms bigint and one text per key column (null where `due_at_ms` stands before all rows). Columns:
-  /// partition_key, key columns, due_at_ms, is_due, now_ms.
+  /// Rows of each partition, oldest first, up to a number per partition; those of the same moment come in
+  /// any order, so that it need not read all of them. Parameters: limit bigint; ahead bigint (milliseconds:
+  /// also rows that fall due so soon); from bigint: the least due_at_ms. Columns: partition_key, key columns,
+  /// due_at_ms, is_due, now_ms.
   std::string page;
+
+  /// The same in the order of due_at_ms and key, strictly behind a position: to pass by rows that stay.
+  /// Parameters: limit and ahead as in `page`; position: due_at_ms bigint and one text per key column (all
+  /// null: behind all rows of that moment).
+  std::string rest;
 
   /// The rows of one execution. Parameter: execution uuid. Columns as in `page`. Empty where rows cannot be
   /// named so.

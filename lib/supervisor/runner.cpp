@@ -98,6 +98,8 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
     next_look_ =
         next_look(interval, started, last_look_ ? last_look_->known_until : std::nullopt, random_share());
   }
+  if (look && report.processed == 0 && !report.more)
+    next_look_ = std::max(*next_look_, rested_from_look(started, finished));
   const NextRun next = next_run(interval,
                                 {.started = started,
                                  .finished = finished,

@@ -10,6 +10,7 @@ using namespace std::chrono_literals;
 constexpr Milliseconds kLongestPause = 30s;
 constexpr Milliseconds kBreath = 2ms;
 constexpr Milliseconds kLongestSafety = 30s;
+constexpr int kRestAfterLook = 4;
 
 Milliseconds doubled(Milliseconds first, int times, Milliseconds most) {
   Milliseconds value = first;
@@ -27,6 +28,10 @@ SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<Ste
                      double jitter) {
   const SteadyTime regular = looked + stretched(interval, 0.1 * jitter);
   return known_until ? std::min(regular, *known_until) : regular;
+}
+
+SteadyTime rested_from_look(SteadyTime started, SteadyTime finished) {
+  return finished + kRestAfterLook * (finished - started);
 }
 
 Milliseconds safety_interval(Milliseconds interval) {

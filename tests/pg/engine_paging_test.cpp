@@ -19,6 +19,21 @@ std::int64_t leases_left(pg::Connection& db) {
   return number(db, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL");
 }
 
+/// Two hours pass when it is asked for the `at`th time.
+class LeapingClock final : public Clock {
+ public:
+  explicit LeapingClock(int at) : at_(at) {}
+  SteadyTime now() const override {
+    const bool leapt = ++asked_ >= at_;
+    return Clock::system().now() + std::chrono::hours{leapt ? 2 : 0};
+  }
+  UnixMillis wall() const override { return unix_millis(0); }
+
+ private:
+  const int at_;
+  mutable int asked_ = 0;
+};
+
 }  // namespace
 
 TEST_CASE("a tick moves everything that is due, page by page and partition by partition") {
@@ -46,6 +61,43 @@ TEST_CASE("rows that fell due at the same moment are all met, each once") {
   const TickReport report = engine->tick();
   CHECK(report.scanned == 33);
   CHECK(report.processed == 33);
+}
+
+TEST_CASE("of rows that fell due at the same moment, those that are locked hide none of the others") {
+  const Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  insert_many_lapsed(db, {.count = 60, .partitions = {{3}}});
+  // The moment is met in the middle of a page, and ends in the middle of one.
+  db.execute(
+      "UPDATE ff_attempt SET lease_expires_at_ms = 1700000000000 WHERE (partition_key, execution_id) IN"
+      " (SELECT partition_key, execution_id FROM ff_attempt ORDER BY lease_expires_at_ms OFFSET 5 LIMIT 48)");
+  db.execute(
+      "UPDATE ff_attempt SET worker_id = 'held' WHERE (partition_key, execution_id) IN"
+      " (SELECT partition_key, execution_id FROM ff_attempt WHERE lease_expires_at_ms = 1700000000000"
+      " ORDER BY execution_id LIMIT 16)");
+  EngineFixture engine(database, either(), {.batch_size = GENERATE(1, 7, 10, 1000)});
+  pg::Transaction holding(other);
+  holding.execute("SELECT FROM ff_attempt WHERE worker_id = 'held' FOR UPDATE");
+  const bool dry = GENERATE(false, true);
+  const TickReport report = engine->tick({.dry_run = dry});
+  CHECK(report.scanned == 60);
+  CHECK(report.processed == 44);
+  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 16}});
+  CHECK(leases_left(db) == (dry ? 60 : 16));
+}
+
+TEST_CASE("what was read when the time was over is worth a batch still, so that a slow server gets on") {
+  const Database database;
+  auto db = database.connect();
+  insert_many_lapsed(db, {.count = 30, .partitions = {{3}}});
+  // It asks as for a small tick up to the decision to read the page, then before and after reading it.
+  const LeapingClock clock(SteppingInClock::kBeforeActing + 2);
+  EngineFixture engine(database, either(), {.batch_size = 10, .clock = &clock});
+  const TickReport report = engine->tick({.deadline = Clock::system().now() + std::chrono::hours{1}});
+  CHECK(report.scanned == 10);
+  CHECK(report.processed == 10);
+  CHECK(report.more);
 }
 
 TEST_CASE("more locked rows than fit a batch do not hide the free rows behind them") {

@@ -235,6 +235,30 @@ TEST_CASE("no look is spared while anything is left, failed, or lies behind what
   }
 }
 
+TEST_CASE("a look that took long and moved nothing is not repeated soon, but what it saw coming is taken") {
+  Bench bench;
+  std::vector<bool> looks;
+  std::int64_t moved = 0;
+  bench.tick = [&](const TickOptions& options) {
+    looks.push_back(options.look);
+    bench.clock.advance(options.look ? 1000ms : 1ms);
+    TickReport report;
+    report.processed = moved;
+    report.database_time = unix_millis(5'000'000);
+    report.known_until = report.database_time + 1min;
+    if (options.look) report.next_due = report.database_time + 1500ms;
+    return report;
+  };
+  const SteadyTime started = bench.clock.now();
+  CHECK(bench.step().next == started + 1500ms);
+  bench.clock.advance(500ms);
+  CHECK(bench.step().next == started + 5000ms);
+  bench.clock.advance(3499ms);
+  moved = 1;
+  CHECK(bench.step().next < started + 7500ms);
+  CHECK(looks == std::vector<bool>{true, false, true});
+}
+
 TEST_CASE("a look that may be followed by silence looks far ahead") {
   Bench bench;
   bool quiet = false;
