@@ -55,17 +55,20 @@ bool Pass::out_of_time() {
 // then paged through one by one.
 void Pass::take_partitions(const Partitions& partitions) {
   if (out_of_time()) return;
-  auto rows = page(partitions, ground_.scope.batch_size, Milliseconds{0});
-  auto ends = ends_of_full_pages(rows);
+  // Of several, half a batch of each: so that the rows of all of them fit into little memory.
+  const int batch = ground_.scope.batch_size;
+  const int most = partitions.size() == 1 ? batch : std::max(1, batch / 2);
+  auto rows = page(partitions, most, Milliseconds{0});
+  auto ends = ends_of_full_pages(rows, most);
   const bool all_moved = take_all_of(std::move(rows));
   for (PageEnd& end : ends) take_rest(std::move(end), all_moved);
 }
 
-std::vector<Pass::PageEnd> Pass::ends_of_full_pages(const std::vector<Candidate>& rows) const {
+std::vector<Pass::PageEnd> Pass::ends_of_full_pages(const std::vector<Candidate>& rows, int full) {
   std::vector<PageEnd> ends;
   for (std::size_t from = 0, to = 0; from < rows.size(); from = to) {
     while (to < rows.size() && rows[to].key.partition == rows[from].key.partition) ++to;
-    if (to - from < static_cast<std::size_t>(ground_.scope.batch_size)) continue;
+    if (to - from < static_cast<std::size_t>(full)) continue;
     PageEnd end{rows[to - 1].key.partition, rows[to - 1].due_at, {}};
     for (std::size_t i = to; i > from && rows[i - 1].due_at == end.due_at; --i)
       end.shown.insert(rows[i - 1].key);
@@ -85,7 +88,7 @@ void Pass::take_rest(PageEnd end, bool all_moved) {
     if (!full) {
       // There is no further page.
     } else if (all_moved) {
-      end = std::move(ends_of_full_pages(rows).front());
+      end = std::move(ends_of_full_pages(rows, ground_.scope.batch_size).front());
     } else {
       last = rows.back();
     }

@@ -79,7 +79,7 @@ class Pass {
   bool out_of_time();
   std::vector<Candidate> page(const Partitions& partitions, int limit, Milliseconds ahead, UnixMillis from);
   std::vector<Candidate> behind(const PageEnd& end, const Candidate* last);
-  std::vector<PageEnd> ends_of_full_pages(const std::vector<Candidate>& rows) const;
+  static std::vector<PageEnd> ends_of_full_pages(const std::vector<Candidate>& rows, int full);
   bool take_all_of(std::vector<Candidate> rows);
   void take_rest(PageEnd end, bool all_moved);
   std::vector<Candidate> read(const std::string& sql, const pg::Params& params, pg::Plan plan);

@@ -75,8 +75,6 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   }
   const SteadyTime finished = clock_.now();
   consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;
-  log(report, look_wanted);
-
   const auto late = std::max(started - planned, SteadyTime::duration::zero());
   observer_.tick_finished({.reconciler = name_,
                            .report = report,
@@ -84,6 +82,8 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                            .duration = finished - started,
                            .missed = late / std::max<Milliseconds>(interval, 1ms),
                            .consecutive_failures = consecutive_failures_});
+  report.lateness = {};  // large after a large backlog, and nobody asks for it any more
+  log(report, look_wanted);
 
   // The database's moments, by our clock.
   const auto ours = [&](std::optional<UnixMillis> its) {
@@ -129,7 +129,6 @@ bool Runner::look_is_spared(SteadyTime now, Milliseconds interval) const {
 // failure that repeats is said once and then counted once a minute.
 void Runner::log(const reconcile::TickReport& report, bool looks) {
   unlogged_.add(reconcile::TickReport(report));
-  unlogged_.lateness.clear();
   if (looks || report.error_count() > 0) {
     if (unlogged_.processed > 0 || unlogged_.error_count() > 0)
       spdlog::info("{}: scanned={} processed={} errors={}{}", name_, unlogged_.scanned, unlogged_.processed,

@@ -1,10 +1,14 @@
 #include "bench/lease_history.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
 
+#include "bench/backlog.hpp"
+#include "bench/compare.hpp"
 #include "bench/lease_events.hpp"
 #include "bench/own_process.hpp"
 #include "bench/seed_reader.hpp"
@@ -21,12 +25,14 @@ constexpr int kSpreadOver = 32;
 constexpr PartitionKey kTailed{kSpread.value + kSpreadOver};
 constexpr auto kPatience = 30s;
 
+struct Options {
+  int replay_events = 500'000;
+  int events_per_second = 1000;
+  Milliseconds latency_time{5000};
+};
+
 SteadyTime now() {
   return Clock::system().now();
-}
-
-double seconds_since(SteadyTime start) {
-  return std::chrono::duration<double>(now() - start).count();
 }
 
 class Ours {
@@ -139,7 +145,7 @@ Latency latency_of(const std::vector<Committed>& committed,
 }
 
 template <class Source>
-Latency latency(const pg::Connector& connector, const LeaseHistoryOptions& options) {
+Latency latency(const pg::Connector& connector, const Options& options) {
   auto session = connector.connect(now() + kPatience);
   Check check(kTailed, newest_lease_event(session));
   Source source(connector);
@@ -168,60 +174,77 @@ Latency latency(const pg::Connector& connector, const LeaseHistoryOptions& optio
   return result;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.at(values.size() / 2);
-}
-
 // One reader's rounds.
-class Series {
- public:
+struct Series {
   template <class Source>
-  void round(const pg::Connector& connector, const LeaseHistoryOptions& options,
-             const std::vector<StoredEvents>& one, const std::vector<StoredEvents>& spread) {
+  void round(const pg::Connector& connector, const Options& options, const std::vector<StoredEvents>& one,
+             const std::vector<StoredEvents>& spread) {
     const Effort replayed = in_own_process([&] { return replay<Source>(connector, one); });
     const Effort spread_out = in_own_process([&] { return replay<Source>(connector, spread); });
     const Latency tailed = latency<Source>(connector, options);
-    replay_.push_back(options.replay_events / replayed.seconds);
-    spread_.push_back(options.replay_events / spread_out.seconds);
-    resident_.push_back(replayed.resident_mib);
-    p50_.push_back(tailed.p50_ms);
-    p99_.push_back(tailed.p99_ms);
-    committed_.push_back(tailed.committed_per_second);
-    missed_ += tailed.missed;
+    replay_rates.push_back(options.replay_events / replayed.seconds);
+    spread_rates.push_back(options.replay_events / spread_out.seconds);
+    resident_mib.push_back(replayed.resident_mib);
+    p50_ms.push_back(tailed.p50_ms);
+    p99_ms.push_back(tailed.p99_ms);
+    committed_per_second.push_back(tailed.committed_per_second);
+    missed += tailed.missed;
   }
 
-  ReaderFigures figures() const {
-    return {.replay_events_per_second = median(replay_),
-            .spread_events_per_second = median(spread_),
-            .resident_mib = median(resident_),
-            .latency_p50_ms = median(p50_),
-            .latency_p99_ms = median(p99_),
-            .committed_events_per_second = median(committed_),
-            .missed = missed_};
-  }
-
- private:
-  std::vector<double> replay_, spread_, resident_, p50_, p99_, committed_;
-  std::int64_t missed_ = 0;
+  std::vector<double> replay_rates, spread_rates, resident_mib, p50_ms, p99_ms, committed_per_second;
+  std::int64_t missed = 0;  // committed and never delivered, in all rounds
 };
+
+std::vector<Regime> regimes(const Options& options, const Series& ours, const Series& seed) {
+  Regime replay{
+      .name = "lease_replay",
+      .title = fmt::format("lease history: {} events of one partition, from subscribing to the last one",
+                           figure(options.replay_events)),
+      .unit = "events/s",
+      .ways = {{"ours", ours.replay_rates}, {"seed", seed.replay_rates}}};
+  replay.remarks = {fmt::format("the process grew by {} MiB with ours, by {} MiB with the seed's way",
+                                figure(median(ours.resident_mib)), figure(median(seed.resident_mib)))};
+  Regime spread{
+      .name = "lease_spread",
+      .title = fmt::format("lease history: {} events of {} partitions, a subscription and a consumer each",
+                           figure(options.replay_events), kSpreadOver),
+      .unit = "events/s",
+      .ways = {{"ours", ours.spread_rates}, {"seed", seed.spread_rates}}};
+  Regime latency{.name = "lease_latency",
+                 .title = fmt::format("lease history: from commit to delivery, {} events a second for {} s",
+                                      figure(options.events_per_second), seconds(options.latency_time)),
+                 .unit = "ms",
+                 .ways = {{"ours, p50", ours.p50_ms},
+                          {"seed, p50", seed.p50_ms},
+                          {"ours, p99", ours.p99_ms},
+                          {"seed, p99", seed.p99_ms}}};
+  latency.remarks = {
+      fmt::format("never delivered: {} events with ours, {} with the seed's way", ours.missed, seed.missed),
+      fmt::format("committed meanwhile: {} events a second with ours, {} with the seed's way",
+                  figure(median(ours.committed_per_second)), figure(median(seed.committed_per_second))),
+      "the server wakes the listeners before it answers the producer: a latency may be negative"};
+  return {std::move(replay), std::move(spread), std::move(latency)};
+}
 
 }  // namespace
 
-LeaseHistoryFigures measure_lease_history(const pg::Connector& connector,
-                                          const LeaseHistoryOptions& options) {
-  auto session = connector.connect(now() + kPatience);
+std::vector<Regime> measure_lease_history(const Bench& bench) {
+  Options options;
+  if (bench.quick) options = {.replay_events = 50'000, .latency_time = 1s};
+  auto session = bench.connector.connect(now() + kPatience);
   const auto one = add_lease_events(session, options.replay_events, kReplayed, 1);
   const auto spread = add_lease_events(session, options.replay_events, kSpread, kSpreadOver);
   session.close();
   Series ours, seed;
-  for (int round = 0; round < options.rounds; ++round) {
+  for (int round = 0; round < bench.rounds(); ++round) {
     // Whoever comes second finds what the first has left in caches, so they take turns at that.
-    if (round % 2 == 0) ours.round<Ours>(connector, options, one, spread);
-    seed.round<Seeds>(connector, options, one, spread);
-    if (round % 2 != 0) ours.round<Ours>(connector, options, one, spread);
+    if (round % 2 == 0) ours.round<Ours>(bench.connector, options, one, spread);
+    seed.round<Seeds>(bench.connector, options, one, spread);
+    if (round % 2 != 0) ours.round<Ours>(bench.connector, options, one, spread);
   }
-  return {ours.figures(), seed.figures()};
+  session = bench.connector.connect(now() + kPatience);
+  empty_tables(session);
+  return regimes(options, ours, seed);
 }
 
 }  // namespace ff::bench

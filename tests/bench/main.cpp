@@ -1,121 +1,174 @@
-// Measures against how FlowFabric does the same, on a PostgreSQL of its own with durable settings: each figure
-// beside its rival's, taken in turns in the same run, because machines differ and drift.
+// Measures against how FlowFabric does the same, on a PostgreSQL of its own with durable settings: each
+// figure beside its rival's, taken in turns in the same run, because machines differ and drift.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
-#include "bench/attempt_timeout.hpp"
+#include "bench/backlog.hpp"
+#include "bench/bench.hpp"
+#include "bench/compare.hpp"
+#include "bench/dense.hpp"
+#include "bench/family.hpp"
+#include "bench/growth.hpp"
 #include "bench/lease_history.hpp"
+#include "bench/living.hpp"
+#include "bench/replicas.hpp"
+#include "bench/report.hpp"
+#include "bench/skewed.hpp"
+#include "bench/sparse.hpp"
 #include "migrate/migrate.hpp"
-#include "pg/server.hpp"
-#include "sandbox/private_server.hpp"
 
+namespace ff::bench {
 namespace {
 
-using namespace ff;
-
+constexpr const char* kDatabase = "bench";
 constexpr int kFanOut = 256;
-constexpr double kWantedRatio = 15;
+constexpr int kUsageError = 64;
 
-constexpr std::string_view kUsage = R"(usage: ff-bench [--quick]
+// The least that the dense backlog's ratio to row by row may be, whatever is wanted beyond that.
+constexpr double kLeastRatio = 15;
 
-Starts a PostgreSQL of its own and prints figures beside those of FlowFabric's way, measured in the same run:
-the rate of attempt_timeout over a backlog (ours over two connections, with its plan made; theirs one row after
-the other over one connection, prepared), and reading the lease history.
+struct Measurement {
+  std::string_view name;
+  std::string_view what;
+  std::vector<Regime> (*measure)(const Bench&);
+};
 
-  --quick  fewer rows and a single round: to see that it works, not to quote
+constexpr Measurement kMeasurements[] = {
+    {"dense", "a backlog in all partitions, near and a millisecond away", measure_dense},
+    {"sparse", "one row in each partition", measure_sparse},
+    {"skewed", "all in one partition; half locked by others; poison rows", measure_skewed},
+    {"growth", "time per row from ten thousand to a million", measure_growth},
+    {"replicas", "one, two and four on the same backlog", measure_replicas},
+    {"family", "every other reconciler over a backlog of its own", measure_family},
+    {"living", "the daemon: lateness, idle, memory, start, /metrics, workers beside it", measure_living},
+    {"lease_history", "reading the lease history", measure_lease_history},
+};
 
-Ends with 1 when attempt_timeout is not 15 times as fast as row by row (not judged with --quick).
+struct Arguments {
+  bool quick = false;
+  std::vector<std::string> only;  ///< empty: all
+  std::filesystem::path output = "bench-results";
+};
+
+std::string usage() {
+  std::string text = R"(usage: ff-bench [--quick] [--only NAME[,NAME...]] [--output DIR]
+
+Starts a PostgreSQL of its own and prints figures beside those of FlowFabric's way, measured in the same run. All
+of them go into DIR (bench-results) as bench.json, with a plot of each regime.
+
+  --quick        fewer rows and a single round: to see that it works, not to quote
+  --only NAMES   only these of:
 )";
+  for (const Measurement& each : kMeasurements)
+    text += fmt::format("                   {:<15}{}\n", each.name, each.what);
+  return text + fmt::format(R"(  --output DIR   made if it is not there
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+Ends with 1 when a measurement fails, or when attempt_timeout over a dense backlog is not {} times as fast as
+row by row (not judged with --quick).
+)",
+                            kLeastRatio);
 }
 
-/// A migrated database, whose name is that of what is measured in it.
-void make_database(sandbox::PrivateServer& server, std::string_view name) {
-  server.create_database(name);
-  const pg::Connector connector({.conninfo = server.conninfo(name)});
-  auto connection = connector.connect(Clock::system().now() + Milliseconds{5000});
-  migrate::up(connection, kFanOut);
+bool is_measurement(std::string_view name) {
+  return std::any_of(std::begin(kMeasurements), std::end(kMeasurements),
+                     [&](const Measurement& each) { return each.name == name; });
 }
 
-bool bench_attempt_timeout(const pg::Connector& connector, bool quick) {
-  const bench::BacklogOptions options{.rows = quick ? 5'000 : 20'000, .rounds = quick ? 1 : 3};
-  std::cout << fmt::format(
-                   "attempt_timeout: {} lapsed leases in {} partitions, {} hash children per table, ours "
-                   "over {} connections\n\n",
-                   options.rows, options.partitions, kFanOut, options.connections)
-            << fmt::format("{:<8}{:>18}{:>18}{:>10}\n", "round", "ours rows/s", "row by row", "ratio")
-            << std::flush;
-  std::vector<double> ratios;
-  for (const bench::BacklogRound& round : bench::measure_attempt_timeout(connector, options)) {
-    ratios.push_back(round.ratio());
-    std::cout << fmt::format("{:<8}{:>18.0f}{:>18.0f}{:>9.1f}x\n", ratios.size(), round.ours,
-                             round.row_by_row, round.ratio());
+/// Nothing: they cannot be understood.
+std::optional<Arguments> read(const std::vector<std::string>& words) {
+  Arguments arguments;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const bool has_value = word + 1 != words.end();
+    if (*word == "--quick") {
+      arguments.quick = true;
+    } else if (*word == "--output" && has_value) {
+      arguments.output = *++word;
+    } else if (*word == "--only" && has_value) {
+      std::string names = *++word + ',';
+      for (std::size_t end; (end = names.find(',')) != std::string::npos; names.erase(0, end + 1)) {
+        arguments.only.push_back(names.substr(0, end));
+        if (!is_measurement(arguments.only.back())) return std::nullopt;
+      }
+    } else {
+      return std::nullopt;
+    }
   }
-  std::cout << fmt::format("\nmedian ratio {:.1f}x, wanted at least {:.0f}x\n\n", median(ratios),
-                           kWantedRatio);
-  return median(ratios) >= kWantedRatio;
+  return arguments;
 }
 
-void bench_lease_history(const pg::Connector& connector, bool quick) {
-  bench::LeaseHistoryOptions options;
-  if (quick) options = {.replay_events = 50'000, .latency_time = Milliseconds{1000}, .rounds = 1};
-  std::cout << fmt::format("lease history: {} events replayed, {} events/s for {} s\n\n",
-                           options.replay_events, options.events_per_second,
-                           options.latency_time.count() / 1000)
-            << std::flush;
-  const auto [ours, seed] = bench::measure_lease_history(connector, options);
-  const auto line = [](std::string_view what, double our, double seeds, int digits) {
-    std::cout << fmt::format("{:<44}{:>12.{}f}{:>12.{}f}\n", what, our, digits, seeds, digits);
-  };
-  std::cout << fmt::format("{:<44}{:>12}{:>12}\n", "", "ours", "seed");
-  line("replay of one partition, events/s", ours.replay_events_per_second, seed.replay_events_per_second, 0);
-  line("replay of 32 partitions, events/s", ours.spread_events_per_second, seed.spread_events_per_second, 0);
-  line("memory grown by during the replay, MiB", ours.resident_mib, seed.resident_mib, 1);
-  line("commit to delivery, p50 ms", ours.latency_p50_ms, seed.latency_p50_ms, 2);
-  line("commit to delivery, p99 ms", ours.latency_p99_ms, seed.latency_p99_ms, 2);
-  line("committed meanwhile, events/s", ours.committed_events_per_second, seed.committed_events_per_second,
-       0);
-  line("never delivered, events", static_cast<double>(ours.missed), static_cast<double>(seed.missed), 0);
+// Durable, and otherwise as a server for this would be set: memory for what is worked on, and checkpoints and
+// vacuum when the benchmark says so, because otherwise they come in the middle of somebody's turn.
+sandbox::ServerOptions server_options() {
+  return {.durable = true,
+          .settings = {{"shared_buffers", "1GB"},
+                       {"max_wal_size", "8GB"},
+                       {"checkpoint_timeout", "1h"},
+                       {"autovacuum", "off"},
+                       {"track_commit_timestamp", "on"}}};
 }
 
-int measure(bool quick) {
-  sandbox::PrivateServer server({.durable = true, .settings = {}});
-  make_database(server, "attempt_timeout");
-  make_database(server, "lease_history");
-  const pg::Connector backlog({.conninfo = server.conninfo("attempt_timeout")});
-  const pg::Connector history({.conninfo = server.conninfo("lease_history")});
+void measure_each(const Bench& bench, const Arguments& arguments, Report& report) {
+  for (const Measurement& each : kMeasurements) {
+    const auto& only = arguments.only;
+    if (!only.empty() && std::find(only.begin(), only.end(), each.name) == only.end()) continue;
+    const SteadyTime started = Clock::system().now();
+    try {
+      for (Regime& regime : each.measure(bench)) report.add(std::move(regime));
+    } catch (const std::exception& error) {
+      report.add_failure(each.name, error.what());
+      auto connection = backstage(bench.connector);
+      empty_tables(connection);
+    }
+    std::cout << fmt::format("({} took {:.0f} s)\n\n", each.name, seconds_since(started)) << std::flush;
+  }
+}
+
+bool fast_enough(const std::vector<Regime>& regimes) {
+  const auto dense =
+      std::find_if(regimes.begin(), regimes.end(), [](const Regime& each) { return each.name == "dense"; });
+  return dense == regimes.end() || median_ratio(dense->ways.at(0), dense->ways.at(1)) >= kLeastRatio;
+}
+
+int measure(const Arguments& arguments) {
+  sandbox::PrivateServer server(server_options());
+  server.create_database(kDatabase);
+  const pg::Connector connector({.conninfo = server.conninfo(kDatabase)});
+  Report report(std::cout, arguments.output, this_machine(connector), arguments.quick);
   {
-    auto connection = backlog.connect(Clock::system().now() + Milliseconds{5000});
-    std::cout << fmt::format(
-        "PostgreSQL {} (fsync and synchronous_commit on), {} processors, Unix socket\n\n",
-        pg::server_info(connection).version, std::thread::hardware_concurrency());
+    auto connection = backstage(connector);
+    migrate::up(connection, kFanOut);
+    connection.execute_script("CHECKPOINT");
   }
-  const bool fast_enough = bench_attempt_timeout(backlog, quick);
-  bench_lease_history(history, quick);
-  return fast_enough || quick ? EXIT_SUCCESS : EXIT_FAILURE;
+  const Bench bench{
+      .server = server, .database = kDatabase, .connector = connector, .quick = arguments.quick};
+  measure_each(bench, arguments, report);
+  report.print_summary();
+  const bool slow = !arguments.quick && !fast_enough(report.regimes());
+  if (slow) std::cerr << fmt::format("ff-bench: not {} times as fast as row by row\n", kLeastRatio);
+  return report.complete() && !slow ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace
+}  // namespace ff::bench
 
 int main(int argc, char** argv) {
-  const std::vector<std::string_view> arguments(argv + 1, argv + argc);
-  const bool quick = arguments == std::vector<std::string_view>{"--quick"};
-  if (!arguments.empty() && !quick) {
-    std::cerr << kUsage;
-    return 64;
+  const auto arguments = ff::bench::read({argv + 1, argv + argc});
+  if (!arguments) {
+    std::cerr << ff::bench::usage();
+    return ff::bench::kUsageError;
   }
   try {
-    return measure(quick);
+    return ff::bench::measure(*arguments);
   } catch (const std::exception& error) {
     std::cerr << "ff-bench: " << error.what() << '\n';
     return EXIT_FAILURE;

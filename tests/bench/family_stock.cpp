@@ -1,0 +1,87 @@
+#include "bench/family_stock.hpp"
+
+#include <stdexcept>
+
+#include "bench/family_stock_inserts.hpp"
+
+namespace ff::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::vector<Stock>& stocks() {
+  static const std::vector<Stock> all{
+      {"delayed_promoter", "delayed executions that may go on", 80, {"ff_exec_core"}},
+      {"lease_expiry",
+       "lapsed leases, one in eight of an execution that has ended,",
+       80,
+       {"ff_exec_core", "ff_attempt", "ff_lease_event"}},
+      {"execution_deadline",
+       "running executions past their deadline",
+       80,
+       {"ff_exec_core", "ff_attempt", "ff_completion_event", "ff_lease_event"}},
+      {"suspension_timeout",
+       "suspensions of all behaviours, with a waitpoint each and one in six of an execution that has ended,",
+       60,
+       {"ff_exec_core", "ff_attempt", "ff_suspension_current", "ff_waitpoint_pending", "ff_completion_event",
+        "ff_lease_event"}},
+      {"pending_waitpoint_expiry",
+       "waitpoints, two an execution,",
+       80,
+       {"ff_exec_core", "ff_suspension_current", "ff_waitpoint_pending"}},
+      {"dependency",
+       "events, four of them to a group and three groups in eight decided by them,",
+       48,
+       {"ff_exec_core", "ff_edge", "ff_edge_group", "ff_pending_cancel_groups", "ff_completion_event"}},
+      {"edge_cancel_dispatcher",
+       "groups with four siblings to cancel each",
+       20,
+       {"ff_exec_core", "ff_attempt", "ff_suspension_current", "ff_waitpoint_pending", "ff_edge_group",
+        "ff_pending_cancel_groups", "ff_completion_event", "ff_lease_event"}},
+      {"edge_cancel_reconciler",
+       "groups with nothing left to cancel, half of them with four siblings listed,",
+       20,
+       {"ff_exec_core", "ff_edge_group", "ff_pending_cancel_groups"}},
+      {"budget_reset", "budgets of two dimensions", 80, {"ff_budget_policy", "ff_budget_usage"}},
+      {"worker_registry_ttl", "silent workers", 80, {"ff_worker_registry", "ff_worker_registry_event"}},
+      {"outbox_retention",
+       "events, half of them in each outbox,",
+       80,
+       {"ff_lease_event", "ff_completion_event"}}};
+  return all;
+}
+
+SteadyTime soon_enough() {
+  return Clock::system().now() + 10min;
+}
+
+std::string joined(const std::vector<std::string_view>& tables) {
+  std::string list;
+  for (const std::string_view table : tables) list += (list.empty() ? "" : ", ") + std::string(table);
+  return list;
+}
+
+}  // namespace
+
+const Stock& stock_of(std::string_view reconciler) {
+  for (const Stock& stock : stocks())
+    if (stock.name == reconciler) return stock;
+  throw std::out_of_range("there is no stock for " + std::string(reconciler));
+}
+
+void stock_up(pg::Connection& connection, const Stock& stock, int rows, int partitions) {
+  connection.execute(stock_insert(stock.name), pg::Params::of(rows, partitions), soon_enough());
+  connection.execute_script("VACUUM " + joined(stock.tables), soon_enough());
+}
+
+void analyze_stock(pg::Connection& connection, const Stock& stock) {
+  connection.execute_script("ANALYZE " + joined(stock.tables), soon_enough());
+}
+
+void clear_stock(pg::Connection& connection, const Stock& stock) {
+  for (const std::string_view table : stock.tables)
+    connection.execute_script("DELETE FROM " + std::string(table), soon_enough());
+  connection.execute_script("VACUUM (TRUNCATE false) " + joined(stock.tables), soon_enough());
+}
+
+}  // namespace ff::bench

@@ -1,0 +1,134 @@
+#include "bench/idle.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <stdexcept>
+#include <thread>
+
+#include "bench/daemon_process.hpp"
+#include "bench/idle_rows.hpp"
+#include "bench/process_cost.hpp"
+#include "bench/seed_polling.hpp"
+#include "reconcile/registry.hpp"
+
+namespace ff::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double kWantedPercent = 2;
+constexpr Milliseconds kConnectTime = 5s;
+constexpr const char* kEverythingOn = "reconcilers: {outbox_retention: {enabled: true}}\n";
+
+/// In percent of one core.
+struct Cost {
+  double server = 0;
+  double asker = 0;
+  double together() const { return server + asker; }
+};
+
+struct Times {
+  Milliseconds warm_up;
+  Milliseconds measured;
+};
+
+/// `asker`: what whoever asks the server has cost so far, in seconds.
+Cost cost_of(const Bench& bench, const Times& times, const std::function<double()>& asker) {
+  std::this_thread::sleep_for(times.warm_up);
+  const SteadyTime started = Clock::system().now();
+  const Cost before{cpu_seconds_of_server(bench.server), asker()};
+  std::this_thread::sleep_for(times.measured);
+  const Cost after{cpu_seconds_of_server(bench.server), asker()};
+  const double percent = 100 / std::chrono::duration<double>(Clock::system().now() - started).count();
+  return {(after.server - before.server) * percent, (after.asker - before.asker) * percent};
+}
+
+void require_idle(const std::string& metrics) {
+  require_no_errors(metrics);
+  if (const auto moved = processed_rows(metrics); moved != 0)
+    throw std::runtime_error(fmt::format("{} rows were moved while nothing was due", moved));
+  for (const reconcile::Reconciler& each : reconcile::registry())
+    if (metric_sum(metrics, "ff_reconciler_last_success_timestamp_seconds",
+                   fmt::format("reconciler=\"{}\"", each.name)) == 0)
+      throw std::runtime_error(fmt::format("{} has not looked", each.name));
+}
+
+Cost of_daemon(const Bench& bench, const Times& times) {
+  DaemonProcess daemon(bench.conninfo(), kEverythingOn);
+  daemon.wait_until_ready();
+  const Cost cost = cost_of(bench, times, [&] { return daemon.cpu_seconds(); });
+  require_idle(daemon.metrics());
+  daemon.stop();
+  return cost;
+}
+
+struct Polled {
+  Cost cost;
+  double passes_per_second = 0;
+};
+
+Polled of_polling(const Bench& bench, const Times& times) {
+  SeedPolling polling(bench.connector);
+  const Cost cost = cost_of(bench, times, [&] { return polling.cpu_seconds(); });
+  const double passes = polling.passes();
+  polling.stop();
+  return {cost, passes / seconds(times.warm_up + times.measured)};
+}
+
+Goal goal(double percent) {
+  return {fmt::format("at most {:.0f}% of one core", kWantedPercent), fmt::format("{:.2f}%", percent),
+          percent <= kWantedPercent};
+}
+
+/// Some of ours look only every 30 s, and some are spared only when no lease event came for a minute; of the
+/// rival's looks almost all come every 5 s or sooner.
+struct Plan {
+  Times ours{80s, 30s};
+  Times rival{2s, 15s};
+  Times server{0s, 10s};
+};
+constexpr Plan kQuick{.ours = {3s, 2s}, .rival = {1s, 2s}, .server = {0s, 1s}};
+
+std::vector<std::string> remarks(const Plan& plan, const Cost& ours, const Polled& rival) {
+  const auto parts = [](const char* who, const Cost& cost) {
+    return fmt::format("{}: {:.2f}% in the server and {:.2f}% outside.", who, cost.server, cost.asker);
+  };
+  std::vector<std::string> all{parts("Ours", ours), parts("Polling", rival.cost)};
+  all.push_back(
+      fmt::format("User and system time, once: of ours over {} s after {} s of warming up, of polling over "
+                  "{} s, of the server alone over {} s.",
+                  seconds(plan.ours.measured), seconds(plan.ours.warm_up), seconds(plan.rival.measured),
+                  seconds(plan.server.measured)));
+  all.push_back(
+      fmt::format("Polling looked at all partitions {:.1f} times a second, for 11 reconcilers over one "
+                  "connection.",
+                  rival.passes_per_second));
+  all.push_back("What the server does for itself, such as looking for something to vacuum, is in all three.");
+  return all;
+}
+
+}  // namespace
+
+std::vector<Regime> measure_idle(const Bench& bench) {
+  const Plan plan = bench.quick ? kQuick : Plan{};
+  auto connection = bench.connector.connect(Clock::system().now() + kConnectTime);
+  const std::int64_t rows = add_idle_rows(connection, bench.quick ? 20'000 : 1'000'000);
+  settle(connection, idle_tables());
+  const Cost ours = of_daemon(bench, plan.ours);
+  const Polled rival = of_polling(bench, plan.rival);
+  const Cost alone = cost_of(bench, plan.server, [] { return 0.0; });
+  clear_out(connection, idle_tables());
+  return {
+      {.name = "idle",
+       .title = fmt::format("{} rows of which none is due, all reconcilers on, over 256 partitions", rows),
+       .unit = "% of a core",
+       .ways = {{"ours", {ours.together()}},
+                {"seeds' polling", {rival.cost.together()}},
+                {"server alone", {alone.together()}}},
+       .goals = {goal(ours.together())},
+       .remarks = remarks(plan, ours, rival),
+       .plot = {.x = "", .y = "% of one core"}}};
+}
+
+}  // namespace ff::bench

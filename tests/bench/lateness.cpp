@@ -1,0 +1,186 @@
+#include "bench/lateness.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <thread>
+
+#include "bench/daemon_process.hpp"
+#include "bench/distribution.hpp"
+#include "bench/interval_polling.hpp"
+#include "bench/lease_rows.hpp"
+
+namespace ff::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kHealthyLeases = 20'000;  // whose workers are at work: none of them falls due
+constexpr const char* kHealthy = "healthy";
+constexpr Milliseconds kPatience = 60s;
+
+struct Wanted {
+  int rows_per_second;
+  double p50_ms;
+  double p99_ms;
+};
+
+/// How long each part of a measurement takes.
+struct Times {
+  Milliseconds ours_before;   ///< from the rows' being known to the first one's falling due
+  Milliseconds rival_before;  ///< the same; it cannot know in advance
+  Milliseconds falling_due;
+};
+
+/// The measured values of one way, all rounds together and each round's for itself.
+struct Lateness {
+  std::string name;
+  Distribution all{};
+  std::vector<double> p50{};
+  std::vector<double> p90{};
+  std::vector<double> p99{};
+
+  void add(const Distribution& round) {
+    all.add(round);
+    p50.push_back(round.quantile(0.5));
+    p90.push_back(round.quantile(0.9));
+    p99.push_back(round.quantile(0.99));
+  }
+};
+
+/// Rows that are going to fall due, and what became of them.
+class FallingDue {
+ public:
+  FallingDue(pg::Connection& connection, const Wanted& wanted, Milliseconds before, Milliseconds length,
+             std::string name_space)
+      : connection_(connection),
+        name_space_(std::move(name_space)),
+        count_(static_cast<int>(wanted.rows_per_second * length / 1s)),
+        first_due_(Clock::system().now() + before),
+        last_due_(first_due_ + length) {
+    add_leases(connection_, {.count = count_,
+                             .name_space = name_space_,
+                             .from_ms = database_now_ms(connection_) + before.count(),
+                             .length_ms = length.count(),
+                             .retries = false});
+  }
+
+  void require_none_yet() const {
+    if (Clock::system().now() > first_due_)
+      throw std::runtime_error("the first rows fell due before anybody was there");
+  }
+
+  /// Until `moved` says that all have been taken. Throws std::runtime_error when that takes too long.
+  template <class Moved>
+  void wait(const Moved& moved) const {
+    std::this_thread::sleep_until(last_due_);
+    while (moved() < count_) {
+      if (Clock::system().now() > last_due_ + kPatience)
+        throw std::runtime_error(fmt::format("only {} of {} rows were moved", moved(), count_));
+      std::this_thread::sleep_for(20ms);
+    }
+  }
+
+  Distribution lateness() const {
+    require_all_expired_once(connection_, name_space_, count_);
+    const auto found = connection_.execute(R"sql(
+SELECT (extract(epoch FROM pg_xact_commit_timestamp(e.xmin)) * 1000 - (a.raw_fields->>'due_ms')::bigint)::float8
+  FROM ff_lease_event e
+  JOIN ff_attempt a ON a.partition_key = e.partition_key AND a.execution_id = e.execution_id::uuid
+ WHERE e.namespace = $1 AND e.event_type = 'expired')sql",
+                                           pg::Params::of(name_space_));
+    Distribution lateness;
+    for (const pg::Row row : found) lateness.add(row.get<double>(0));
+    return lateness;
+  }
+
+ private:
+  pg::Connection& connection_;
+  const std::string name_space_;
+  const int count_;
+  const SteadyTime first_due_;
+  const SteadyTime last_due_;
+};
+
+Distribution of_daemon(const Bench& bench, const FallingDue& rows) {
+  DaemonProcess daemon(bench.conninfo());
+  daemon.wait_until_ready();
+  rows.require_none_yet();
+  rows.wait([&] { return processed_rows(daemon.metrics(), "attempt_timeout"); });
+  require_no_errors(daemon.metrics());
+  daemon.stop();
+  return rows.lateness();
+}
+
+Distribution of_polling(const Bench& bench, const FallingDue& rows) {
+  IntervalPolling polling(bench.connector);
+  rows.require_none_yet();
+  rows.wait([&] { return polling.moved(); });
+  polling.stop();
+  return rows.lateness();
+}
+
+Goal goal(const char* what, double wanted_ms, const Way& way) {
+  const double reached = way.median();
+  return {fmt::format("{} at most {:.0f} ms", what, wanted_ms), in_ms(reached), reached <= wanted_ms};
+}
+
+Regime regime_of(const Wanted& wanted, const Times& times, const Lateness& ours, const Lateness& rival) {
+  Regime regime{
+      .name = fmt::format("lateness_{}", wanted.rows_per_second),
+      .title = fmt::format("{} leases a second lapse at random moments in 256 partitions: from due to commit",
+                           wanted.rows_per_second),
+      .unit = "ms",
+      .ways = {}};
+  for (const Lateness* way : {&ours, &rival})
+    for (const auto& [quantile, rounds] :
+         {std::pair{"p50", way->p50}, std::pair{"p90", way->p90}, std::pair{"p99", way->p99}})
+      regime.ways.push_back({fmt::format("{}, {}", way->name, quantile), rounds});
+  regime.goals = {goal("p50", wanted.p50_ms, regime.ways[0]), goal("p99", wanted.p99_ms, regime.ways[2])};
+  regime.remarks = {fmt::format("{} rows of each way, {} s a round; beside them {} leases that are not due.",
+                                ours.all.size(), seconds(times.falling_due), kHealthyLeases),
+                    "Ours is the daemon with its defaults: it has met the rows before they are due. The "
+                    "rival looks every 2 s, "
+                    "row by row.",
+                    "The moment of commit is the server's commit timestamp, which it takes right before it "
+                    "flushes the commit."};
+  regime.plot = {.x = "from due to commit, ms",
+                 .y = "share of rows, %",
+                 .logarithmic_x = true,
+                 .curves = {ours.all.cumulative(ours.name), rival.all.cumulative(rival.name)}};
+  return regime;
+}
+
+Regime measure(const Bench& bench, pg::Connection& connection, const Wanted& wanted) {
+  const Times times = bench.quick ? Times{2s, 1s, 2s} : Times{6s, 1500ms, 10s};
+  const int rounds = bench.quick ? 1 : 2;
+  Lateness ours{"ours"};
+  Lateness rival{"interval polling"};
+  for (int i = 0; i < rounds; ++i) {
+    const std::string round = fmt::format("{} a second, round {}", wanted.rows_per_second, i);
+    ours.add(of_daemon(bench, {connection, wanted, times.ours_before, times.falling_due, "ours, " + round}));
+    rival.add(
+        of_polling(bench, {connection, wanted, times.rival_before, times.falling_due, "polled, " + round}));
+  }
+  return regime_of(wanted, times, ours, rival);
+}
+
+}  // namespace
+
+std::vector<Regime> measure_lateness(const Bench& bench) {
+  auto connection = bench.connector.connect(Clock::system().now() + kPatience);
+  if (connection.execute("SHOW track_commit_timestamp").one().get<std::string_view>(0) != "on")
+    throw std::runtime_error("lateness is measured with track_commit_timestamp on");
+  const std::int64_t tomorrow = database_now_ms(connection) + Milliseconds{24h}.count();
+  add_leases(connection, {.count = kHealthyLeases, .name_space = kHealthy, .from_ms = tomorrow});
+  settle(connection, lease_tables());
+  std::vector<Regime> regimes;
+  for (const Wanted& wanted : {Wanted{50, 10, 50}, Wanted{500, 50, 200}})
+    regimes.push_back(measure(bench, connection, wanted));
+  if (leases_left(connection, kHealthy) != kHealthyLeases)
+    throw std::runtime_error("leases were taken that had not lapsed");
+  clear_out(connection, lease_tables());
+  return regimes;
+}
+
+}  // namespace ff::bench

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/machine.hpp"
+#include "bench/regime.hpp"
+
+namespace ff::bench {
+
+/// Where the figures go: each regime is printed, and drawn into a file of its name, as soon as it has been
+/// measured; all of them, with the machine, are in `bench.json`, which is written anew each time, so that a
+/// run that is broken off leaves what it has.
+class Report {
+ public:
+  /// Makes the directory. Throws std::runtime_error when it cannot be written to.
+  Report(std::ostream& out, std::filesystem::path directory, Machine machine, bool quick);
+
+  void add(Regime regime);
+  /// A measurement that could not be made.
+  void add_failure(std::string_view measurement, std::string_view why);
+
+  const std::vector<Regime>& regimes() const { return regimes_; }
+  bool complete() const { return failures_.empty(); }
+  /// How many of the figures that were wanted have been reached.
+  void print_summary() const;
+
+ private:
+  void print(const Regime& regime) const;
+  void write_json() const;
+  void write(const std::filesystem::path& name, std::string_view text) const;
+
+  std::ostream& out_;
+  const std::filesystem::path directory_;
+  const Machine machine_;
+  const bool quick_;
+  std::vector<Regime> regimes_;
+  std::vector<std::pair<std::string, std::string>> failures_;
+};
+
+}  // namespace ff::bench
