@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <random>
 #include <system_error>
 
 namespace ff::pg {
@@ -49,6 +50,17 @@ std::set<std::string> Listener::wait(SteadyTime until, Wake& wake) {
     }
     if (polled[1].revents != 0 && wake.take()) break;
   }
+  return heard;
+}
+
+// Over a channel that nobody else has, or somebody else's trial would be taken for this one.
+bool Listener::hears(Connection& other, SteadyTime until, Wake& wake) {
+  const std::string channel = "ff_trial_" + std::to_string(std::random_device{}());
+  connection_.execute("LISTEN " + channel);
+  other.execute("NOTIFY " + channel);
+  bool heard = false;
+  while (!heard && Clock::system().now() < until) heard = wait(until, wake).contains(channel);
+  connection_.execute("UNLISTEN " + channel);
   return heard;
 }
 

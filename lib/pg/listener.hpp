@@ -25,6 +25,10 @@ class Listener {
   /// when the connection's interrupt is raised.
   std::set<std::string> wait(SteadyTime until, Wake& wake);
 
+  /// Whether a notification that `other` sends arrives here in time. Others that come meanwhile are
+  /// forgotten. Throws as wait().
+  bool hears(Connection& other, SteadyTime until, Wake& wake);
+
  private:
   std::set<std::string> take_notifications();
 

@@ -2,8 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <random>
-
 #include "supervisor/random.hpp"
 #include "supervisor/schedule.hpp"
 
@@ -78,7 +76,10 @@ void Bulletin::live() {
 void Bulletin::listen() {
   const int wanted = renewals();
   pg::Listener listener(connector_.connect(in(kConnectWithin), &interrupt_), channels_);
-  if (!hears(listener)) {
+  pg::Connection other = connector_.connect(in(kConnectWithin), &interrupt_);
+  const bool hears = listener.hears(other, in(kTrialWithin), renewal_);
+  other.close();
+  if (!hears) {
     deaf("none arrives, as behind a pooler in transaction mode");
     renewal_.wait(in(kTrialAgain), &interrupt_);
     return;
@@ -98,18 +99,6 @@ void Bulletin::listen() {
     }
     renewal_.wait(in(kBreath), &interrupt_);
   }
-}
-
-// The channel is one that nobody else has, or another daemon's trial would be taken for ours.
-bool Bulletin::hears(pg::Listener& listener) {
-  const std::string channel = "ff_reconciler_trial_" + std::to_string(std::random_device{}());
-  listener.connection().execute("LISTEN " + channel);
-  connector_.connect(in(kConnectWithin), &interrupt_).execute("NOTIFY " + channel);
-  bool heard = false;
-  for (const SteadyTime deadline = in(kTrialWithin); !heard && Clock::system().now() < deadline;)
-    heard = listener.wait(deadline, renewal_).contains(channel);
-  listener.connection().execute("UNLISTEN " + channel);
-  return heard;
 }
 
 int Bulletin::renewals() const {

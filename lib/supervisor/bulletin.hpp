@@ -38,7 +38,6 @@ class Bulletin {
  private:
   void live();
   void listen();
-  bool hears(pg::Listener& listener);
   int renewals() const;
   bool still_wanted(int renewals) const;
   void deaf(const std::string& why);
