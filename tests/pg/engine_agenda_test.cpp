@@ -132,14 +132,14 @@ TEST_CASE("other rows are foreseen as soon as the scope is another") {
 
 TEST_CASE("rows in more partitions than one statement names are taken together") {
   Stage t;
-  for (std::int16_t partition = 0; partition < 60; ++partition) t.add(kNow + 50, {partition});
-  EngineFixture engine(t.database, "attempt_timeout", {.partitions = partition_range({0}, {59})});
+  for (std::int16_t partition = 0; partition < 110; ++partition) t.add(kNow + 50, {partition});
+  EngineFixture engine(t.database, "attempt_timeout", {.partitions = partition_range({0}, {109})});
   const bool few = GENERATE(true, false);
   if (few) t.db.execute_script("DELETE FROM ff_attempt WHERE partition_key >= 20");
   engine->tick(kLook);
   t.advance(engine, 60);
   const TickReport report = engine->tick(kForeseen);
-  CHECK(report.processed == (few ? 20 : 60));
+  CHECK(report.processed == (few ? 20 : 110));
   CHECK(report.scanned == report.processed);
   CHECK(t.leases() == 0);
 }

@@ -50,6 +50,15 @@ void poison(pg::Connection& db, const Stage& stage, const Uuid& id) {
                     "') EXECUTE FUNCTION poison()");
 }
 
+constexpr int kOurs = 110;  // partitions in which rows are to be moved
+
+std::string array_of(int first, int count) {
+  std::string text;
+  for (int partition = first; partition < first + count; ++partition)
+    text += (text.empty() ? "{" : ",") + std::to_string(partition);
+  return text + "}";
+}
+
 /// Copies every row into the partition sixteen further on, but for those whose key has no partition in it.
 void add_namesakes(pg::Connection& db, const Stage& stage) {
   std::set<std::string> tables;
@@ -57,15 +66,16 @@ void add_namesakes(pg::Connection& db, const Stage& stage) {
     if (part.table != "ff_lease_event") tables.insert(part.table);
   for (const std::string& table : tables)
     db.execute_script("CREATE TEMP TABLE namesake AS SELECT * FROM " + table +
-                      "; UPDATE namesake SET partition_key = partition_key + 16; INSERT INTO " + table +
+                      "; UPDATE namesake SET partition_key = partition_key + " + std::to_string(kOurs) +
+                      "; INSERT INTO " + table +
                       " OVERRIDING SYSTEM VALUE SELECT * FROM namesake; DROP TABLE namesake");
 }
 
-/// The lines of a snapshot that are of rows in the partitions from 16 on.
+/// The lines of a snapshot that are of rows in the partitions from kOurs on.
 std::vector<std::string> in_other_partitions(std::vector<std::string> lines) {
   std::erase_if(lines, [](const std::string& line) {
     const auto at = line.find('{');
-    return Json::parse(line.substr(at)).value("partition_key", 0) < 16;
+    return Json::parse(line.substr(at)).value("partition_key", 0) < kOurs;
   });
   return lines;
 }
@@ -104,8 +114,8 @@ TEST_CASE("every reconciler moves a row that is due and leaves one alone that is
 }
 
 TEST_CASE("every reconciler moves single rows of many partitions, and nothing in others") {
-  // Up to eight partitions are named in a statement, more are not: see reconcile::Statements.
-  const int last = GENERATE(0, 7, 15);
+  // Rows in one partition or a few are moved by statements that name them, in many by one over all.
+  const int last = GENERATE(0, 15, kOurs - 1);
   const std::int64_t own = last + 1;
   for (const Reconciler& reconciler : reconcile::registry()) {
     if (!reconciler.partition_count.empty()) continue;  // it has all partitions for its own
@@ -113,9 +123,9 @@ TEST_CASE("every reconciler moves single rows of many partitions, and nothing in
     const Stage& stage = stage_of(reconciler);
     const Database database;
     auto db = database.connect();
-    seed(db, reconciler, {.count = 16, .partitions = "{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}"});
+    seed(db, reconciler, {.count = kOurs, .partitions = array_of(0, kOurs)});
     add_namesakes(db, stage);
-    seed(db, reconciler, {.count = 3, .partitions = "{16,17,18}"});
+    seed(db, reconciler, {.count = 3, .partitions = array_of(kOurs, 3)});
     const auto elsewhere = in_other_partitions(snapshot(db));
     REQUIRE(elsewhere.size() >= 3);
     EngineFixture engine(database, reconciler,
