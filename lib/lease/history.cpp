@@ -105,7 +105,8 @@ void History::wait_for_subscriptions() {
 
 // From one connection to its end, or to that of the last subscription.
 void History::connected_life() {
-  pg::Listener listener(connector_.connect(now() + kConnectWithin, &interrupt_), {kChannel});
+  pg::Listener listener(connector_.connect(now() + kConnectWithin, &interrupt_));
+  listener.listen({kChannel});
   if (ids_are_stocked(listener.connection()))
     spdlog::warn("the sequence of ff_lease_event.event_id has a CACHE above 1: lease events may be missed");
   reader_.forget_unsettled();

@@ -21,8 +21,7 @@ constexpr std::int64_t kLongestPoll = 60'000;  // milliseconds: a poll() of any 
 
 }  // namespace
 
-Listener::Listener(Connection connection, const std::vector<std::string>& channels)
-    : connection_(std::move(connection)) {
+void Listener::listen(const std::vector<std::string>& channels) {
   for (const std::string& channel : channels) connection_.execute("LISTEN " + channel);
 }
 

@@ -14,9 +14,11 @@ namespace ff::pg {
 /// mode none ever comes. One thread at a time.
 class Listener {
  public:
-  /// A channel is an identifier of lower-case letters, digits and underscores; it is not quoted. Throws
-  /// Error.
-  Listener(Connection connection, const std::vector<std::string>& channels);
+  explicit Listener(Connection connection) : connection_(std::move(connection)) {}
+
+  /// Hears these channels from now on. A channel is an identifier of lower-case letters, digits and
+  /// underscores; it is not quoted. Throws Error.
+  void listen(const std::vector<std::string>& channels);
 
   Connection& connection() { return connection_; }
 

@@ -22,9 +22,10 @@ class BatchSize {
 
   std::size_t now() const { return now_; }
 
-  /// A transaction over so many rows took so long, its commit included: one over the budget makes the next as
-  /// large as would have fitted it (at least 16 rows, or `most`); a whole batch in less than half of it makes
-  /// the next twice as large.
+  /// A transaction over so many rows took so long, its commit included. Where they were half a batch or more,
+  /// one over the budget makes the next as large as would have fitted it, but not less than an eighth of
+  /// `most`: what is slow may be the commit, whatever the number of rows. A whole batch in less than half of the
+  /// budget makes the next twice as large.
   void learn(std::size_t rows, Milliseconds took);
 
  private:

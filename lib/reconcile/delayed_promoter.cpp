@@ -55,8 +55,7 @@ Reconciler delayed_promoter() {
           .scan = kScan,
           .act = kAct,
           .interval = 750ms,
-          .holdoff = [](const Settings&) { return Milliseconds{0}; },
-          .announced = [](const Settings&) { return std::optional(kByLeaseHolders); }};
+          .holdoff = [](const Settings&) { return Milliseconds{0}; }};
 }
 
 }  // namespace ff::reconcile

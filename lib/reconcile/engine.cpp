@@ -53,8 +53,8 @@ pg::Error internal_error(const std::exception& error) {
   return {pg::Error::Kind::internal, std::string("internal error: ") + error.what()};
 }
 
-/// The partitions, those first that have waited longest, in groups that one statement can name. They begin
-/// anywhere and go round, so that replicas that meet the same backlog do not meet at each group.
+/// The partitions in groups that one statement can name, in the order in which they have waited, but begun
+/// anywhere and gone round: so that replicas that meet the same backlog do not meet at each group.
 std::vector<Partitions> grouped(std::vector<Candidate> oldest) {
   std::sort(oldest.begin(), oldest.end(),
             [](const Candidate& a, const Candidate& b) { return a.due_at < b.due_at; });
@@ -143,6 +143,7 @@ void Engine::take_all(Pass& pass, const TickOptions& options) {
   pass.report().looked = true;
   const UnixMillis looked_up_to = pass.report().database_time - ground_->holdoff() + options.look_ahead;
   agenda_.replace(std::move(seen.coming), seen.cut_off.value_or(looked_up_to));
+  pass.report().paged = !seen.oldest_of_many.empty();
   pass.take_in_batches(std::move(seen.few));
   share(pass, options, grouped(std::move(seen.oldest_of_many)));
 }

@@ -138,7 +138,7 @@ std::vector<Candidate> Pass::behind(const PageEnd& end, const Candidate* last) {
   pg::Params params = ground_.params({end.partition});
   params.add(static_cast<std::int64_t>(ground_.scope.batch_size));
   params.add(std::int64_t{0});
-  params.add(last != nullptr ? count(last->due_at) : count(end.due_at) - 1);
+  params.add(last != nullptr ? count(last->due_at) : std::max(count(end.due_at), count(kBeforeAll) + 1) - 1);
   for (std::size_t i = 0; i < ground_.reconciler.key.size(); ++i)
     params.add(last != nullptr ? std::optional(last->key.columns[i]) : std::nullopt);
   return read(ground_.few.rest, params, pg::Plan::fresh);

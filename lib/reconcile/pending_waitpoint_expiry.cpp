@@ -83,8 +83,7 @@ Reconciler pending_waitpoint_expiry() {
           .execution_column = "execution_id",
           .scan = kScan,
           .act = kAct,
-          .interval = 5s,
-          .announced = [](const Settings&) { return std::optional(kByLeaseHolders); }};
+          .interval = 5s};
 }
 
 }  // namespace ff::reconcile

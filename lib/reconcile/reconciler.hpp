@@ -37,8 +37,6 @@ struct Announcement {
   std::string_view channel;
   Milliseconds within{0};  ///< how much later the row may be written
 };
-/// Of what only the holder of a lease writes: it got or renewed the lease not long before.
-constexpr Announcement kByLeaseHolders{kLeaseChannel, Milliseconds{60'000}};
 
 /// A reconciler is a pair of statements and the words that describe them; the Engine runs any such pair.
 ///

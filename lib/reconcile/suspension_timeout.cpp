@@ -115,8 +115,7 @@ Reconciler suspension_timeout() {
           .execution_column = "execution_id",
           .scan = kScan,
           .act = kAct,
-          .interval = 2s,
-          .announced = [](const Settings&) { return std::optional(kByLeaseHolders); }};
+          .interval = 2s};
 }
 
 }  // namespace ff::reconcile

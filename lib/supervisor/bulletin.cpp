@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "pg/server.hpp"
 #include "supervisor/random.hpp"
 #include "supervisor/schedule.hpp"
 
@@ -12,7 +13,8 @@ using namespace std::chrono_literals;
 
 constexpr Milliseconds kConnectWithin = 10s;
 constexpr Milliseconds kTrialWithin = 5s;
-constexpr Milliseconds kTrialAgain = 5min;
+constexpr Milliseconds kTrialAgain = 1min;
+constexpr Milliseconds kAskAgain = 15s;
 // Notifications that come in a storm are heard this often.
 constexpr Milliseconds kBreath = 50ms;
 
@@ -58,32 +60,34 @@ bool Bulletin::quiet_since(std::string_view channel, SteadyTime since) const {
 void Bulletin::live() {
   for (int failures = 0; !interrupt_.raised();) {
     try {
-      try {
-        listen();
-        failures = 0;
-      } catch (const pg::Error& error) {
-        if (error.interrupted()) return;
-        deaf(error.what());
-        renewal_.wait(in(reconnect_delay(++failures, random_share())), &interrupt_);
-      }
-    } catch (const pg::Error&) {
-      return;  // interrupted while it waited
+      listen();
+      failures = 0;
+      continue;
+    } catch (const pg::Error& error) {
+      if (error.interrupted()) return;
+      deaf(error.what());
+    } catch (const std::exception& error) {
+      deaf(std::string("internal error: ") + error.what());
     }
+    if (!pause(reconnect_delay(++failures, random_share()))) return;
   }
 }
 
-// From one connection to the wish for another.
+// From one connection to the wish for another. The channels are asked for once a trial was heard: a pooler would
+// leave the session that it lends us listening, for whoever gets it next.
 void Bulletin::listen() {
   const int wanted = renewals();
-  pg::Listener listener(connector_.connect(in(kConnectWithin), &interrupt_), channels_);
+  pg::Listener listener(connector_.connect(in(kConnectWithin), &interrupt_));
   pg::Connection other = connector_.connect(in(kConnectWithin), &interrupt_);
   const bool hears = listener.hears(other, in(kTrialWithin), renewal_);
   other.close();
+  if (!still_wanted(wanted)) return;
   if (!hears) {
     deaf("none arrives, as behind a pooler in transaction mode");
-    renewal_.wait(in(kTrialAgain), &interrupt_);
+    pause(kTrialAgain);
     return;
   }
+  listener.listen(channels_);
   {
     const std::lock_guard lock(mutex_);
     if (renewals_ != wanted) return;
@@ -91,14 +95,33 @@ void Bulletin::listen() {
   }
   if (!why_deaf_.empty()) spdlog::info("notifications are heard again");
   why_deaf_.clear();
+  hear(listener, wanted);
+}
+
+// Nobody sends anything over an idle session, and so nobody notices that it is dead, or that its server takes no
+// writes any more: asked now and then, it says so.
+void Bulletin::hear(pg::Listener& listener, int wanted) {
   while (still_wanted(wanted)) {
-    const auto heard = listener.wait(in(1h), renewal_);
+    const auto heard = listener.wait(in(kAskAgain), renewal_);
+    if (heard.empty() && !pg::server_info(listener.connection()).writable)
+      throw pg::Error(pg::Error::Kind::not_writable,
+                      listener.connection().description() + " takes no writes");
     {
       const std::lock_guard lock(mutex_);
       for (const std::string& channel : heard) last_heard_[channel] = Clock::system().now();
     }
-    renewal_.wait(in(kBreath), &interrupt_);
+    pause(kBreath);
   }
+}
+
+// Cut short by renew(). False: it has to end.
+bool Bulletin::pause(Milliseconds length) {
+  try {
+    renewal_.wait(in(length), &interrupt_);
+  } catch (const pg::Error&) {
+    return false;
+  }
+  return true;
 }
 
 int Bulletin::renewals() const {

@@ -38,6 +38,8 @@ class Bulletin {
  private:
   void live();
   void listen();
+  void hear(pg::Listener& listener, int wanted);
+  bool pause(Milliseconds length);
   int renewals() const;
   bool still_wanted(int renewals) const;
   void deaf(const std::string& why);

@@ -89,7 +89,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   const auto ours = [&](std::optional<UnixMillis> its) {
     return its ? std::optional<SteadyTime>(started + (*its - report.database_time)) : std::nullopt;
   };
-  const bool settled = !report.more && !report.failure && report.processed == report.scanned;
+  const bool settled = !report.paged && !report.more && !report.failure && report.processed == report.scanned;
   if (look)
     last_look_ = {started, ours(report.known_until), settled};
   else if (last_look_)
@@ -98,8 +98,8 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
     next_look_ =
         next_look(interval, started, last_look_ ? last_look_->known_until : std::nullopt, random_share());
   }
-  if (look && report.processed == 0 && !report.more)
-    next_look_ = std::max(*next_look_, rested_from_look(started, finished));
+  if (look && report.scanned == 0 && !report.failure)
+    next_look_ = std::max(*next_look_, rested_from_look(interval, started, finished));
   const NextRun next = next_run(interval,
                                 {.started = started,
                                  .finished = finished,
@@ -124,9 +124,8 @@ bool Runner::look_is_spared(SteadyTime now, Milliseconds interval) const {
          now < last_look_->at + safety_interval(interval) && is_quiet();
 }
 
-// An idle tick says nothing; what the many small ticks between two looks, taken or spared, have moved is said in
-// one line; a
-// failure that repeats is said once and then counted once a minute.
+// An idle tick says nothing; what the many small ticks between two looks, taken or spared, have moved is said
+// in one line; a failure that repeats is said once and then counted once a minute.
 void Runner::log(const reconcile::TickReport& report, bool looks) {
   unlogged_.add(reconcile::TickReport(report));
   if (looks || report.error_count() > 0) {

@@ -30,12 +30,13 @@ SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<Ste
   return known_until ? std::min(regular, *known_until) : regular;
 }
 
-SteadyTime rested_from_look(SteadyTime started, SteadyTime finished) {
-  return finished + kRestAfterLook * (finished - started);
-}
-
 Milliseconds safety_interval(Milliseconds interval) {
   return std::clamp(kLongestSafety, interval, 10 * interval);
+}
+
+SteadyTime rested_from_look(Milliseconds interval, SteadyTime started, SteadyTime finished) {
+  return finished +
+         std::min<SteadyTime::duration>(kRestAfterLook * (finished - started), safety_interval(interval));
 }
 
 NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {

@@ -28,9 +28,10 @@ struct NextRun {
 SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<SteadyTime> known_until,
                      double jitter);
 
-/// Not to look again before, after a look that moved nothing: four times as long as it took later. One that reads
-/// through a large backlog of which nothing is its own leaves the server to those who work it off.
-SteadyTime rested_from_look(SteadyTime started, SteadyTime finished);
+/// Not to look again before, after a look that found nothing: four times as long as it took later, at most the
+/// safety interval. One that reads through a large backlog of which nothing is its own leaves the server to
+/// those who work it off.
+SteadyTime rested_from_look(Milliseconds interval, SteadyTime started, SteadyTime finished);
 
 /// How long an interval may become while it is certain that nothing has changed, in case it is not: ten times
 /// as long, at most half a minute.

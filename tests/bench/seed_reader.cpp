@@ -64,7 +64,8 @@ std::optional<lease::Event> SeedReader::next(SteadyTime deadline) {
 // The thread.
 void SeedReader::live() {
   try {
-    pg::Listener listener(connector_.connect(in(10s), &interrupt_), {lease::kChannel});
+    pg::Listener listener(connector_.connect(in(10s), &interrupt_));
+    listener.listen({lease::kChannel});
     pg::Connection session = connector_.connect(in(10s), &interrupt_);
     pg::Wake nobody_raises;
     while (replay(session)) listener.wait(in(1h), nobody_raises);

@@ -78,13 +78,14 @@ TEST_CASE("a real lease event is heard") {
   CHECK(stage.hears_since(before));
 }
 
-TEST_CASE("a storm of notifications is heard without an end") {
+TEST_CASE("a notification in the wake of a storm is heard, too") {
   Stage stage;
-  for (int i = 0; i < 3; ++i) {
-    const SteadyTime before = now();
-    for (int j = 0; j < 200; ++j) stage.announce();
-    CHECK(stage.hears_since(before));
-  }
+  for (int i = 0; i < 500; ++i) stage.announce();
+  // The storm is over for us as well once nothing came for a while.
+  CHECK(becomes_true([&] { return stage.bulletin.quiet_since(kNews, now() - 500ms); }));
+  const SteadyTime before = now();
+  stage.announce();
+  CHECK(stage.hears_since(before));
 }
 
 TEST_CASE("nothing is believed before it listens, or while it does not") {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kBatch = 100;
 
-/// How many rows each transaction moved, in the order of the transactions; those before `first` are left out.
+/// How many rows each transaction moved, in the order of the transactions, of the events behind `after`.
 std::vector<std::int64_t> rows_by_transaction(pg::Connection& db, std::int64_t after) {
   std::vector<std::int64_t> rows;
   const auto found = db.execute(

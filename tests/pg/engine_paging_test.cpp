@@ -52,6 +52,16 @@ TEST_CASE("a tick moves everything that is due, page by page and partition by pa
   CHECK(lease_events(db).size() == 128);
 }
 
+TEST_CASE("a look that had to page says that it has not seen what comes next") {
+  const Database database;
+  auto db = database.connect();
+  EngineFixture engine(database, either());
+  insert_many_lapsed(db, {.count = 3, .partitions = {{3}}});
+  CHECK_FALSE(engine->tick().paged);
+  insert_many_lapsed(db, {.count = 4, .partitions = {{3}}});
+  CHECK(engine->tick().paged);
+}
+
 TEST_CASE("rows that fell due at the same moment are all met, each once") {
   const Database database;
   auto db = database.connect();

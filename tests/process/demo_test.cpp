@@ -77,7 +77,7 @@ class Demo {
   void wait_until_its_metrics_count(const std::string& reconciler) {
     const std::regex moved("ff_reconciler_processed_total\\{[^}]*reconciler=\"" + reconciler +
                            "\"[^}]*\\} [1-9]");
-    const SteadyTime deadline = in(60s);
+    const SteadyTime deadline = in(120s);
     while (!std::regex_search(metrics(), moved)) {
       INFO(output());
       REQUIRE_FALSE(process_->ended());

@@ -96,14 +96,11 @@ TEST_CASE("looks are spared only for rows that an outbox announces") {
       announced[reconciler.name] = std::string(by->channel) + " " + std::to_string(by->within.count() / 1000);
   CHECK(announced == std::map<std::string_view, std::string>{
                          {"attempt_timeout", "ff_lease_event 0"},
-                         {"delayed_promoter", "ff_lease_event 60"},
                          {"dependency", "ff_completion 0"},
-                         {"edge_cancel_dispatcher", "ff_completion 10"},
-                         {"edge_cancel_reconciler", "ff_completion 10"},
+                         {"edge_cancel_dispatcher", "ff_completion 60"},
+                         {"edge_cancel_reconciler", "ff_completion 60"},
                          {"execution_deadline", "ff_lease_event 0"},
                          {"lease_expiry", "ff_lease_event 0"},
-                         {"pending_waitpoint_expiry", "ff_lease_event 60"},
-                         {"suspension_timeout", "ff_lease_event 60"},
                      });
   const Reconciler& deadline = *find_reconciler("execution_deadline");
   Settings waiting_too = default_settings(deadline);

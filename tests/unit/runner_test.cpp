@@ -216,6 +216,12 @@ TEST_CASE("no look is spared while anything is left, failed, or lies behind what
   SECTION("a row that was moved is settled") {
     CHECK(looks(bench, 3, [](TickReport& report) { report.scanned = report.processed = 1; }) == "L..");
   }
+  SECTION("a partition with so much due that what comes next in it was not seen") {
+    CHECK(looks(bench, 3, [](TickReport& report) {
+            report.scanned = report.processed = 5;
+            report.paged = true;
+          }) == "LLL");
+  }
   SECTION("a tick that failed") {
     CHECK(looks(bench, 3, [](TickReport& report) {
             report.failure.emplace(pg::Error::Kind::timeout, "too slow");
