@@ -75,13 +75,21 @@ struct Finish {
 // text when it is asked to be verbose: "FATAL:  28P01: password authentication failed …" and a line with the
 // place in its source. The codes of a refusal begin with a digit, unlike the word FATAL.
 Error refused(const PGconn* connection) {
+  // Made once: threads whose connections are refused together must not make a regex together.
+  struct Patterns {
+    std::regex sqlstate{": +([0-9][0-9A-Z]{4}): "};
+    std::regex location{"\nLOCATION:[^\n]*"};
+    std::regex end{"\\s+$"};
+    std::regex line{"\\s*\n\\s*"};
+  };
+  static const Patterns patterns;
   std::string message = PQerrorMessage(connection);
   std::string sqlstate;
   std::smatch found;
-  if (std::regex_search(message, found, std::regex(": +([0-9][0-9A-Z]{4}): "))) sqlstate = found[1];
-  message = std::regex_replace(message, std::regex("\nLOCATION:[^\n]*"), "");
-  message = std::regex_replace(message, std::regex("\\s+$"), "");
-  message = std::regex_replace(message, std::regex("\\s*\n\\s*"), " ");
+  if (std::regex_search(message, found, patterns.sqlstate)) sqlstate = found[1];
+  message = std::regex_replace(message, patterns.location, "");
+  message = std::regex_replace(message, patterns.end, "");
+  message = std::regex_replace(message, patterns.line, " ");
   return Error(Error::Kind::connection, message, sqlstate);
 }
 
