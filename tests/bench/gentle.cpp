@@ -94,6 +94,8 @@ void measure_round(const Bench& bench, pg::Connection& connection, std::array<Ge
   add_backlog(connection, rows);
   alone.add(latency_during(bench.connector, [&] { std::this_thread::sleep_for(bench.quick ? 1s : 5s); }));
   if (leases_left(connection, kNameSpace) != rows) throw std::runtime_error("somebody took the leases");
+  clear_out(connection, lease_tables());
+  add_backlog(connection, rows);
   work_off(bench, ours, rows);
   clear_backlog(connection, rows);
   add_backlog(connection, rows);

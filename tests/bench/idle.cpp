@@ -81,10 +81,10 @@ Goal goal(double percent) {
           percent <= kWantedPercent};
 }
 
-/// Some of ours look only every 30 s, and some are spared only when no lease event came for a minute; of the
-/// rival's looks almost all come every 5 s or sooner.
+/// Some of ours look only every half minute, and some of those only when nothing was announced for a minute; of
+/// the rival's looks almost all come every 5 s or sooner.
 struct Plan {
-  Times ours{80s, 30s};
+  Times ours{75s, 70s};
   Times rival{2s, 15s};
   Times server{0s, 10s};
 };

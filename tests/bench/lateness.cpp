@@ -120,8 +120,7 @@ Distribution of_polling(const Bench& bench, const FallingDue& rows) {
   return rows.lateness();
 }
 
-Goal goal(const char* what, double wanted_ms, const Way& way) {
-  const double reached = way.median();
+Goal goal(const char* what, double wanted_ms, double reached) {
   return {fmt::format("{} at most {:.0f} ms", what, wanted_ms), in_ms(reached), reached <= wanted_ms};
 }
 
@@ -136,7 +135,8 @@ Regime regime_of(const Wanted& wanted, const Times& times, const Lateness& ours,
     for (const auto& [quantile, rounds] :
          {std::pair{"p50", way->p50}, std::pair{"p90", way->p90}, std::pair{"p99", way->p99}})
       regime.ways.push_back({fmt::format("{}, {}", way->name, quantile), rounds});
-  regime.goals = {goal("p50", wanted.p50_ms, regime.ways[0]), goal("p99", wanted.p99_ms, regime.ways[2])};
+  regime.goals = {goal("p50", wanted.p50_ms, ours.all.quantile(0.5)),
+                  goal("p99", wanted.p99_ms, ours.all.quantile(0.99))};
   regime.remarks = {fmt::format("{} rows of each way, {} s a round; beside them {} leases that are not due.",
                                 ours.all.size(), seconds(times.falling_due), kHealthyLeases),
                     "Ours is the daemon with its defaults: it has met the rows before they are due. The "
