@@ -38,15 +38,18 @@ usage AS MATERIALIZED (
    WHERE u.partition_key = ANY($1)
      FOR NO KEY UPDATE OF u SKIP LOCKED
 ),
+withheld AS MATERIALIZED (
+  SELECT u.partition_key, u.budget_id, u.dimensions_key
+    FROM policy p
+    JOIN ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
+   WHERE u.partition_key = ANY($1)
+  EXCEPT
+  SELECT partition_key, budget_id, dimensions_key FROM usage
+),
 over AS MATERIALIZED (
   SELECT p.*
     FROM policy p
-   WHERE NOT EXISTS (SELECT FROM ff_budget_usage u
-                      WHERE u.partition_key = ANY($1) AND u.partition_key = p.partition_key
-                        AND u.budget_id = p.budget_id
-                        AND NOT EXISTS (SELECT FROM usage held
-                                         WHERE held.partition_key = u.partition_key AND held.budget_id = u.budget_id
-                                           AND held.dimensions_key = u.dimensions_key))
+   WHERE (p.partition_key, p.budget_id) NOT IN (SELECT partition_key, budget_id FROM withheld)
 ),
 zeroed AS (
   UPDATE ff_budget_usage u

@@ -59,9 +59,8 @@ meets AS MATERIALIZED (
    WHERE d.partition_key = ANY($1)
 ),
 edge_group AS MATERIALIZED (
-  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.policy, g.success_count, g.fail_count, g.skip_count,
-         g.running_count
-    FROM (SELECT DISTINCT partition_key, flow_id, downstream_eid FROM meets) m
+  SELECT m.*, g.policy, g.success_count, g.fail_count, g.skip_count, g.running_count
+    FROM meets m
     JOIN ff_edge_group g ON g.partition_key = m.partition_key AND g.flow_id = m.flow_id
                         AND g.downstream_eid = m.downstream_eid
    WHERE g.partition_key = ANY($1)
@@ -73,7 +72,7 @@ doomed AS MATERIALIZED (
                          event_origin("c") + R"sql(,
          'skipped' AS public_state, 'attempt_terminal' AS attempt_state, NULL::text AS attempt_outcome,
          'revoked' AS lease_event, false AS was_leased, c.cancellation_reason, c.cancelled_by,
-         '{}'::jsonb AS raw_patch, c.lifecycle_phase, c.eligibility_state
+         '{}'::jsonb AS raw_patch
     FROM clock, (SELECT DISTINCT partition_key, downstream_eid FROM edge_group) g
     JOIN ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
     -- As this statement has seen it from its beginning: of an execution that was claimed or suspended since, it
@@ -86,51 +85,50 @@ doomed AS MATERIALIZED (
 ),)sql" + ending::hold_doomed() +
                          R"sql(
 held_up AS MATERIALIZED (
-  SELECT DISTINCT m.partition_key, m.event_id
-    FROM meets m
-   WHERE (EXISTS (SELECT FROM ff_edge_group g
-                   WHERE g.partition_key = ANY($1) AND g.partition_key = m.partition_key AND g.flow_id = m.flow_id
-                     AND g.downstream_eid = m.downstream_eid)
-          AND NOT EXISTS (SELECT FROM edge_group g
-                           WHERE g.partition_key = m.partition_key AND g.flow_id = m.flow_id
-                             AND g.downstream_eid = m.downstream_eid))
-      OR (EXISTS (SELECT FROM ff_exec_core c
-                   WHERE c.partition_key = ANY($1) AND c.partition_key = m.partition_key
-                     AND c.execution_id = m.downstream_eid AND c.lifecycle_phase NOT IN ('terminal', 'cancelled'))
-          AND EXISTS (SELECT FROM edge_group g
-                       WHERE g.partition_key = m.partition_key AND g.flow_id = m.flow_id
-                         AND g.downstream_eid = m.downstream_eid)
-          AND NOT EXISTS (SELECT FROM endable d
-                           WHERE d.partition_key = m.partition_key AND d.execution_id = m.downstream_eid))
+  SELECT partition_key, event_id
+    FROM (SELECT m.partition_key, m.event_id, m.downstream_eid
+            FROM meets m
+            JOIN ff_edge_group g ON g.partition_key = m.partition_key AND g.flow_id = m.flow_id
+                                AND g.downstream_eid = m.downstream_eid
+           WHERE g.partition_key = ANY($1)
+          EXCEPT
+          SELECT partition_key, event_id, downstream_eid FROM edge_group) group_held
+   UNION
+  SELECT g.partition_key, g.event_id
+    FROM edge_group g
+    JOIN ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
+   WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+     AND (g.partition_key, g.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM endable)
 ),
 ready AS MATERIALIZED (
   SELECT e.*
     FROM event e
-   WHERE NOT EXISTS (SELECT FROM held_up h WHERE h.partition_key = e.partition_key AND h.event_id = e.event_id)
+   WHERE (e.partition_key, e.event_id) NOT IN (SELECT partition_key, event_id FROM held_up)
 ),
 change AS MATERIALIZED (
-  SELECT m.partition_key, m.flow_id, m.downstream_eid, count(*)::integer AS events,
-         count(*) FILTER (WHERE m.outcome = 'success')::integer AS success,
-         count(*) FILTER (WHERE m.outcome = 'skipped')::integer AS skip,
-         array_agg(m.execution_id) AS upstreams
-    FROM meets m
-    JOIN ready r USING (partition_key, event_id)
-   GROUP BY m.partition_key, m.flow_id, m.downstream_eid
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.policy, g.success_count, g.fail_count, g.skip_count,
+         g.running_count, count(*)::integer AS events,
+         count(*) FILTER (WHERE g.outcome = 'success')::integer AS success,
+         count(*) FILTER (WHERE g.outcome = 'skipped')::integer AS skip,
+         array_agg(g.execution_id) AS upstreams
+    FROM edge_group g
+   WHERE (g.partition_key, g.event_id) NOT IN (SELECT partition_key, event_id FROM held_up)
+   GROUP BY g.partition_key, g.flow_id, g.downstream_eid, g.policy, g.success_count, g.fail_count, g.skip_count,
+            g.running_count
 ),
 tally AS MATERIALIZED (
-  SELECT g.partition_key, g.flow_id, g.downstream_eid, c.upstreams,
-         g.success_count AS success_before,
-         g.success_count + g.fail_count + g.skip_count + g.running_count AS n_before,
-         g.success_count + c.success AS success,
-         g.skip_count + c.skip AS skip,
-         g.fail_count + c.events - c.success - c.skip AS fail,
-         greatest(g.running_count - c.events, 0) AS running,
-         coalesce(g.policy->>'kind', 'all_of') AS kind,
-         )sql" + phrases::whole_number("g.policy->'k'", "1") +
+  SELECT c.partition_key, c.flow_id, c.downstream_eid, c.upstreams,
+         c.success_count AS success_before,
+         c.success_count + c.fail_count + c.skip_count + c.running_count AS n_before,
+         c.success_count + c.success AS success,
+         c.skip_count + c.skip AS skip,
+         c.fail_count + c.events - c.success - c.skip AS fail,
+         greatest(c.running_count - c.events, 0) AS running,
+         coalesce(c.policy->>'kind', 'all_of') AS kind,
+         )sql" + phrases::whole_number("c.policy->'k'", "1") +
                          R"sql( AS k,
-         g.policy->>'on_satisfied' IS NOT DISTINCT FROM 'let_run' AS let_run
-    FROM edge_group g
-    JOIN change c USING (partition_key, flow_id, downstream_eid)
+         c.policy->>'on_satisfied' IS NOT DISTINCT FROM 'let_run' AS let_run
+    FROM change c
 ),
 verdict AS MATERIALIZED (
   SELECT t.*, )sql" + satisfied("t.success_before", "t.n_before") +
@@ -144,39 +142,41 @@ verdict AS MATERIALIZED (
               ELSE t.fail + t.skip > 0 END AS impossible
     FROM tally t
 ),
-to_cancel AS MATERIALIZED (
-  SELECT v.partition_key, v.flow_id, v.downstream_eid, array_agg(DISTINCT c.execution_id::text) AS members
+settled AS MATERIALIZED (
+  SELECT v.*,
+         (SELECT array_agg(DISTINCT c.execution_id::text)
+            FROM ff_edge d
+            JOIN ff_exec_core c ON c.partition_key = d.partition_key AND c.execution_id = d.upstream_eid
+           WHERE d.partition_key = ANY($1) AND c.partition_key = ANY($1)
+             AND d.partition_key = v.partition_key AND d.flow_id = v.flow_id AND d.downstream_eid = v.downstream_eid
+             AND v.satisfied AND NOT v.was_satisfied AND v.kind IN ('any_of', 'quorum') AND NOT v.let_run
+             AND c.lifecycle_phase NOT IN ('terminal', 'cancelled') AND c.public_state <> 'skipped'
+             AND c.execution_id <> ALL (v.upstreams)) AS to_cancel
     FROM verdict v
-    JOIN ff_edge d ON d.partition_key = v.partition_key AND d.flow_id = v.flow_id
-                  AND d.downstream_eid = v.downstream_eid
-    JOIN ff_exec_core c ON c.partition_key = d.partition_key AND c.execution_id = d.upstream_eid
-   WHERE d.partition_key = ANY($1) AND c.partition_key = ANY($1)
-     AND v.satisfied AND NOT v.was_satisfied AND v.kind IN ('any_of', 'quorum') AND NOT v.let_run
-     AND c.lifecycle_phase NOT IN ('terminal', 'cancelled') AND c.public_state <> 'skipped'
-     AND c.execution_id <> ALL (v.upstreams)
-   GROUP BY v.partition_key, v.flow_id, v.downstream_eid
 ),
 counted AS (
   UPDATE ff_edge_group g
      SET success_count = v.success, fail_count = v.fail, skip_count = v.skip, running_count = v.running,
-         cancel_siblings_pending_flag = g.cancel_siblings_pending_flag OR x.flow_id IS NOT NULL,
-         cancel_siblings_pending_members = coalesce(x.members, g.cancel_siblings_pending_members)
-    FROM verdict v
-    LEFT JOIN to_cancel x USING (partition_key, flow_id, downstream_eid)
+         cancel_siblings_pending_flag = g.cancel_siblings_pending_flag OR v.to_cancel IS NOT NULL,
+         cancel_siblings_pending_members = coalesce(v.to_cancel, g.cancel_siblings_pending_members)
+    FROM settled v
    WHERE g.partition_key = ANY($1) AND g.partition_key = v.partition_key AND g.flow_id = v.flow_id
      AND g.downstream_eid = v.downstream_eid
 ),
 pending AS (
   INSERT INTO ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms)
-  SELECT x.partition_key, x.flow_id, x.downstream_eid, clock.now_ms FROM to_cancel x, clock
+  SELECT v.partition_key, v.flow_id, v.downstream_eid, clock.now_ms
+    FROM settled v, clock
+   WHERE v.to_cancel IS NOT NULL
   ON CONFLICT DO NOTHING
 ),
 ending AS MATERIALIZED (
   SELECT d.*
     FROM endable d
-   WHERE EXISTS (SELECT FROM verdict v
-                  WHERE v.partition_key = d.partition_key AND v.downstream_eid = d.execution_id
-                    AND v.impossible AND NOT v.satisfied)
+   WHERE (d.partition_key, d.execution_id) NOT IN (
+           SELECT partition_key, downstream_eid FROM edge_group
+           EXCEPT
+           SELECT partition_key, downstream_eid FROM verdict WHERE impossible AND NOT satisfied)
 ),)sql" + ending::end_executions() +
                          R"sql(
 eligible AS (
@@ -186,13 +186,11 @@ eligible AS (
          deadline_at_ms = CASE WHEN c.eligibility_state <> 'not_eligible_until_time' THEN c.deadline_at_ms END,
          lifecycle_phase = CASE WHEN c.lifecycle_phase = 'blocked' THEN 'runnable' ELSE c.lifecycle_phase END
     FROM verdict v
-    JOIN endable d ON d.partition_key = v.partition_key AND d.execution_id = v.downstream_eid
-   WHERE v.satisfied AND d.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+   WHERE v.satisfied AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
      -- Satisfied before, it may have run and be waiting for the end of a delay.
-     AND (NOT v.was_satisfied OR d.eligibility_state <> 'not_eligible_until_time')
-     AND c.partition_key = ANY($1) AND c.partition_key = d.partition_key AND c.execution_id = d.execution_id
-     AND NOT EXISTS (SELECT FROM ending e
-                      WHERE e.partition_key = c.partition_key AND e.execution_id = c.execution_id)
+     AND (NOT v.was_satisfied OR c.eligibility_state <> 'not_eligible_until_time')
+     AND (v.partition_key, v.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM ending)
+     AND c.partition_key = ANY($1) AND c.partition_key = v.partition_key AND c.execution_id = v.downstream_eid
 ),
 dispatched AS (
   UPDATE ff_completion_event e

@@ -55,8 +55,7 @@ held_up AS MATERIALIZED (
     FROM member m
     JOIN ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.execution_id
    WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
-     AND NOT EXISTS (SELECT FROM endable e
-                      WHERE e.partition_key = m.partition_key AND e.execution_id = m.execution_id)
+     AND (m.partition_key, m.execution_id) NOT IN (SELECT partition_key, execution_id FROM endable)
 ),
 judged AS MATERIALIZED (
   SELECT p.*,
@@ -64,19 +63,21 @@ judged AS MATERIALIZED (
                      SELECT FROM ff_edge_group e
                       WHERE e.partition_key = ANY($1) AND e.partition_key = p.partition_key
                         AND e.flow_id = p.flow_id AND e.downstream_eid = p.downstream_eid) THEN 'orphaned'
-              WHEN g.flow_id IS NULL OR h.flow_id IS NOT NULL THEN 'skipped_locked'
+              WHEN g.flow_id IS NULL
+                OR (p.partition_key, p.flow_id, p.downstream_eid) IN (
+                     SELECT partition_key, flow_id, downstream_eid FROM held_up) THEN 'skipped_locked'
               WHEN NOT g.flag THEN 'skipped_for_reconciler'
               ELSE 'dispatched' END AS outcome
     FROM pending p
     LEFT JOIN edge_group g USING (partition_key, flow_id, downstream_eid)
-    LEFT JOIN held_up h USING (partition_key, flow_id, downstream_eid)
 ),
 ending AS MATERIALIZED (
   SELECT e.*
     FROM endable e
-   WHERE EXISTS (SELECT FROM member m JOIN judged j USING (partition_key, flow_id, downstream_eid)
+   WHERE EXISTS (SELECT FROM member m
                   WHERE m.partition_key = e.partition_key AND m.execution_id = e.execution_id
-                    AND j.outcome = 'dispatched')
+                    AND (m.partition_key, m.flow_id, m.downstream_eid) NOT IN (
+                          SELECT partition_key, flow_id, downstream_eid FROM held_up))
 ),)sql" + ending::end_executions() +
                          R"sql(
 cleared AS (

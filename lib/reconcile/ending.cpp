@@ -7,7 +7,7 @@ namespace ff::reconcile::ending {
 std::string hold_doomed() {
   return R"sql(
 doomed_attempt AS MATERIALIZED (
-  SELECT a.partition_key, a.execution_id, a.lease_expires_at_ms
+  SELECT d.*, a.lease_expires_at_ms
     FROM doomed d
     JOIN ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
                      AND a.attempt_index = d.attempt_index
@@ -22,30 +22,38 @@ doomed_suspension AS MATERIALIZED (
      FOR UPDATE OF s SKIP LOCKED
 ),
 doomed_waitpoint AS MATERIALIZED (
-  SELECT w.partition_key, w.waitpoint_id
+  SELECT w.partition_key, w.execution_id, w.waitpoint_id
     FROM doomed d
     JOIN ff_waitpoint_pending w ON w.partition_key = d.partition_key AND w.execution_id = d.execution_id
    WHERE w.partition_key = ANY($1)
      FOR UPDATE OF w SKIP LOCKED
 ),
+withheld AS MATERIALIZED (
+  (SELECT s.partition_key, s.execution_id
+     FROM doomed d
+     JOIN ff_suspension_current s ON s.partition_key = d.partition_key AND s.execution_id = d.execution_id
+    WHERE s.partition_key = ANY($1)
+   EXCEPT
+   SELECT partition_key, execution_id FROM doomed_suspension)
+   UNION ALL
+  SELECT partition_key, execution_id
+    FROM (SELECT w.partition_key, w.execution_id, w.waitpoint_id
+            FROM doomed d
+            JOIN ff_waitpoint_pending w ON w.partition_key = d.partition_key AND w.execution_id = d.execution_id
+           WHERE w.partition_key = ANY($1)
+          EXCEPT
+          SELECT partition_key, execution_id, waitpoint_id FROM doomed_waitpoint) waitpoint
+),
 endable AS MATERIALIZED (
-  SELECT d.*, held.lease_expires_at_ms
-    FROM doomed d
-    LEFT JOIN doomed_attempt held ON held.partition_key = d.partition_key AND held.execution_id = d.execution_id
-   WHERE (held.execution_id IS NOT NULL
-          OR NOT EXISTS (SELECT FROM ff_attempt a
-                          WHERE a.partition_key = ANY($1) AND a.partition_key = d.partition_key
-                            AND a.execution_id = d.execution_id AND a.attempt_index = d.attempt_index))
-     AND NOT EXISTS (SELECT FROM ff_suspension_current s
-                      WHERE s.partition_key = ANY($1) AND s.partition_key = d.partition_key
-                        AND s.execution_id = d.execution_id
-                        AND NOT EXISTS (SELECT FROM doomed_suspension h
-                                         WHERE h.partition_key = s.partition_key AND h.execution_id = s.execution_id))
-     AND NOT EXISTS (SELECT FROM ff_waitpoint_pending w
-                      WHERE w.partition_key = ANY($1) AND w.partition_key = d.partition_key
-                        AND w.execution_id = d.execution_id
-                        AND NOT EXISTS (SELECT FROM doomed_waitpoint h
-                                         WHERE h.partition_key = w.partition_key AND h.waitpoint_id = w.waitpoint_id))
+  SELECT d.*
+    FROM (SELECT * FROM doomed_attempt
+           UNION ALL
+          SELECT d.*, NULL
+            FROM doomed d
+           WHERE NOT EXISTS (SELECT FROM ff_attempt a
+                              WHERE a.partition_key = ANY($1) AND a.partition_key = d.partition_key
+                                AND a.execution_id = d.execution_id AND a.attempt_index = d.attempt_index)) d
+   WHERE (d.partition_key, d.execution_id) NOT IN (SELECT partition_key, execution_id FROM withheld)
 ),)sql";
 }
 

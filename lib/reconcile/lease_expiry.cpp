@@ -41,38 +41,41 @@ const std::string kScan = R"sql(
                           core_matches("c");
 
 // The core row may be missing, and the missing side of an outer join cannot be locked: attempt and core are
-// locked one after the other, and `lapsed` leaves out an attempt whose core exists but was not to be had.
+// locked one after the other, and an attempt whose core exists but was not to be had is in neither half of
+// `lapsed`.
 const std::string kAct =
     R"sql(
 attempt AS MATERIALIZED (
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms, a.raw_fields, clock.now_ms
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms, a.raw_fields,
+         clock.now_ms
     FROM clock, key
     JOIN ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
                      AND a.attempt_index = key.attempt_index
    WHERE a.partition_key = ANY($1) AND a.lease_expires_at_ms <= clock.due_ms
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
-core AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.attempt_index, c.lifecycle_phase, c.raw_fields
-    FROM (SELECT DISTINCT partition_key, execution_id FROM attempt) held
-    JOIN ff_exec_core c ON c.partition_key = held.partition_key AND c.execution_id = held.execution_id
-   WHERE c.partition_key = ANY($1)
-     FOR NO KEY UPDATE OF c SKIP LOCKED
-),
-lapsed AS MATERIALIZED (
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms, a.now_ms,
-         )sql" +
+with_core AS MATERIALIZED (
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, )sql" +
     event_origin("c") + R"sql(,
          CASE WHEN c.lifecycle_phase = 'active' AND c.attempt_index = a.attempt_index THEN 'reclaimable'
               ELSE 'released' END AS outcome
     FROM attempt a
-    LEFT JOIN core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
-   WHERE (c.execution_id IS NOT NULL
-          OR NOT EXISTS (SELECT FROM ff_exec_core e
-                          WHERE e.partition_key = ANY($1) AND e.partition_key = a.partition_key
-                            AND e.execution_id = a.execution_id))
+    JOIN ff_exec_core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
+   WHERE c.partition_key = ANY($1)
      AND )sql" +
     kIsOurs + " AND " + core_matches("c") + R"sql(
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),
+lapsed AS MATERIALIZED (
+  SELECT * FROM with_core
+   UNION ALL
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, 'released'
+    FROM attempt a
+   WHERE NOT EXISTS (SELECT FROM ff_exec_core e
+                      WHERE e.partition_key = ANY($1) AND e.partition_key = a.partition_key
+                        AND e.execution_id = a.execution_id)
+     AND )sql" +
+    phrases::no_core_matches() + R"sql(
 ),
 released AS (
   UPDATE ff_attempt a

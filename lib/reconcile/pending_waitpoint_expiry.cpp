@@ -38,19 +38,19 @@ waitpoint AS MATERIALIZED (
                          R"sql(
      FOR UPDATE OF w SKIP LOCKED
 ),
-suspension AS MATERIALIZED (
-  SELECT s.partition_key, s.execution_id
-    FROM (SELECT DISTINCT partition_key, execution_id FROM waitpoint) held
-    JOIN ff_suspension_current s ON s.partition_key = held.partition_key AND s.execution_id = held.execution_id
+with_suspension AS MATERIALIZED (
+  SELECT w.*
+    FROM waitpoint w
+    JOIN ff_suspension_current s ON s.partition_key = w.partition_key AND s.execution_id = w.execution_id
    WHERE s.partition_key = ANY($1)
      FOR NO KEY UPDATE OF s SKIP LOCKED
 ),
 expired AS MATERIALIZED (
+  SELECT * FROM with_suspension
+   UNION ALL
   SELECT w.*
     FROM waitpoint w
-    LEFT JOIN suspension held ON held.partition_key = w.partition_key AND held.execution_id = w.execution_id
-   WHERE held.execution_id IS NOT NULL
-      OR NOT EXISTS (SELECT FROM ff_suspension_current s
+   WHERE NOT EXISTS (SELECT FROM ff_suspension_current s
                       WHERE s.partition_key = ANY($1) AND s.partition_key = w.partition_key
                         AND s.execution_id = w.execution_id)
 ),

@@ -27,6 +27,10 @@ std::string core_matches(std::string_view core) {
       "core.", std::string(core) + ".");
 }
 
+std::string no_core_matches() {
+  return "$2 IS NULL AND $3 IS NULL";
+}
+
 std::string event_origin(std::string_view core) {
   return replaced(
       "core.raw_fields->>'namespace' AS name_space,"

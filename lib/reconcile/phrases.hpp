@@ -17,6 +17,9 @@ std::string core_of(std::string_view row, std::string_view execution = "executio
 /// False for a core row that is missing (all null) as soon as the filter asks for anything.
 std::string core_matches(std::string_view core);
 
+/// The same for a core row that is missing.
+std::string no_core_matches();
+
 /// Two columns, name_space and instance_tag, as every event carries them, from the core row with this alias.
 std::string event_origin(std::string_view core);
 

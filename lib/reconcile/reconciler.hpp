@@ -54,7 +54,9 @@ struct Announcement {
 /// `act` is a list of common table expressions, the last of them named `moved` with partition_key, the key
 /// columns, due_at_ms and outcome. It starts from `key` (partition_key and the key columns of the rows to
 /// take) and `clock` (now_ms; due_ms: rows with due_at_ms <= due_ms are due), locks with SKIP LOCKED, and
-/// repeats each condition of `scan` and that of time under the lock.
+/// repeats each condition of `scan` and that of time under the lock. Its relations are not joined with one
+/// another: the planner expects a single row in each, and would compare every row with every other. What a later
+/// one needs is carried along; what is held and what is not is told apart by EXCEPT and NOT IN, which hash.
 struct Reconciler {
   std::string_view name;
   std::string_view summary;  ///< one sentence for operators

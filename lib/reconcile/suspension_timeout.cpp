@@ -32,51 +32,55 @@ const std::string kScan = R"sql(
 // The core row may be missing, and the missing side of an outer join cannot be locked: one after the other.
 const std::string kAct = R"sql(
 suspension AS MATERIALIZED (
-  SELECT s.partition_key, s.execution_id, s.timeout_at_ms, s.timeout_behavior, clock.now_ms
+  SELECT s.partition_key, s.execution_id, s.timeout_at_ms AS due_at_ms, s.timeout_behavior, clock.now_ms
     FROM clock, key
     JOIN ff_suspension_current s ON s.partition_key = key.partition_key AND s.execution_id = key.execution_id
    WHERE s.partition_key = ANY($1) AND s.timeout_at_ms <= clock.due_ms
      FOR UPDATE OF s SKIP LOCKED
 ),
-core AS MATERIALIZED (
-  SELECT c.*
-    FROM suspension s
-    JOIN ff_exec_core c ON c.partition_key = s.partition_key AND c.execution_id = s.execution_id
-   WHERE c.partition_key = ANY($1)
-     FOR NO KEY UPDATE OF c SKIP LOCKED
-),
-lapsed AS MATERIALIZED (
-  SELECT s.partition_key, s.execution_id, s.timeout_at_ms AS due_at_ms, s.now_ms,
-         CASE WHEN c.execution_id IS NULL OR c.lifecycle_phase IN ('terminal', 'cancelled') THEN 'orphan_cleared'
+with_core AS MATERIALIZED (
+  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, c.raw_fields, c.cancelled_by,
+         s.due_at_ms, s.now_ms,
+         CASE WHEN c.lifecycle_phase IN ('terminal', 'cancelled') THEN 'orphan_cleared'
               WHEN s.timeout_behavior = 'auto_resume_with_timeout_signal' THEN 'auto_resumed'
               WHEN s.timeout_behavior = 'expire' THEN 'expired'
               WHEN s.timeout_behavior = 'escalate' THEN 'escalated'
               WHEN s.timeout_behavior = 'cancel' THEN 'cancelled'
               ELSE 'failed' END AS outcome
     FROM suspension s
-    LEFT JOIN core c ON c.partition_key = s.partition_key AND c.execution_id = s.execution_id
-   WHERE (c.execution_id IS NOT NULL
-          OR NOT EXISTS (SELECT FROM ff_exec_core e
-                          WHERE e.partition_key = ANY($1) AND e.partition_key = s.partition_key
-                            AND e.execution_id = s.execution_id))
+    JOIN ff_exec_core c ON c.partition_key = s.partition_key AND c.execution_id = s.execution_id
+   WHERE c.partition_key = ANY($1)
      AND )sql" + core_matches("c") +
                          R"sql(
+     FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, l.now_ms, )sql" +
+  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, c.now_ms, )sql" +
                          event_origin("c") + R"sql(,
-         CASE WHEN l.outcome = 'cancelled' THEN 'cancelled' ELSE 'expired' END AS public_state,
+         CASE WHEN c.outcome = 'cancelled' THEN 'cancelled' ELSE 'expired' END AS public_state,
          'attempt_terminal' AS attempt_state, NULL::text AS attempt_outcome,
          'expired' AS lease_event, false AS was_leased,
-         'suspension_timeout_' || CASE l.outcome WHEN 'cancelled' THEN 'cancel' WHEN 'expired' THEN 'expire'
+         'suspension_timeout_' || CASE c.outcome WHEN 'cancelled' THEN 'cancel' WHEN 'expired' THEN 'expire'
                                                  WHEN 'escalated' THEN 'escalate' ELSE 'fail' END AS cancellation_reason,
          c.cancelled_by, '{"last_failure_message": "suspension_timeout"}'::jsonb AS raw_patch,
-         l.due_at_ms, l.outcome
-    FROM lapsed l
-    JOIN core c ON c.partition_key = l.partition_key AND c.execution_id = l.execution_id
-   WHERE l.outcome NOT IN ('auto_resumed', 'orphan_cleared')
+         c.due_at_ms, c.outcome
+    FROM with_core c
+   WHERE c.outcome NOT IN ('auto_resumed', 'orphan_cleared')
 ),)sql" + ending::hold_doomed() +
                          R"sql(
+kept AS MATERIALIZED (
+  SELECT partition_key, execution_id, due_at_ms, now_ms, outcome
+    FROM with_core
+   WHERE outcome IN ('auto_resumed', 'orphan_cleared')
+   UNION ALL
+  SELECT s.partition_key, s.execution_id, s.due_at_ms, s.now_ms, 'orphan_cleared'
+    FROM suspension s
+   WHERE NOT EXISTS (SELECT FROM ff_exec_core e
+                      WHERE e.partition_key = ANY($1) AND e.partition_key = s.partition_key
+                        AND e.execution_id = s.execution_id)
+     AND )sql" + phrases::no_core_matches() +
+                         R"sql(
+),
 ending AS MATERIALIZED (SELECT * FROM endable),)sql" +
                          ending::end_executions() + R"sql(
 auto_resumed AS (
@@ -87,18 +91,18 @@ auto_resumed AS (
            CASE WHEN jsonb_typeof(s.member_map->'__timeout__') = 'array' THEN s.member_map->'__timeout__' ELSE '[]' END
            || jsonb_build_array(jsonb_build_object('signal_name', 'timeout', 'payload', NULL,
                                                    'delivered_at_ms', l.now_ms, 'source', 'suspension_timeout')))
-    FROM lapsed l
+    FROM kept l
    WHERE l.outcome = 'auto_resumed'
      AND s.partition_key = ANY($1) AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
 ),
 orphan_cleared AS (
   DELETE FROM ff_suspension_current s
-   USING lapsed l
+   USING kept l
    WHERE l.outcome = 'orphan_cleared'
      AND s.partition_key = ANY($1) AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
 ),
 moved AS (
-  SELECT partition_key, execution_id, due_at_ms, outcome FROM lapsed WHERE outcome IN ('auto_resumed', 'orphan_cleared')
+  SELECT partition_key, execution_id, due_at_ms, outcome FROM kept
    UNION ALL
   SELECT partition_key, execution_id, due_at_ms, outcome FROM ending
 ))sql";
