@@ -45,13 +45,20 @@ pending AS MATERIALIZED (
      FOR UPDATE OF p SKIP LOCKED
 ),
 edge_group AS MATERIALIZED (
-  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.cancel_siblings_pending_flag AS flag,
-         g.cancel_siblings_pending_members AS members
+  SELECT p.*, g.cancel_siblings_pending_flag AS flag, g.cancel_siblings_pending_members AS members
     FROM pending p
     JOIN ff_edge_group g ON g.partition_key = p.partition_key AND g.flow_id = p.flow_id
                         AND g.downstream_eid = p.downstream_eid
    WHERE g.partition_key = ANY($1)
      FOR NO KEY UPDATE OF g SKIP LOCKED
+),
+without_group AS MATERIALIZED (
+  SELECT p.*, EXISTS (SELECT FROM ff_edge_group g
+                       WHERE g.partition_key = ANY($1) AND g.partition_key = p.partition_key
+                         AND g.flow_id = p.flow_id AND g.downstream_eid = p.downstream_eid) AS is_held
+    FROM pending p
+   WHERE (p.partition_key, p.flow_id, p.downstream_eid) NOT IN (
+           SELECT partition_key, flow_id, downstream_eid FROM edge_group)
 ),)sql";
 }
 

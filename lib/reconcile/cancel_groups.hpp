@@ -14,7 +14,8 @@ std::string scan();
 std::optional<Announcement> announced(const Settings&);
 
 /// The beginning of both acts: locks the pending rows and then their edge groups, skipping what others hold. Makes
-/// `pending` (columns of the key, due_at_ms, now_ms) and `edge_group` (columns of the key, flag, members).
+/// of them `edge_group` (columns of the key, due_at_ms, now_ms, flag, members), where the group was to be had, and
+/// otherwise `without_group` (columns of the key, due_at_ms, now_ms, is_held: there is one).
 std::string hold_groups();
 
 }  // namespace ff::reconcile::cancel_groups

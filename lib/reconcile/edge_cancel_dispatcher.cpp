@@ -58,18 +58,16 @@ held_up AS MATERIALIZED (
      AND (m.partition_key, m.execution_id) NOT IN (SELECT partition_key, execution_id FROM endable)
 ),
 judged AS MATERIALIZED (
-  SELECT p.*,
-         CASE WHEN g.flow_id IS NULL AND NOT EXISTS (
-                     SELECT FROM ff_edge_group e
-                      WHERE e.partition_key = ANY($1) AND e.partition_key = p.partition_key
-                        AND e.flow_id = p.flow_id AND e.downstream_eid = p.downstream_eid) THEN 'orphaned'
-              WHEN g.flow_id IS NULL
-                OR (p.partition_key, p.flow_id, p.downstream_eid) IN (
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.due_at_ms, g.members,
+         CASE WHEN (g.partition_key, g.flow_id, g.downstream_eid) IN (
                      SELECT partition_key, flow_id, downstream_eid FROM held_up) THEN 'skipped_locked'
               WHEN NOT g.flag THEN 'skipped_for_reconciler'
               ELSE 'dispatched' END AS outcome
-    FROM pending p
-    LEFT JOIN edge_group g USING (partition_key, flow_id, downstream_eid)
+    FROM edge_group g
+   UNION ALL
+  SELECT partition_key, flow_id, downstream_eid, due_at_ms, NULL,
+         CASE WHEN is_held THEN 'skipped_locked' ELSE 'orphaned' END
+    FROM without_group
 ),
 ending AS MATERIALIZED (
   SELECT e.*
@@ -97,9 +95,9 @@ moved AS (
   SELECT partition_key, flow_id, downstream_eid, due_at_ms, outcome FROM judged
    UNION ALL
   SELECT j.partition_key, j.flow_id, j.downstream_eid, j.due_at_ms, 'malformed'
-    FROM judged j
-    JOIN member m USING (partition_key, flow_id, downstream_eid)
-   WHERE j.outcome = 'dispatched' AND m.execution_id IS NULL
+    FROM judged j, unnest(j.members) AS m(text)
+   WHERE j.outcome = 'dispatched' AND )sql" +
+                         phrases::uuid("m.text") + R"sql( IS NULL
 ))sql";
 
 }  // namespace

@@ -16,21 +16,19 @@ namespace {
 
 const std::string kAct = cancel_groups::hold_groups() + R"sql(
 judged AS MATERIALIZED (
-  SELECT p.*,
-         CASE WHEN g.flow_id IS NULL AND NOT EXISTS (
-                     SELECT FROM ff_edge_group e
-                      WHERE e.partition_key = ANY($1) AND e.partition_key = p.partition_key
-                        AND e.flow_id = p.flow_id AND e.downstream_eid = p.downstream_eid) THEN 'sremmed_stale'
-              WHEN g.flow_id IS NULL THEN 'no_op'
-              WHEN NOT g.flag THEN 'sremmed_stale'
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.due_at_ms, g.members,
+         CASE WHEN NOT g.flag THEN 'sremmed_stale'
               WHEN EXISTS (SELECT FROM unnest(g.members) AS m(text)
                              JOIN ff_exec_core c ON c.execution_id = )sql" +
                          phrases::uuid("m.text") + R"sql(
                             WHERE c.partition_key = ANY($1) AND c.partition_key = g.partition_key
                               AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')) THEN 'no_op'
               ELSE 'completed_drain' END AS outcome
-    FROM pending p
-    LEFT JOIN edge_group g USING (partition_key, flow_id, downstream_eid)
+    FROM edge_group g
+   UNION ALL
+  SELECT partition_key, flow_id, downstream_eid, due_at_ms, NULL,
+         CASE WHEN is_held THEN 'no_op' ELSE 'sremmed_stale' END
+    FROM without_group
 ),
 cleared AS (
   UPDATE ff_edge_group g
@@ -49,8 +47,7 @@ moved AS (
   SELECT partition_key, flow_id, downstream_eid, due_at_ms, outcome FROM judged
    UNION ALL
   SELECT j.partition_key, j.flow_id, j.downstream_eid, j.due_at_ms, 'malformed'
-    FROM judged j
-    JOIN edge_group g USING (partition_key, flow_id, downstream_eid), unnest(g.members) AS m(text)
+    FROM judged j, unnest(j.members) AS m(text)
    WHERE j.outcome = 'completed_drain' AND )sql" +
                          phrases::uuid("m.text") + R"sql( IS NULL
 ))sql";
