@@ -27,7 +27,7 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   totals.processed += event.report.processed;
   totals.errors += event.report.error_count();
   for (const auto& [outcome, count] : event.report.outcomes) totals.outcomes[outcome] += count;
-  if (event.report.processed > 0) totals.lateness = event.report.lateness;
+  if (!event.report.lateness.empty()) totals.worst_lateness = event.report.lateness.worst();
 }
 
 void StatusBoard::state_changed(supervisor::State state, const std::string& reason) {

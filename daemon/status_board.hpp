@@ -34,8 +34,8 @@ class StatusBoard final : public supervisor::Observer {
     std::int64_t processed = 0;
     std::int64_t errors = 0;
     std::map<std::string, std::int64_t, std::less<>> outcomes;
-    std::int64_t due = 0;                ///< by the last look
-    std::vector<Milliseconds> lateness;  ///< of the last tick that moved rows
+    std::int64_t due = 0;                          ///< by the last look
+    std::optional<Milliseconds> worst_lateness{};  ///< of the last tick that moved rows
   };
   std::map<std::string, Totals, std::less<>> totals() const;
 

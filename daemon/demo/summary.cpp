@@ -34,7 +34,7 @@ std::string line(const Scene& scene) {
   for (const Scene::Reconciler& its : scene.reconcilers)
     if (its.takes_leases)
       text += fmt::format("  {}: {} ({:.1f}/s, late by {})", its.name, its.totals.processed, its.rate,
-                          lateness(its.totals.lateness));
+                          lateness(its.totals.worst_lateness));
   std::int64_t others = 0;
   std::int64_t errors = 0;
   for (const Scene::Reconciler& its : scene.reconcilers) {

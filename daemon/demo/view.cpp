@@ -99,7 +99,7 @@ Lines table(const Scene& scene, const Style& style, bool only_leases) {
       continue;
     }
     row.add(fmt::format("{:>7} {:>7.1f} {:>5} {:>9}   ", its.totals.processed, its.rate, its.totals.due,
-                        lateness(its.totals.lateness)));
+                        lateness(its.totals.worst_lateness)));
     if (its.totals.errors > 0) row.add(fmt::format("{} errors ", its.totals.errors), kRed);
     lines.push_back(row.add(outcomes(its.totals, style.columns - kNumbers - kNumbersWidth), kGreen));
   }
@@ -212,8 +212,8 @@ std::string clock(Milliseconds elapsed) {
   return fmt::format("{:02}:{:02}", total / 60, total % 60);
 }
 
-std::string lateness(const std::vector<Milliseconds>& all) {
-  return all.empty() ? "-" : fmt::format("{} ms", std::max_element(all.begin(), all.end())->count());
+std::string lateness(std::optional<Milliseconds> worst) {
+  return worst ? fmt::format("{} ms", worst->count()) : "-";
 }
 
 void Rates::observe(SteadyTime now, std::map<std::string, std::int64_t> totals) {

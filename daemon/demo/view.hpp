@@ -51,8 +51,8 @@ struct Scene {
 
 /// "01:05"
 std::string clock(Milliseconds elapsed);
-/// The worst of them, "-" where there are none.
-std::string lateness(const std::vector<Milliseconds>& all);
+/// "12 ms", "-" where there is none.
+std::string lateness(std::optional<Milliseconds> worst);
 
 /// The scene as one screen: at most `rows` lines, none wider than `columns`. What does not fit is left out,
 /// the least important first.

@@ -122,19 +122,17 @@ ReconcilerInstruments::ReconcilerInstruments(const ReconcilerFamilies& families,
       next_due(families.next_due.Add({{"reconciler", name}})),
       quarantined(families.quarantined.Add({{"reconciler", name}})) {}
 
-void ReconcilerInstruments::observe_lateness(const std::vector<Milliseconds>& lateness) {
+void ReconcilerInstruments::observe_lateness(const reconcile::Lateness& lateness) {
   if (lateness.empty()) return;
   // All at once: a batch of a thousand rows takes the histogram's lock once.
   std::vector<double> increments(kRowLateness.size() + 1);
-  double sum = 0;
-  for (const auto row : lateness) {
-    // A sum that can fall would look like a restart; a database whose clock was set back is not late.
-    const double late = std::max(0.0, seconds(row));
-    const auto bucket = std::lower_bound(kRowLateness.begin(), kRowLateness.end(), late);
-    ++increments[static_cast<std::size_t>(std::distance(kRowLateness.begin(), bucket))];
-    sum += late;
+  for (const auto& [late, rows] : lateness.rows_by_lateness()) {
+    const auto bucket = std::lower_bound(kRowLateness.begin(), kRowLateness.end(), seconds(late));
+    increments[static_cast<std::size_t>(std::distance(kRowLateness.begin(), bucket))] +=
+        static_cast<double>(rows);
   }
-  row_lateness.ObserveMultiple(increments, sum);
+  // Without the early ones: a sum that can fall would look like a restart.
+  row_lateness.ObserveMultiple(increments, seconds(lateness.sum()));
 }
 
 Instruments::Instruments(const Description& description)

@@ -63,7 +63,7 @@ struct ReconcilerInstruments {
   ReconcilerInstruments(const ReconcilerFamilies& families, const std::string& name,
                         std::span<const std::string_view> outcomes);
 
-  void observe_lateness(const std::vector<Milliseconds>& lateness);
+  void observe_lateness(const reconcile::Lateness& lateness);
 
   CounterSet processed;
   CounterSet errors;

@@ -31,7 +31,7 @@ void TickReport::add(TickReport&& other) {
   more = more || other.more;
   take_earlier(oldest_due, other.oldest_due);
   take_earlier(next_due, other.next_due);
-  append(lateness, std::move(other.lateness));
+  lateness.add(other.lateness);
   append(moves, std::move(other.moves));
   if (!failure) failure = std::move(other.failure);
 }

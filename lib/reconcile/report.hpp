@@ -10,6 +10,7 @@
 #include "base/ids.hpp"
 #include "base/time.hpp"
 #include "pg/error.hpp"
+#include "reconcile/lateness.hpp"
 
 namespace ff::reconcile {
 
@@ -51,11 +52,11 @@ struct TickReport {
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
   std::optional<UnixMillis> next_due;    ///< when the earliest row that was not due yet may be taken
   std::optional<UnixMillis>
-      known_until;                     ///< what may be taken before that is known, but for rows written since
-  UnixMillis database_time{};          ///< by the database's clock, when the tick first looked
-  std::size_t quarantined = 0;         ///< rows in quarantine now
-  std::vector<Milliseconds> lateness;  ///< per processed row: due time to commit, by the database's clock
-  std::vector<Move> moves;             ///< only where asked for: see TickOptions::list_moves
+      known_until;              ///< what may be taken before that is known, but for rows written since
+  UnixMillis database_time{};   ///< by the database's clock, when the tick first looked
+  std::size_t quarantined = 0;  ///< rows in quarantine now
+  Lateness lateness;            ///< of the processed rows: due time to commit, by the database's clock
+  std::vector<Move> moves;      ///< only where asked for: see TickOptions::list_moves
 
   /// Set when the tick could not go on (connection, privileges, …). What is counted above happened all the
   /// same.

@@ -82,7 +82,6 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                            .duration = finished - started,
                            .missed = late / std::max<Milliseconds>(interval, 1ms),
                            .consecutive_failures = consecutive_failures_});
-  report.lateness = {};  // large after a large backlog, and nobody asks for it any more
   log(report, look_wanted);
 
   // The database's moments, by our clock.

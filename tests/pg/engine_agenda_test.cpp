@@ -59,7 +59,7 @@ TEST_CASE("rows that were seen coming are taken in their milliseconds, and by no
   CHECK(report.next_due == unix_millis(kNow + 71));
   CHECK_FALSE(report.looked);
   CHECK(report.database_time == unix_millis(kNow + 51));
-  CHECK(report.lateness == std::vector<Milliseconds>(2, Milliseconds{1}));
+  CHECK(report.lateness == reconcile::Lateness{Milliseconds{1}, Milliseconds{1}});
   t.advance(engine, 100);
   CHECK(engine->tick(kForeseen).processed == 1);
   CHECK_FALSE(engine->tick(kForeseen).next_due);

@@ -47,7 +47,7 @@ TEST_CASE("passes side by side share a backlog and each row is moved exactly onc
   CHECK(report.scanned == kEach * kPartitions);
   CHECK(report.processed == kEach * kPartitions);
   CHECK(outcomes(report) == "retried=1200");
-  CHECK(report.lateness.size() == kEach * kPartitions);
+  CHECK(report.lateness.rows() == kEach * kPartitions);
   std::set<reconcile::RowKey> moved;
   for (const auto& move : report.moves) moved.insert(move.key);
   CHECK(moved.size() == kEach * kPartitions);
