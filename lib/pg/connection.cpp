@@ -145,6 +145,20 @@ const std::string& Connection::prepare(std::string_view sql, const Params& param
   return prepared_.emplace(text, name).first->second;
 }
 
+void Connection::forget(std::string_view sql) {
+  const auto known = prepared_.find(sql);
+  if (known == prepared_.end()) return;
+  const std::string name = known->second;
+  prepared_.erase(known);
+  if (lost()) return;
+  try {
+    execute_script("DEALLOCATE " + name);
+  } catch (const Error& error) {
+    if (!error.statement_name_lost()) throw;
+    may_prepare_ = false;
+  }
+}
+
 pg_conn* Connection::usable(std::string_view sql) {
   if (!connection_) throw Error(Error::Kind::connection, "the connection is closed", {}, std::string(sql));
   return connection_.get();

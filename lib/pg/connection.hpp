@@ -41,6 +41,8 @@ class Connection {
   /// hands the session to others, prepared statements get lost or clash: the error is retryable(), and this
   /// connection then goes on without.
   Result execute_prepared(std::string_view sql, const Params& params);
+  /// Gives back what the server keeps for a prepared statement; nothing where there is none. Throws Error.
+  void forget(std::string_view sql);
   bool has_prepared(std::string_view sql) const { return prepared_.find(sql) != prepared_.end(); }
 
   /// Runs several statements separated by semicolons, without parameters (the simple query protocol: outside

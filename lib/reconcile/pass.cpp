@@ -53,6 +53,18 @@ bool Pass::out_of_time() {
   return is_out;
 }
 
+Pass::Wording Pass::wording(std::string Statements::*which, const Partitions& partitions) const {
+  if (group_plan_ && group_plan_->covers(partitions))
+    return {group_plan_->statements().*which, pg::Plan::reused};
+  const pg::Plan plan = Statements::plan_for(partitions.size());
+  return {ground_.statements(plan).*which, plan};
+}
+
+void Pass::plan_once_for(const Partitions& partitions) {
+  if (partitions.size() > Statements::kNamed || (group_plan_ && group_plan_->covers(partitions))) return;
+  group_plan_.emplace(*connection_, ground_.few, partitions);
+}
+
 // Several partitions share the first page, and so the cost of planning a statement; those that have more are
 // then paged through one by one.
 void Pass::take_partitions(const Partitions& partitions) {
@@ -62,6 +74,7 @@ void Pass::take_partitions(const Partitions& partitions) {
   const int most = partitions.size() == 1 ? batch : std::max(1, batch / 2);
   auto rows = page(partitions, most, Milliseconds{0});
   auto ends = ends_of_full_pages(rows, most);
+  if (!ends.empty() || rows.size() > ground_.batch_size.now()) plan_once_for(partitions);
   const bool all_moved = take_all_of(std::move(rows));
   for (PageEnd& end : ends) take_rest(std::move(end), all_moved);
 }
@@ -125,12 +138,11 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
 
 std::vector<Candidate> Pass::page(const Partitions& partitions, int limit, Milliseconds ahead,
                                   UnixMillis from) {
-  const pg::Plan plan = Statements::plan_for(partitions.size());
   pg::Params params = ground_.params(partitions);
   params.add(static_cast<std::int64_t>(limit));
   params.add(static_cast<std::int64_t>(ahead.count()));
   params.add(count(from));
-  return read(ground_.statements(plan).page, params, plan);
+  return read(wording(&Statements::page, partitions), params);
 }
 
 // Due rows behind `last`; where there is none yet, those of the page's last moment again and all behind.
@@ -141,20 +153,20 @@ std::vector<Candidate> Pass::behind(const PageEnd& end, const Candidate* last) {
   params.add(last != nullptr ? count(last->due_at) : std::max(count(end.due_at), count(kBeforeAll) + 1) - 1);
   for (std::size_t i = 0; i < ground_.reconciler.key.size(); ++i)
     params.add(last != nullptr ? std::optional(last->key.columns[i]) : std::nullopt);
-  return read(ground_.few.rest, params, pg::Plan::fresh);
+  return read(wording(&Statements::rest, {end.partition}), params);
 }
 
 std::vector<Candidate> Pass::rows_of(const ExecutionId& execution) {
   pg::Params params = ground_.params({execution.partition});
   params.add(execution.uuid);
-  return read(ground_.few.of_execution, params, pg::Plan::fresh);
+  return read(wording(&Statements::of_execution, {execution.partition}), params);
 }
 
-std::vector<Candidate> Pass::read(const std::string& sql, const pg::Params& params, pg::Plan plan) {
-  pg::Transaction transaction(*connection_, plan);
+std::vector<Candidate> Pass::read(const Wording& wording, const pg::Params& params) {
+  pg::Transaction transaction(*connection_, wording.plan);
   const SteadyTime sent = ground_.clock.now();
   read_in_time_ = sent < options_.deadline;
-  const pg::Result rows = transaction.execute(sql, params);
+  const pg::Result rows = transaction.execute(wording.sql, params);
   const SteadyTime answered = ground_.clock.now();
   transaction.rollback();
 
@@ -198,19 +210,20 @@ void Pass::take(Candidates batch) {
     break;
   }
   // One row spoils the others: halve until it is alone. The others are committed on the way.
+  plan_once_for(partitions_of(batch));
   take(batch.first(batch.size() / 2));
   take(batch.last(batch.size() - batch.size() / 2));
 }
 
 void Pass::take_once(Candidates batch) {
   const Partitions partitions = partitions_of(batch);
-  const pg::Plan plan = Statements::plan_for(partitions.size());
+  const auto [act, plan] = wording(&Statements::act, partitions);
   pg::Params params = ground_.params(partitions);
   add_keys(params, ground_.reconciler, batch);
 
   pg::Transaction transaction(*connection_, plan);
   const SteadyTime started = ground_.clock.now();
-  const pg::Result rows = transaction.execute(ground_.statements(plan).act, params);
+  const pg::Result rows = transaction.execute(act, params);
   const SteadyTime answered = ground_.clock.now();
   if (options_.dry_run)
     transaction.rollback();
@@ -233,7 +246,7 @@ void Pass::take_once(Candidates batch) {
     if (!is_left_alone(ground_.reconciler, outcome)) {
       ++report_.processed;
       // A time before 1970 is no time; a difference from it might not even fit.
-      report_.lateness.push_back(acted_at - std::max(due_at, UnixMillis{}) + took);
+      report_.lateness.add(acted_at - std::max(due_at, UnixMillis{}) + took);
       if (options_.list_moves) report_.moves.push_back({key, outcome, due_at});
     }
     moved.insert(std::move(key));
@@ -249,11 +262,11 @@ void Pass::take_once(Candidates batch) {
 // meantime.
 void Pass::count_left(Candidates left) {
   const Partitions partitions = partitions_of(left);
-  const pg::Plan plan = Statements::plan_for(partitions.size());
+  const auto [still_due, plan] = wording(&Statements::still_due, partitions);
   pg::Params params = ground_.params(partitions);
   add_keys(params, ground_.reconciler, left);
   pg::Transaction transaction(*connection_, plan);
-  const pg::Result rows = transaction.execute(ground_.statements(plan).still_due, params);
+  const pg::Result rows = transaction.execute(still_due, params);
   transaction.rollback();
   std::set<RowKey> locked;
   for (const pg::Row row : rows) locked.insert(read_key(row, ground_.reconciler.key.size()));

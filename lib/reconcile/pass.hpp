@@ -8,6 +8,7 @@
 #include "reconcile/batch_size.hpp"
 #include "reconcile/candidate.hpp"
 #include "reconcile/database_time.hpp"
+#include "reconcile/group_plan.hpp"
 #include "reconcile/quarantine.hpp"
 #include "reconcile/report.hpp"
 #include "reconcile/scope.hpp"
@@ -76,13 +77,21 @@ class Pass {
     std::set<RowKey> shown;  ///< its rows of that moment
   };
 
+  /// A statement, and how it is to be planned.
+  struct Wording {
+    const std::string& sql;
+    pg::Plan plan;
+  };
+
   bool out_of_time();
+  Wording wording(std::string Statements::*which, const Partitions& partitions) const;
+  void plan_once_for(const Partitions& partitions);
   std::vector<Candidate> page(const Partitions& partitions, int limit, Milliseconds ahead, UnixMillis from);
   std::vector<Candidate> behind(const PageEnd& end, const Candidate* last);
   static std::vector<PageEnd> ends_of_full_pages(const std::vector<Candidate>& rows, int full);
   bool take_all_of(std::vector<Candidate> rows);
   void take_rest(PageEnd end, bool all_moved);
-  std::vector<Candidate> read(const std::string& sql, const pg::Params& params, pg::Plan plan);
+  std::vector<Candidate> read(const Wording& wording, const pg::Params& params);
   std::vector<Candidate> without_quarantined(std::vector<Candidate> found);
   void take_once(Candidates batch);
   void count_left(Candidates left);
@@ -93,6 +102,7 @@ class Pass {
   TickReport report_;
   bool read_in_time_ = true;  // the last page was asked for before the deadline
   pg::PooledConnection connection_;
+  std::optional<GroupPlan> group_plan_;
 };
 
 }  // namespace ff::reconcile

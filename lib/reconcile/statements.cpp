@@ -55,6 +55,23 @@ std::string worded(const std::string& sql, pg::Plan plan) {
   return std::regex_replace(sql, phrase, "(" + each + ")");
 }
 
+// The same with the partitions themselves where it says ($1)[1] and so on.
+std::string written_out(std::string_view sql, const Partitions& partitions) {
+  static_assert(Statements::kNamed < 10, "an index has one digit");
+  constexpr std::string_view kElement = "($1)[";
+  std::string text;
+  for (;;) {
+    const auto at = sql.find(kElement);
+    text += sql.substr(0, at);
+    if (at == std::string_view::npos) return text;
+    const auto digit = at + kElement.size();
+    const auto index = static_cast<std::size_t>(sql[digit] - '1');
+    text +=
+        index < partitions.size() ? fmt::format("{}::smallint", partitions[index].value) : "NULL::smallint";
+    sql.remove_prefix(digit + 2);  // the digit and its bracket
+  }
+}
+
 // One row at least, so that the clock is read even where nothing is found.
 constexpr std::string_view kPage = R"sql(
 WITH {clock}
@@ -153,5 +170,13 @@ Statements::Statements(const Reconciler& reconciler, pg::Plan plan) {
   act = make(kAct, arg("act", reconciler.act));
   backlog = make(kBacklog, arg("cap", one));
 }
+
+Statements::Statements(const Statements& few, const Partitions& partitions)
+    : page(written_out(few.page, partitions)),
+      rest(written_out(few.rest, partitions)),
+      of_execution(written_out(few.of_execution, partitions)),
+      still_due(written_out(few.still_due, partitions)),
+      act(written_out(few.act, partitions)),
+      backlog(written_out(few.backlog, partitions)) {}
 
 }  // namespace ff::reconcile

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "base/partitions.hpp"
 #include "pg/connection.hpp"
 #include "reconcile/reconciler.hpp"
 
@@ -11,11 +13,12 @@ namespace ff::reconcile {
 /// the pair itself uses ($1 to $4 and its own), which every statement has, and the holdoff in milliseconds,
 /// come those named here.
 ///
-/// There are two sets, because `partition_key = ANY($1)`, which the pair says of each table, serves the planner
+/// There are two sets for all partitions, because `partition_key = ANY($1)`, which the pair says of each table, serves the planner
 /// badly: it drops the hash children that no partition is in, but also takes the phrase for a condition that
 /// the primary key shares with every other index. So where statements are planned for their values, each
 /// partition is named alone (at most kNamed of them); and where a plan is for all partitions, it goes without:
-/// `wanted` or `key`, which rows are joined with by their partition, say the same.
+/// `wanted` or `key`, which rows are joined with by their partition, say the same. A third kind names a few
+/// partitions in its text, and so is planned once for them.
 struct Statements {
   /// How many partitions a statement that is planned afresh may have.
   static constexpr std::size_t kNamed = 8;
@@ -25,6 +28,13 @@ struct Statements {
   }
 
   Statements(const Reconciler& reconciler, pg::Plan plan);
+  /// `few`, which is planned afresh, with these partitions written into the text; for pg::Plan::reused, and for
+  /// no other partitions.
+  Statements(const Statements& few, const Partitions& partitions);
+
+  std::vector<const std::string*> all() const {
+    return {&page, &rest, &of_execution, &still_due, &act, &backlog};
+  }
 
   /// Rows of each partition, oldest first, up to a number per partition; those of the same moment come in
   /// any order, so that it need not read all of them. Parameters: limit bigint; ahead bigint (milliseconds:

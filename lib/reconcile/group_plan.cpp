@@ -1,0 +1,27 @@
+#include "reconcile/group_plan.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace ff::reconcile {
+
+GroupPlan::GroupPlan(pg::Connection& connection, const Statements& few, const Partitions& partitions)
+    : connection_(connection), partitions_(partitions), statements_(few, partitions) {}
+
+GroupPlan::~GroupPlan() {
+  try {
+    for (const std::string* sql : statements_.all()) connection_.forget(*sql);
+  } catch (const std::exception& error) {
+    spdlog::warn("a prepared statement was not given back, the connection is discarded: {}", error.what());
+    connection_.close();
+  }
+}
+
+bool GroupPlan::covers(const Partitions& partitions) const {
+  return std::all_of(partitions.begin(), partitions.end(), [this](PartitionKey each) {
+    return std::find(partitions_.begin(), partitions_.end(), each) != partitions_.end();
+  });
+}
+
+}  // namespace ff::reconcile

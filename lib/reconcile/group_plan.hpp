@@ -1,0 +1,28 @@
+#pragma once
+
+#include "pg/connection.hpp"
+#include "reconcile/statements.hpp"
+
+namespace ff::reconcile {
+
+/// Statements for the partitions of one group, planned once and run batch after batch. The server keeps the plans
+/// for as long as this lives; the connection must outlive it. One thread at a time.
+class GroupPlan {
+ public:
+  /// `few` is the set that is planned afresh; of `partitions` there are at most Statements::kNamed.
+  GroupPlan(pg::Connection& connection, const Statements& few, const Partitions& partitions);
+  ~GroupPlan();
+  GroupPlan(const GroupPlan&) = delete;
+  GroupPlan& operator=(const GroupPlan&) = delete;
+
+  /// Every one of these partitions is in the group.
+  bool covers(const Partitions& partitions) const;
+  const Statements& statements() const { return statements_; }
+
+ private:
+  pg::Connection& connection_;
+  const Partitions partitions_;
+  const Statements statements_;
+};
+
+}  // namespace ff::reconcile
