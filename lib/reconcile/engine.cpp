@@ -117,7 +117,10 @@ TickReport Engine::in_a_pass(const TickOptions& options, const std::function<voi
 // forgotten.
 TickReport Engine::in_a_pass(const TickOptions& options, pg::PooledConnection connection,
                              const std::function<void(Pass&)>& work) {
-  Pass pass(*ground_, options, std::move(connection));
+  const Company company = [&](Pass& any, std::size_t more, const std::function<void(Pass&)>& shared) {
+    in_company(any, options, more, shared);
+  };
+  Pass pass(*ground_, options, std::move(connection), company);
   try {
     work(pass);
   } catch (const pg::Error& error) {
@@ -167,14 +170,19 @@ void Engine::share(Pass& pass, const TickOptions& options, const std::vector<Par
   if (groups.empty()) return;
   std::mutex mutex;
   std::size_t taken = 0;
-  std::vector<TickReport> others;
   const auto next = [&]() -> const Partitions* {
     const std::lock_guard lock(mutex);
     return taken < groups.size() ? &groups[taken++] : nullptr;
   };
-  const auto work = [&](Pass& any) {
+  in_company(pass, options, groups.size() - 1, [&](Pass& any) {
     while (const Partitions* group = next()) any.take_partitions(*group);
-  };
+  });
+}
+
+void Engine::in_company(Pass& pass, const TickOptions& options, std::size_t more,
+                        const std::function<void(Pass&)>& work) {
+  std::mutex mutex;
+  std::vector<TickReport> others;
   const auto help = [&] {
     auto connection = spare_connection();
     if (!connection) return;
@@ -187,7 +195,7 @@ void Engine::share(Pass& pass, const TickOptions& options, const std::vector<Par
   };
   try {
     fork_join_.run(
-        groups.size() - 1, [&] { work(pass); }, help);
+        more, [&] { work(pass); }, help);
   } catch (...) {
     add_others();
     throw;
@@ -208,7 +216,8 @@ std::optional<pg::PooledConnection> Engine::spare_connection() {
 
 Backlog Engine::backlog(std::int64_t cap) {
   const TickOptions options;
-  Pass pass(*ground_, options, pool_.acquire());
+  const Company alone = [](Pass& any, std::size_t, const std::function<void(Pass&)>& work) { work(any); };
+  Pass pass(*ground_, options, pool_.acquire(), alone);
   const Partitions all = partitions(pass);
   Backlog backlog;
   for (const Candidate& row : sort_out(pass.page(all, kLookDepth, kBacklogLooksAhead)).coming) {

@@ -53,6 +53,8 @@ class Engine {
   TickReport in_a_pass(const TickOptions& options, pg::PooledConnection connection,
                        const std::function<void(Pass&)>& work);
   std::optional<pg::PooledConnection> spare_connection();
+  void in_company(Pass& pass, const TickOptions& options, std::size_t more,
+                  const std::function<void(Pass&)>& work);
   void finish(TickReport& report) const;
   void take_all(Pass& pass, const TickOptions& options);
   TickReport take_foreseen(const TickOptions& options);

@@ -24,6 +24,9 @@ bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   return std::find(names.begin(), names.end(), outcome) != names.end();
 }
 
+// How many batches a page of a single partition has: so that there is something to share.
+constexpr int kBatchesAPage = 4;
+
 /// The end of the batch that begins at `from`, of rows sorted by partition.
 std::size_t end_of_batch(const std::vector<Candidate>& rows, std::size_t from, std::size_t most_rows,
                          std::size_t most_partitions) {
@@ -95,15 +98,16 @@ std::vector<Pass::PageEnd> Pass::ends_of_full_pages(const std::vector<Candidate>
 // As long as all that a page shows is moved, the next one has the same beginning. What could not be moved hides
 // nothing behind it: from then on it goes by due time and key, which costs a sort of all rows of the moment.
 void Pass::take_rest(PageEnd end, bool all_moved) {
+  const int most = kBatchesAPage * ground_.scope.batch_size;
   std::optional<Candidate> last;
   for (bool full = true; full && !out_of_time();) {
-    auto rows = all_moved ? page({end.partition}, ground_.scope.batch_size, Milliseconds{0}, end.due_at)
-                          : behind(end, last ? &*last : nullptr);
-    full = rows.size() == static_cast<std::size_t>(ground_.scope.batch_size);
+    auto rows = all_moved ? page({end.partition}, most, Milliseconds{0}, end.due_at)
+                          : behind(end, last ? &*last : nullptr, most);
+    full = rows.size() == static_cast<std::size_t>(most);
     if (!full) {
       // There is no further page.
     } else if (all_moved) {
-      end = std::move(ends_of_full_pages(rows, ground_.scope.batch_size).front());
+      end = std::move(ends_of_full_pages(rows, most).front());
     } else {
       last = rows.back();
     }
@@ -125,15 +129,27 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
                    [](const Candidate& a, const Candidate& b) { return a.key.partition < b.key.partition; });
   const std::size_t partitions = partitions_of(due).size();
   const std::size_t most_partitions = partitions <= kWorthNaming ? Statements::kNamed : partitions;
+  const std::size_t batch = ground_.batch_size.now();
   // What was asked for in time is worth one batch, however long that took: so a slow server, too, gets on.
-  const auto worth_it = [&](std::size_t from) {
-    return from == 0 && read_in_time_ && !options_.stop.stop_requested();
+  const bool one_at_least = read_in_time_ && !options_.stop.stop_requested();
+  std::mutex mutex;
+  std::size_t from = 0;
+  const auto next = [&](Pass& any) -> Candidates {
+    const std::lock_guard lock(mutex);
+    if (from == due.size() || (!(from == 0 && one_at_least) && any.out_of_time())) return {};
+    const std::size_t begin = from;
+    from = end_of_batch(due, begin, ground_.batch_size.now(), most_partitions);
+    return Candidates(due).subspan(begin, from - begin);
   };
-  for (std::size_t from = 0; from < due.size() && (worth_it(from) || !out_of_time());) {
-    const std::size_t end = end_of_batch(due, from, ground_.batch_size.now(), most_partitions);
-    take(Candidates(due).subspan(from, end - from));
-    from = end;
-  }
+  const auto work = [&](Pass& any) {
+    for (Candidates rows_of_batch = next(any); !rows_of_batch.empty(); rows_of_batch = next(any))
+      any.take(rows_of_batch);
+  };
+  const std::size_t whole_batches = due.size() / batch;
+  if (whole_batches > 1)
+    company_(*this, whole_batches - 1, work);
+  else
+    work(*this);
 }
 
 std::vector<Candidate> Pass::page(const Partitions& partitions, int limit, Milliseconds ahead,
@@ -146,9 +162,9 @@ std::vector<Candidate> Pass::page(const Partitions& partitions, int limit, Milli
 }
 
 // Due rows behind `last`; where there is none yet, those of the page's last moment again and all behind.
-std::vector<Candidate> Pass::behind(const PageEnd& end, const Candidate* last) {
+std::vector<Candidate> Pass::behind(const PageEnd& end, const Candidate* last, int limit) {
   pg::Params params = ground_.params({end.partition});
-  params.add(static_cast<std::int64_t>(ground_.scope.batch_size));
+  params.add(static_cast<std::int64_t>(limit));
   params.add(std::int64_t{0});
   params.add(last != nullptr ? count(last->due_at) : std::max(count(end.due_at), count(kBeforeAll) + 1) - 1);
   for (std::size_t i = 0; i < ground_.reconciler.key.size(); ++i)

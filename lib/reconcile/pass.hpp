@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <vector>
@@ -42,13 +44,19 @@ struct Ground {
   BatchSize batch_size;
 };
 
+class Pass;
+
+/// Does `work` in this pass and, at the same time, in up to `more` others, as far as there are threads and
+/// connections to spare; what they have done is then in this pass's report.
+using Company = std::function<void(Pass& pass, std::size_t more, const std::function<void(Pass&)>& work)>;
+
 /// One connection at work in a tick, and what it has found and done. Passes of the same tick work side by side
-/// on different partitions. Every member throws pg::Error where it cannot go on; what it did before is in the
-/// report. One thread at a time.
+/// on different partitions, or on different batches of the same. Every member throws pg::Error where it cannot go
+/// on; what it did before is in the report. One thread at a time.
 class Pass {
  public:
-  Pass(Ground& ground, const TickOptions& options, pg::PooledConnection connection)
-      : ground_(ground), options_(options), connection_(std::move(connection)) {}
+  Pass(Ground& ground, const TickOptions& options, pg::PooledConnection connection, const Company& company)
+      : ground_(ground), options_(options), company_(company), connection_(std::move(connection)) {}
 
   TickReport& report() { return report_; }
   pg::Connection& connection() { return *connection_; }
@@ -62,7 +70,7 @@ class Pass {
 
   /// Moves all that is due in these partitions, page by page.
   void take_partitions(const Partitions& partitions);
-  /// Moves these rows, at most a batch at a time, one partition after the other.
+  /// Moves these rows, at most a batch at a time, one partition after the other, in company where they are many.
   void take_in_batches(std::vector<Candidate> rows);
   /// Moves these rows in one transaction; where that fails, half of them each.
   void take(Candidates batch);
@@ -87,7 +95,7 @@ class Pass {
   Wording wording(std::string Statements::*which, const Partitions& partitions) const;
   void plan_once_for(const Partitions& partitions);
   std::vector<Candidate> page(const Partitions& partitions, int limit, Milliseconds ahead, UnixMillis from);
-  std::vector<Candidate> behind(const PageEnd& end, const Candidate* last);
+  std::vector<Candidate> behind(const PageEnd& end, const Candidate* last, int limit);
   static std::vector<PageEnd> ends_of_full_pages(const std::vector<Candidate>& rows, int full);
   bool take_all_of(std::vector<Candidate> rows);
   void take_rest(PageEnd end, bool all_moved);
@@ -99,6 +107,7 @@ class Pass {
 
   Ground& ground_;
   const TickOptions& options_;
+  const Company& company_;
   TickReport report_;
   bool read_in_time_ = true;  // the last page was asked for before the deadline
   pg::PooledConnection connection_;
