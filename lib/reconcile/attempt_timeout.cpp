@@ -54,7 +54,7 @@ lapsed AS MATERIALIZED (
                      AND a.attempt_index = key.attempt_index
     JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
    WHERE a.partition_key = ANY($1) AND c.partition_key = ANY($1)
-     AND a.lease_expires_at_ms <= clock.due_ms
+     AND a.lease_expires_at_ms + 0 <= clock.due_ms
      AND c.lifecycle_phase = 'active'
      AND )sql" +
     kIsOurs + " AND " + core_matches("c") + R"sql(

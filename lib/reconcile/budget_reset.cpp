@@ -28,7 +28,7 @@ policy AS MATERIALIZED (
               THEN clock.now_ms + (b.policy_json->>'reset_interval_ms')::bigint END AS next_reset_at_ms
     FROM clock, key
     JOIN ff_budget_policy b ON b.partition_key = key.partition_key AND b.budget_id = key.budget_id
-   WHERE b.partition_key = ANY($1) AND b.next_reset_at_ms <= clock.due_ms
+   WHERE b.partition_key = ANY($1) AND b.next_reset_at_ms + 0 <= clock.due_ms
      FOR NO KEY UPDATE OF b SKIP LOCKED
 ),
 usage AS MATERIALIZED (

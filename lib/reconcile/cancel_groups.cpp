@@ -38,7 +38,7 @@ pending AS MATERIALIZED (
     LEFT JOIN )sql" +
          phrases::core_of("p", "downstream_eid") +
          R"sql( c ON true
-   WHERE p.partition_key = ANY($1) AND p.enqueued_at_ms <= clock.due_ms
+   WHERE p.partition_key = ANY($1) AND p.enqueued_at_ms + 0 <= clock.due_ms
      AND )sql" +
          core_matches("c") +
          R"sql(

@@ -30,7 +30,7 @@ waited AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
     FROM clock, key
     JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms <= clock.due_ms
+   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms + 0 <= clock.due_ms
      AND )sql" + kIsDelayed +
                          R"sql(
      FOR NO KEY UPDATE OF c SKIP LOCKED

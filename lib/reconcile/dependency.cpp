@@ -47,7 +47,7 @@ event AS MATERIALIZED (
   SELECT e.partition_key, e.event_id, e.execution_id, e.flow_id, e.outcome, e.committed_at_ms AS due_at_ms, clock.now_ms
     FROM clock, key
     JOIN ff_completion_event e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
-   WHERE e.partition_key = ANY($1) AND e.committed_at_ms <= clock.due_ms
+   WHERE e.partition_key = ANY($1) AND e.committed_at_ms + 0 <= clock.due_ms
      AND )sql" + kIsOurs +
                          R"sql(
      FOR NO KEY UPDATE OF e SKIP LOCKED
@@ -203,8 +203,12 @@ moved AS (
    UNION ALL
   SELECT e.partition_key, e.event_id, e.committed_at_ms, 'noop'
     FROM key
-    JOIN ff_completion_event e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
-   WHERE e.partition_key = ANY($1) AND e.dispatched_at_ms IS NOT NULL
+   CROSS JOIN LATERAL (SELECT *
+                         FROM ff_completion_event e
+                        WHERE e.partition_key = ANY($1) AND e.partition_key = key.partition_key
+                          AND e.event_id = key.event_id
+                       OFFSET 0) e
+   WHERE e.dispatched_at_ms IS NOT NULL
 ))sql";
 
 }  // namespace

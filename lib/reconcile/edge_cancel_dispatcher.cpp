@@ -72,10 +72,13 @@ judged AS MATERIALIZED (
 ending AS MATERIALIZED (
   SELECT e.*
     FROM endable e
-   WHERE EXISTS (SELECT FROM member m
-                  WHERE m.partition_key = e.partition_key AND m.execution_id = e.execution_id
-                    AND (m.partition_key, m.flow_id, m.downstream_eid) NOT IN (
-                          SELECT partition_key, flow_id, downstream_eid FROM held_up))
+   WHERE (e.partition_key, e.execution_id) NOT IN (
+           SELECT partition_key, execution_id FROM endable
+           EXCEPT
+           SELECT partition_key, execution_id
+             FROM member
+            WHERE (partition_key, flow_id, downstream_eid) NOT IN (
+                    SELECT partition_key, flow_id, downstream_eid FROM held_up))
 ),)sql" + ending::end_executions() +
                          R"sql(
 cleared AS (

@@ -48,7 +48,7 @@ doomed AS MATERIALIZED (
     -- could not see the attempt or the suspension either.
     JOIN ff_exec_core seen ON seen.partition_key = c.partition_key AND seen.execution_id = c.execution_id
                           AND seen.lifecycle_phase = c.lifecycle_phase AND seen.attempt_index = c.attempt_index
-   WHERE c.partition_key = ANY($1) AND seen.partition_key = ANY($1) AND c.deadline_at_ms <= clock.due_ms
+   WHERE c.partition_key = ANY($1) AND seen.partition_key = ANY($1) AND c.deadline_at_ms + 0 <= clock.due_ms
      AND )sql" + kIsLate +
                          R"sql(
      FOR NO KEY UPDATE OF c SKIP LOCKED

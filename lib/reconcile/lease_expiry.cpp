@@ -51,7 +51,7 @@ attempt AS MATERIALIZED (
     FROM clock, key
     JOIN ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
                      AND a.attempt_index = key.attempt_index
-   WHERE a.partition_key = ANY($1) AND a.lease_expires_at_ms <= clock.due_ms
+   WHERE a.partition_key = ANY($1) AND a.lease_expires_at_ms + 0 <= clock.due_ms
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
 with_core AS MATERIALIZED (

@@ -33,7 +33,7 @@ waitpoint AS MATERIALIZED (
     JOIN ff_waitpoint_pending w ON w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
     LEFT JOIN )sql" + phrases::core_of("w") +
                          R"sql( c ON true
-   WHERE w.partition_key = ANY($1) AND w.expires_at_ms <= clock.due_ms
+   WHERE w.partition_key = ANY($1) AND w.expires_at_ms + 0 <= clock.due_ms
      AND )sql" + core_matches("c") +
                          R"sql(
      FOR UPDATE OF w SKIP LOCKED

@@ -54,7 +54,8 @@ struct Announcement {
 /// `act` is a list of common table expressions, the last of them named `moved` with partition_key, the key
 /// columns, due_at_ms and outcome. It starts from `key` (partition_key and the key columns of the rows to
 /// take) and `clock` (now_ms; due_ms: rows with due_at_ms <= due_ms are due), locks with SKIP LOCKED, and
-/// repeats each condition of `scan` and that of time under the lock. Its relations are not joined with one
+/// repeats each condition of `scan` and that of time under the lock; the latter as `due_at_ms + 0`, so that rows
+/// are looked up by `key` and not in the index by time, where a backlog stands in one long row. Its relations are not joined with one
 /// another: the planner expects a single row in each, and would compare every row with every other. What a later
 /// one needs is carried along; what is held and what is not is told apart by EXCEPT and NOT IN, which hash.
 struct Reconciler {

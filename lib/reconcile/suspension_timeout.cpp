@@ -35,7 +35,7 @@ suspension AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id, s.timeout_at_ms AS due_at_ms, s.timeout_behavior, clock.now_ms
     FROM clock, key
     JOIN ff_suspension_current s ON s.partition_key = key.partition_key AND s.execution_id = key.execution_id
-   WHERE s.partition_key = ANY($1) AND s.timeout_at_ms <= clock.due_ms
+   WHERE s.partition_key = ANY($1) AND s.timeout_at_ms + 0 <= clock.due_ms
      FOR UPDATE OF s SKIP LOCKED
 ),
 with_core AS MATERIALIZED (

@@ -1,16 +1,14 @@
 // No look for candidates reads a whole table, however much there is in it.
 #include <catch2/catch.hpp>
 
-#include "pg/transaction.hpp"
 #include "support/engine.hpp"
+#include "support/plan.hpp"
 
 using namespace ff;
 using namespace ff::test;
 using reconcile::Reconciler;
 
 namespace {
-
-constexpr std::int64_t kSmall = 1000;  // rows: below that a sequential scan may be the right choice
 
 /// 100,000 executions over 16 partitions with an attempt each, a twentieth of them lapsed; a tenth as many
 /// rows in the tables around them.
@@ -57,63 +55,6 @@ void fill(pg::Connection& db) {
       SELECT partition_key, 'a', execution_id::text, 'w', '{}', '', due_ms, 1, 0 FROM seed;
   )sql");
   db.execute_script("ANALYZE");
-}
-
-std::string literal(const std::optional<std::string>& value) {
-  if (!value) return "NULL";
-  std::string text = "'";
-  for (const char c : *value) text += c == '\'' ? std::string("''") : std::string(1, c);
-  return text + "'";
-}
-
-/// The plan of a statement as the engine would run it. EXPLAIN itself takes no parameters, an EXECUTE does.
-Json plan_of(pg::Connection& db, const std::string& sql, const pg::Params& params, pg::Plan plan) {
-  std::string types;
-  std::string values;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const std::string comma = i == 0 ? "" : ", ";
-    types += comma + db.execute("SELECT $1::oid::regtype::text",
-                                pg::Params::of(static_cast<std::int64_t>(params.types()[i])))
-                         .one()
-                         .get<std::string>(0);
-    values += comma + literal(params.values()[i]);
-  }
-  pg::Transaction transaction(db, plan);
-  transaction.execute("PREPARE explained (" + types + ") AS " + sql);
-  const auto explained = transaction.execute("EXPLAIN (FORMAT JSON) EXECUTE explained(" + values + ")");
-  Json found = Json::parse(explained.one().get<std::string>(0));
-  transaction.execute("DEALLOCATE explained");
-  return found;
-}
-
-/// Nodes that read a relation from one end to the other: the table itself, or an index without any bound.
-bool reads_all(const Json& node) {
-  const std::string type = node.value("Node Type", "");
-  return type == "Seq Scan" ||
-         ((type == "Index Scan" || type == "Index Only Scan") && !node.contains("Index Cond"));
-}
-
-void collect_scans(const Json& node, std::vector<std::string>& tables) {
-  if (node.is_object() && reads_all(node)) tables.push_back(node["Relation Name"]);
-  if (node.is_structured())
-    for (const auto& child : node) collect_scans(child, tables);
-}
-
-/// The tables with more than a few rows that a plan reads from one end to the other.
-std::vector<std::string> whole_tables(pg::Connection& db, const Json& plan) {
-  std::vector<std::string> scanned;
-  collect_scans(plan, scanned);
-  std::erase_if(scanned, [&](const std::string& table) {
-    return number(db, "SELECT count(*) FROM (SELECT FROM " + table + " LIMIT 1001) few") <= kSmall;
-  });
-  return scanned;
-}
-
-pg::Params page_params(const Reconciler& reconciler, const Partitions& partitions, Milliseconds ahead,
-                       int limit) {
-  pg::Params params = leading_params(reconciler, partitions);
-  params.add(std::int64_t{limit}).add(std::int64_t{ahead.count()}).add(std::int64_t{0});
-  return params;
 }
 
 }  // namespace

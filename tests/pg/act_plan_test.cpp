@@ -1,0 +1,93 @@
+// No act reads a whole table, and none compares the rows of its batch with each other.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <set>
+
+#include "support/due_rows.hpp"
+#include "support/engine.hpp"
+#include "support/plan.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::Reconciler;
+
+namespace {
+
+constexpr int kBatch = 400;  // rows
+
+/// Each row is met a few times, by each part of the statement that has a use for it, and a group with four
+/// siblings as many times as these; one that is compared with all others of its batch is met 400 times.
+constexpr double kComparisonsPerRow = 20;
+
+/// The partitions over which a batch is spread, and so the way in which its statement is planned.
+struct Spread {
+  const char* name;
+  Partitions partitions;
+
+  DueBatch batch(pg::Connection& db, const Reconciler& reconciler) const {
+    return {db, reconciler, partitions, kBatch / static_cast<int>(partitions.size())};
+  }
+};
+
+const std::vector<Spread>& spreads() {
+  static const std::vector<Spread> all = {{"fresh, one partition", {{3}}},
+                                          {"fresh, eight partitions", partition_range({0}, {7})},
+                                          {"reused, sixteen partitions", sixteen_partitions()}};
+  return all;
+}
+
+/// The declared outcomes without those that only somebody else's lock or work brings about.
+std::set<std::string> to_be_seen(const Reconciler& reconciler) {
+  std::set<std::string> names(reconciler.outcomes.begin(), reconciler.outcomes.end());
+  names.erase("skipped_locked");
+  if (reconciler.name == "dependency") names.erase("noop");
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("no act and no look at what it left reads a large table as a whole") {
+  const Database database;
+  auto db = database.connect();
+  insert_due_rows(db);
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    for (const Spread& spread : spreads()) {
+      CAPTURE(spread.name);
+      const DueBatch batch = spread.batch(db, reconciler);
+      CHECK(whole_tables(db, plan_of(db, batch.act, batch.params, batch.plan)) == std::vector<std::string>{});
+      CHECK(whole_tables(db, plan_of(db, batch.still_due, batch.params, batch.plan)) ==
+            std::vector<std::string>{});
+    }
+  }
+}
+
+TEST_CASE("no act compares the rows of its batch with each other") {
+  const Database database;
+  auto db = database.connect();
+  insert_due_rows(db);
+  // The test would see it: sums can be found by comparing each with each only.
+  const std::string pairs =
+      "WITH a AS MATERIALIZED (SELECT * FROM generate_series(1, $1) x) SELECT FROM a JOIN a b ON a.x + b.x = "
+      "7";
+  CHECK_FALSE(efforts_above(kComparisonsPerRow * kBatch,
+                            run_plan_of(db, pairs, pg::Params::of(kBatch), pg::Plan::fresh))
+                  .empty());
+
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    std::set<std::string> seen;
+    for (const Spread& spread : spreads()) {
+      CAPTURE(spread.name);
+      const DueBatch batch = spread.batch(db, reconciler);
+      const auto outcomes = batch.outcomes(db);
+      for (const auto& [name, count] : outcomes) seen.insert(name);
+      CHECK(moved(reconciler, outcomes) >= kBatch / 3);
+      const double most = kComparisonsPerRow * static_cast<double>(batch.rows.size());
+      const Json run = run_plan_of(db, batch.act, batch.params, batch.plan);
+      CHECK(efforts_above(most, run) == std::vector<std::string>{});
+    }
+    CHECK(std::ranges::includes(seen, to_be_seen(reconciler)));
+  }
+}

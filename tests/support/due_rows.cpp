@@ -1,0 +1,158 @@
+#include "support/due_rows.hpp"
+
+#include <string>
+
+namespace ff::test {
+namespace {
+
+// One line per partition and number; `v` counts the due ones and the others of a partition, and chooses the kind
+// of row. Executions of their own come from `execution`, those of flows from `flow` and its `upstream`s.
+constexpr std::string_view kSeeds = R"sql(
+CREATE TEMP TABLE seed AS
+  SELECT partition_key, due, v,
+         floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+           + CASE WHEN due THEN -60000 - 10 * v ELSE 86400000 + 10 * v END AS at_ms
+    FROM (SELECT partition_key, due, row_number() OVER (PARTITION BY partition_key, due) AS v
+            FROM (SELECT p::smallint AS partition_key, (n % one_due_in = 0) <> (p = crowded) AS due
+                    FROM wanted, generate_series(0, partitions - 1) p, generate_series(1, per_partition) n) line) line;
+CREATE TEMP TABLE execution AS
+  SELECT seed.*, kind, gen_random_uuid() AS execution_id
+    FROM seed, unnest('{delayed,late,lapsed,suspended,waiting}'::text[]) kind;
+CREATE TEMP TABLE flow AS
+  SELECT seed.*, kind, gen_random_uuid() AS flow_id, gen_random_uuid() AS downstream_eid
+    FROM seed, unnest('{fan_in,cancel}'::text[]) kind;
+CREATE TEMP TABLE upstream AS
+  SELECT flow.*, j, gen_random_uuid() AS execution_id
+    FROM flow, generate_series(1, CASE WHEN due THEN 4 ELSE 1 END) j;
+CREATE TEMP TABLE core AS
+  SELECT partition_key, execution_id, NULL::uuid AS flow_id, at_ms,
+         CASE WHEN kind = 'delayed' THEN 'runnable'
+              WHEN kind = 'late' AND v % 3 > 0 OR kind = 'lapsed' AND v % 4 < 3 THEN 'active'
+              WHEN kind = 'lapsed' OR kind = 'suspended' AND v % 7 = 0 THEN 'terminal'
+              ELSE 'suspended' END AS lifecycle_phase,
+         CASE kind WHEN 'delayed' THEN 'not_eligible_until_time' ELSE 'not_applicable' END AS eligibility_state,
+         CASE WHEN kind IN ('delayed', 'late') THEN at_ms END AS deadline_at_ms,
+         CASE WHEN kind = 'lapsed' AND v % 4 = 2 THEN 1 ELSE 0 END AS attempt_index,
+         CASE WHEN kind = 'lapsed' AND v % 4 = 0 THEN '{"retry_policy": {"max_retries": 3}}'::jsonb END AS policy
+    FROM execution
+   WHERE NOT (kind = 'lapsed' AND v % 16 = 7 OR kind = 'suspended' AND v % 11 = 0)
+   UNION ALL
+  SELECT partition_key, downstream_eid, flow_id, at_ms,
+         CASE WHEN kind = 'cancel' THEN 'runnable' WHEN v % 5 = 0 THEN 'suspended' ELSE 'blocked' END,
+         'not_applicable', NULL, 0, NULL
+    FROM flow
+   UNION ALL
+  SELECT partition_key, execution_id, flow_id, at_ms,
+         CASE WHEN kind = 'fan_in' AND j < 4 OR kind = 'cancel' AND v % 2 = 1 THEN 'terminal'
+              WHEN j = 3 THEN 'suspended' ELSE 'active' END,
+         'not_applicable', NULL, 0, NULL
+    FROM upstream;
+)sql";
+
+// Whatever is not due itself, such as the lease of an execution whose deadline has passed, ends in two hours.
+constexpr std::string_view kExecutions = R"sql(
+INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, ownership_state,
+                          eligibility_state, public_state, attempt_state, attempt_index, created_at_ms,
+                          deadline_at_ms, policy)
+  SELECT partition_key, execution_id, flow_id, 'default', lifecycle_phase, 'unowned', eligibility_state, 'running',
+         'running_attempt', attempt_index, 0, deadline_at_ms, policy
+    FROM core;
+INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)
+  SELECT partition_key, execution_id, attempt_index, 1,
+         CASE WHEN lifecycle_phase = 'active' THEN at_ms + 7200000 END
+    FROM core
+   WHERE lifecycle_phase IN ('active', 'suspended');
+INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)
+  SELECT partition_key, execution_id, 0, 1, at_ms FROM execution WHERE kind = 'lapsed'
+  ON CONFLICT (partition_key, execution_id, attempt_index)
+    DO UPDATE SET lease_expires_at_ms = excluded.lease_expires_at_ms;
+INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, suspended_at_ms, condition,
+                                   timeout_at_ms, timeout_behavior)
+  SELECT partition_key, execution_id, execution_id, 0, '{}', at_ms,
+         ('{auto_resume_with_timeout_signal,expire,escalate,cancel,fail}'::text[])[v % 6]
+    FROM execution
+   WHERE kind = 'suspended';
+INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, suspended_at_ms, condition,
+                                   timeout_at_ms)
+  SELECT c.partition_key, c.execution_id, c.execution_id, 0, '{}', c.at_ms + 7200000
+    FROM core c
+    LEFT JOIN execution e USING (execution_id)
+   WHERE c.lifecycle_phase = 'suspended' AND (e.kind IS NULL OR e.kind <> 'waiting' OR e.v % 5 > 0)
+  ON CONFLICT DO NOTHING;
+INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms,
+                                  expires_at_ms, waitpoint_key)
+  SELECT c.partition_key, gen_random_uuid(), c.execution_id, 'k', 't', 0,
+         CASE WHEN e.kind = 'waiting' THEN c.at_ms ELSE c.at_ms + 7200000 END, key
+    FROM core c
+    LEFT JOIN execution e USING (execution_id), unnest('{named,""}'::text[]) key
+   WHERE c.lifecycle_phase = 'suspended';
+)sql";
+
+constexpr std::string_view kFlows = R"sql(
+INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy)
+  SELECT partition_key, flow_id, gen_random_uuid(), execution_id, downstream_eid, '{}' FROM upstream;
+INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, running_count)
+  SELECT partition_key, flow_id, downstream_eid,
+         ('{"{}","{\"kind\": \"any_of\"}","{\"kind\": \"quorum\", \"k\": 2}"}'::jsonb[])[v % 3 + 1], 4
+    FROM flow
+   WHERE kind = 'fan_in';
+INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms, committed_at_ms,
+                                 dispatched_at_ms)
+  SELECT partition_key, execution_id, flow_id,
+         CASE WHEN v % 4 = 3 OR v % 4 = 1 AND j = 1 THEN 'failed' WHEN v % 4 = 2 AND j = 1 THEN 'skipped'
+              ELSE 'success' END,
+         at_ms, at_ms, CASE WHEN NOT due THEN at_ms END
+    FROM upstream
+   WHERE kind = 'fan_in' AND j < 4;
+INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, success_count, running_count,
+                           cancel_siblings_pending_flag, cancel_siblings_pending_members)
+  SELECT partition_key, flow_id, downstream_eid, '{"kind": "any_of"}', 1, 3, v % 8 <> 7,
+         array_agg(execution_id::text) || CASE WHEN v % 5 = 0 THEN '{malformed}'::text[] END
+    FROM upstream
+   WHERE kind = 'cancel' AND v % 16 <> 3
+   GROUP BY partition_key, flow_id, downstream_eid, v;
+INSERT INTO ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms)
+  SELECT partition_key, flow_id, downstream_eid, at_ms FROM flow WHERE kind = 'cancel';
+)sql";
+
+// Several times as many that are not due: else reading all is the right choice.
+constexpr std::string_view kOthers = R"sql(
+CREATE TEMP TABLE other AS
+  SELECT seed.*, due || ' ' || v || ' ' || copy AS name,
+         CASE WHEN due THEN at_ms - 691200000 ELSE at_ms END AS occurred_at_ms
+    FROM seed, generate_series(1, CASE WHEN due THEN 1 ELSE 6 END) copy
+   ORDER BY due DESC;
+INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
+  SELECT gen_random_uuid()::text, 'expired', occurred_at_ms, partition_key FROM other;
+INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms, dispatched_at_ms)
+  SELECT partition_key, gen_random_uuid(), 'success', occurred_at_ms, at_ms
+    FROM other, generate_series(1, CASE WHEN due THEN 1 ELSE 4 END)
+   ORDER BY due DESC;
+INSERT INTO ff_budget_policy (partition_key, budget_id, policy_json, created_at_ms, updated_at_ms, next_reset_at_ms)
+  SELECT partition_key, name, CASE v % 2 WHEN 0 THEN '{"reset_interval_ms": 60000}'::jsonb ELSE '{}' END, 0, 0, at_ms
+    FROM other;
+INSERT INTO ff_budget_usage (partition_key, budget_id, dimensions_key, current_value, updated_at_ms)
+  SELECT partition_key, name, dimension, 5, 0 FROM other, unnest('{one,two,three}'::text[]) dimension WHERE due;
+INSERT INTO ff_budget_usage (partition_key, budget_id, dimensions_key, current_value, updated_at_ms)
+  SELECT partition_key, name, 'one', 5, 0 FROM other WHERE NOT due;
+INSERT INTO ff_worker_registry (partition_key, namespace, worker_instance_id, worker_id, lanes, capabilities_csv,
+                                last_heartbeat_ms, liveness_ttl_ms, registered_at_ms)
+  SELECT partition_key, 'a', name, 'w', '{}', '', at_ms, 1, 0 FROM other;
+)sql";
+
+}  // namespace
+
+void insert_due_rows(pg::Connection& connection, const DueRows& wanted) {
+  connection.execute(
+      "CREATE TEMP TABLE wanted (partitions integer, per_partition integer, one_due_in integer, crowded "
+      "integer)");
+  connection.execute(
+      "INSERT INTO wanted VALUES ($1, $2, $3, $4)",
+      pg::Params::of(wanted.partitions, wanted.per_partition, wanted.one_due_in, wanted.crowded));
+  for (const std::string_view part : {kSeeds, kExecutions, kFlows, kOthers})
+    connection.execute_script(std::string(part));
+  connection.execute_script("DROP TABLE wanted, seed, execution, flow, upstream, core, other");
+  connection.execute_script("ANALYZE");
+}
+
+}  // namespace ff::test
