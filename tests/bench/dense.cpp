@@ -42,6 +42,7 @@ void measure(pg::Connection& seeding, const pg::Connector& connector, Rows rows,
   auto rival = connector.connect(Clock::system().now() + kConnectTime);
   const Partitions rivals = partition_range({0}, {static_cast<std::int16_t>(rows.rival_partitions() - 1)});
   floor.run();
+  rehearse(seeding, {&ours});
   const auto turn = [&](Way& way, int count, int partitions, const std::function<void()>& before,
                         const std::function<void()>& work) {
     empty_tables(seeding);
@@ -50,15 +51,18 @@ void measure(pg::Connection& seeding, const pg::Connector& connector, Rows rows,
     way.rounds.push_back(rate(count, work));
     expect_moved(seeding, count);
   };
+  const auto before_ours = [&] {
+    ours.start_over();
+    ours.look();
+  };
   regime.ways = {{"ours", {}}, {"row by row", {}}, {"floor", {}}};
   for (int round = 0; round < rounds; ++round) {
-    turn(
-        regime.ways[0], rows.ours, kPartitions, [&] { ours.look(); }, [&] { ours.tick(); });
+    turn(regime.ways[0], rows.ours, kPartitions, before_ours, [&] { ours.tick(); });
     turn(
         regime.ways[1], rows.row_by_row, rows.rival_partitions(), [] {},
         [&] { attempt_timeout_row_by_row(rival, rivals); });
     turn(
-        regime.ways[2], rows.ours, kPartitions, [] {}, [&] { floor.run(); });
+        regime.ways[2], rows.ours, kPartitions, [&] { floor.plan(); }, [&] { floor.run(); });
   }
   empty_tables(seeding);
 }

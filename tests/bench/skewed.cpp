@@ -53,6 +53,7 @@ struct Taken {
   std::int64_t rows = 0;
   double seconds = 0;
   double rate() const { return static_cast<double>(rows) / seconds; }
+  double per_row() const { return seconds / static_cast<double>(rows); }
 };
 
 class Skewed {
@@ -64,6 +65,7 @@ class Skewed {
         rows_(bench.quick ? 10'000 : 50'000),
         rival_rows_(bench.quick ? 500 : 5'000) {
     seeding_.execute_script(kPoison);
+    rehearse(seeding_, {&ours_});
   }
 
   int rows() const { return rows_; }
@@ -112,7 +114,9 @@ class Skewed {
     add_lapsed_leases(seeding_, rows, partitions);
   }
 
+  // With a new engine: what another case has taught it of batches and bad rows is none of this one's.
   Taken take(std::int64_t to_move, std::int64_t to_leave) {
+    ours_.start_over();
     ours_.look();
     const SteadyTime started = Clock::system().now();
     ours_.tick();
@@ -135,22 +139,27 @@ class Series {
     skewed_.push_back(skewed.rate());
     plain_.push_back(plain.rate());
     row_by_row_.push_back(row_by_row.rate());
-    ratios_.push_back(skewed.seconds / plain.seconds);
+    per_row_.push_back(skewed.per_row() / plain.per_row());
+    whole_.push_back(skewed.seconds / plain.seconds);
   }
 
   Regime regime(std::string name, std::string title, std::string_view compared, std::string remark) && {
+    const double per_row = median(std::move(per_row_));
+    std::string both =
+        fmt::format("a moved row takes {} times as long as in the plain case; the whole backlog, {} times",
+                    figure(per_row), figure(median(std::move(whole_))));
     return {.name = std::move(name),
             .title = std::move(title),
             .unit = "rows/s",
             .ways = {{"ours", std::move(skewed_)},
                      {"ours, plain case", std::move(plain_)},
                      {"row by row, plain case", std::move(row_by_row_)}},
-            .goals = {within_times(kWanted, median(std::move(ratios_)), compared)},
-            .remarks = {std::move(remark)}};
+            .goals = {within_times(kWanted, per_row, compared)},
+            .remarks = {std::move(both), std::move(remark)}};
   }
 
  private:
-  std::vector<double> skewed_, plain_, row_by_row_, ratios_;
+  std::vector<double> skewed_, plain_, row_by_row_, per_row_, whole_;
 };
 
 }  // namespace
@@ -168,8 +177,8 @@ std::vector<Regime> measure_skewed(const Bench& bench) {
   skewed.clear();
 
   const std::string rows = figure(skewed.rows());
-  const std::string all =
-      fmt::format("the time of the plain case ({} rows dealt out over {} partitions)", rows, kPartitions);
+  const std::string all = fmt::format(
+      "the plain case's time for each row moved ({} rows dealt out over {} partitions)", rows, kPartitions);
   const std::string rival = fmt::format("row by row moves {} rows", figure(skewed.rival_rows()));
   std::vector<Regime> regimes;
   regimes.push_back(std::move(one_partition)

@@ -1,6 +1,9 @@
 #include "bench/timeout_ways.hpp"
 
+#include <fmt/format.h>
+
 #include <future>
+#include <stdexcept>
 
 #include "bench/backlog.hpp"
 #include "reconcile/registry.hpp"
@@ -12,6 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr Milliseconds kConnectTime = 10s;
 constexpr auto kPatience = 10min;
+constexpr int kRehearsedOfEach = 8;  // more than a look shows of a partition, so that these are paged through
 
 // $1: partitions, $2: now. The core comes last: until then its phase tells which rows they are.
 constexpr std::string_view kLeaseEvents = R"sql(
@@ -46,44 +50,89 @@ UPDATE ff_exec_core c
  WHERE c.partition_key = ANY($1) AND c.lifecycle_phase = 'active'
    AND n.retries = (c.attempt_index < coalesce((c.policy->'retry_policy'->>'max_retries')::bigint, 0)))sql";
 
+constexpr std::string_view kChanges[] = {kLeaseEvents, kCompletionEvents, kAttempts, kCore};
+
 void change_all(pg::Connection& connection, const Partitions& partitions) {
   const auto deadline = Clock::system().now() + kPatience;
   const auto params = pg::Params::of(partitions, count(Clock::system().wall()));
   connection.execute_script("BEGIN");
-  for (const std::string_view statement : {kLeaseEvents, kCompletionEvents, kAttempts, kCore})
-    connection.execute(statement, params, deadline);
+  for (const std::string_view statement : kChanges) connection.execute(statement, params, deadline);
   connection.execute_script("COMMIT");
 }
 
 }  // namespace
 
 OurTimeout::OurTimeout(const pg::Connector& connector, int connections)
-    : pool_(connector, connections, kConnectTime),
-      fork_join_(connections - 1),
-      engine_(*reconcile::find_reconciler("attempt_timeout"),
-              {.partitions = all_partitions(),
-               .filter = {},
-               .settings = reconcile::default_settings(*reconcile::find_reconciler("attempt_timeout")),
-               .family = {}},
-              pool_, Clock::system(), fork_join_) {}
+    : connections_(connections), pool_(connector, connections, kConnectTime), fork_join_(connections - 1) {
+  start_over();
+}
+
+reconcile::Engine OurTimeout::engine(reconcile::ForkJoin& fork_join) {
+  const reconcile::Reconciler& reconciler = *reconcile::find_reconciler("attempt_timeout");
+  return {reconciler,
+          {.partitions = all_partitions(),
+           .filter = {},
+           .settings = reconcile::default_settings(reconciler),
+           .family = {}},
+          pool_,
+          Clock::system(),
+          fork_join};
+}
+
+void OurTimeout::start_over() {
+  engine_.emplace(engine(fork_join_));
+}
+
+// The pool lends the one used last first: those that are done with are kept from it.
+void OurTimeout::over_each_connection(const std::function<void()>& work) {
+  std::vector<pg::PooledConnection> done;
+  for (int i = 0; i < connections_; ++i) {
+    work();
+    done.push_back(pool_.acquire());
+  }
+}
 
 void OurTimeout::look() {
   std::stop_source only_look;
   only_look.request_stop();
-  const reconcile::TickReport report = engine_.tick({.stop = only_look.get_token()});
-  if (report.failure) throw *report.failure;
+  over_each_connection([&] {
+    const reconcile::TickReport report = engine_->tick({.stop = only_look.get_token()});
+    if (report.failure) throw *report.failure;
+  });
+}
+
+void OurTimeout::rehearse() {
+  reconcile::Engine alone = engine(reconcile::ForkJoin::none());
+  over_each_connection([&] {
+    const reconcile::TickReport report = alone.tick({.dry_run = true});
+    if (report.failure) throw *report.failure;
+    if (report.processed == 0) throw std::runtime_error("there is nothing to rehearse with");
+  });
 }
 
 reconcile::TickReport OurTimeout::tick() {
-  reconcile::TickReport report = engine_.tick();
+  reconcile::TickReport report = engine_->tick();
   if (report.failure) throw *report.failure;
   return report;
+}
+
+void rehearse(pg::Connection& seeding, const std::vector<OurTimeout*>& all) {
+  for (int i = 0; i < kRehearsedOfEach; ++i) add_a_lapsed_lease_each(seeding);
+  for (OurTimeout* each : all) each->rehearse();
+  empty_tables(seeding);
 }
 
 TimeoutFloor::TimeoutFloor(const pg::Connector& connector, int connections) {
   for (int i = 0; i < connections; ++i)
     shares_.push_back({connector.connect(Clock::system().now() + kConnectTime),
                        shard_of(all_partitions(), i, connections)});
+}
+
+void TimeoutFloor::plan() {
+  for (Share& share : shares_)
+    for (const std::string_view statement : kChanges)
+      share.connection.execute(fmt::format("EXPLAIN {}", statement),
+                               pg::Params::of(share.partitions, count(Clock::system().wall())));
 }
 
 void TimeoutFloor::run() {
