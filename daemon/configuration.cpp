@@ -63,10 +63,6 @@ pg::Connector make_connector(const config::Database& database) {
                         .statement_timeout = database.statement_timeout});
 }
 
-int spare_connections(const config::Config& config) {
-  return config.database.pool_size - config.threads - 1;
-}
-
 reconcile::Family family_of(const config::Config& config) {
   reconcile::Family family;
   for (const config::Reconciler& its : config.reconcilers)

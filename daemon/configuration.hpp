@@ -20,10 +20,6 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
 /// Cannot fail for what load_config has returned.
 pg::Connector make_connector(const config::Database& database);
 
-/// How many connections are left over by the threads and the daemon's own looks at the database: so many more
-/// threads are there for large backlogs.
-int spare_connections(const config::Config& config);
-
 /// What each enabled reconciler is told of the others.
 reconcile::Family family_of(const config::Config& config);
 

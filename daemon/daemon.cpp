@@ -79,7 +79,7 @@ Daemon::Daemon(config::Config config)
              observers_, clock_),
       bulletin_(connector_,
                 {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel)}),
-      fork_join_(spare_connections(config_)),
+      fork_join_(config_.helpers),
       members_(make_members()),
       supervisor_(runners(), config_.threads, watch_, longest_tick(config_), clock_),
       http_(http_io_, config_.http.host, static_cast<unsigned short>(config_.http.port), routes()),

@@ -197,9 +197,8 @@ int tick(const Arguments& arguments) {
   const auto reconcilers = named(arguments, config);
   set_up_log({config::LogLevel::error, config.log.format});
   const pg::Connector connector = make_connector(config.database);
-  const int spare = spare_connections(config);
-  pg::Pool pool(connector, 1 + spare, config.database.acquire_timeout);
-  supervisor::ThreadForkJoin fork_join(spare);
+  pg::Pool pool(connector, 1 + config.helpers, config.database.acquire_timeout);
+  supervisor::ThreadForkJoin fork_join(config.helpers);
   return Passes(arguments, reconcilers, config, pool, fork_join).run();
 }
 

@@ -20,13 +20,13 @@ Check half_a_tag(const std::string& section, FilterOf filter) {
 
 std::vector<Check> checks(const std::vector<ReconcilerDecl>& decls) {
   std::vector<Check> table{
-      {{"database.pool_size", "threads"},
-       [](const Config& c) { return c.database.pool_size < c.threads + 1; },
+      {{"database.pool_size", "threads", "helpers"},
+       [](const Config& c) { return c.database.pool_size < c.threads + c.helpers + 1; },
        [](const Config& c) {
          return "database.pool_size is " + std::to_string(c.database.pool_size) + ", but " +
-                std::to_string(c.threads) +
-                " threads need one connection each and the daemon one for itself (allowed: " +
-                std::to_string(c.threads + 1) + " or more)";
+                std::to_string(c.threads) + " threads and " + std::to_string(c.helpers) +
+                " helpers need one connection each and the daemon one for itself (allowed: " +
+                std::to_string(c.threads + c.helpers + 1) + " or more)";
        }},
       {{"database.connect_timeout", "database.acquire_timeout"},
        [](const Config& c) { return c.database.connect_timeout > c.database.acquire_timeout; },

@@ -72,6 +72,7 @@ struct Config {
   Partitions partitions = partition_range({0}, {255});
   ScannerFilter filter;
   int threads = 4;
+  int helpers = 0;  ///< threads that lend a hand to whichever tick has a large backlog
   Milliseconds recovery_grace{15'000};
   std::vector<Reconciler> reconcilers;  ///< in the order of the declarations, one each
   Http http;

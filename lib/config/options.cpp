@@ -77,7 +77,7 @@ void add_database(std::vector<Option>& table) {
   table.push_back(bound([](auto& c) -> auto& { return c.database.pool_size; },
                         {.path = "database.pool_size",
                          .type = Type::count,
-                         .summary = "connections; those beyond threads + 1 speed up large backlogs",
+                         .summary = "connections, shared by all reconcilers: threads + helpers + 1 at least",
                          .least = 1,
                          .most = 1000}));
   table.push_back(bound([](auto& c) -> auto& { return c.database.acquire_timeout; },
@@ -160,6 +160,13 @@ void add_common(std::vector<Option>& table) {
                          .summary = "reconcilers that work at the same time",
                          .least = 1,
                          .most = 256}));
+  table.push_back(
+      bound([](auto& c) -> auto& { return c.helpers; },
+            {.path = "helpers",
+             .type = Type::count,
+             .summary = "threads that join in a large backlog; each takes a processor from the workers",
+             .least = 0,
+             .most = 256}));
   table.push_back(bound([](auto& c) -> auto& { return c.recovery_grace; },
                         {.path = "recovery_grace",
                          .type = Type::duration,

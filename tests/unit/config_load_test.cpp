@@ -22,6 +22,7 @@ TEST_CASE("an empty configuration file is all defaults") {
     CHECK(format_partitions(config.partitions) == "0-255");
     CHECK(config.filter.matches_everything());
     CHECK(config.threads == 4);
+    CHECK(config.helpers == 0);
     CHECK(config.recovery_grace == 15s);
     CHECK(config.http.host == "127.0.0.1");
     CHECK(config.http.port == 9464);
@@ -219,11 +220,12 @@ TEST_CASE("only what cannot change in place is said to need a restart") {
       "reconcilers: {lease_expiry: {enabled: false, interval: 9s, batch_size: 5, max_reclaims: 7}}\n");
   CHECK(restart_needed(running, in_place).empty());
   const Config other = load_yaml(
-      "database: {url: host=a, password: x, pool_size: 9}\npartitions: 0-1\nthreads: 2\nrecovery_grace: 1s\n"
+      "database: {url: host=a, password: x, pool_size: 9}\npartitions: 0-1\nthreads: 2\nhelpers: "
+      "1\nrecovery_grace: 1s\n"
       "http: {listen: 127.0.0.1:1}\nlog: {format: json}\nshutdown: {grace: 1s}\nmetrics: {per_partition: "
       "true}\n");
   CHECK(restart_needed(running, other) ==
         std::vector<std::string>{"database.url", "database.password", "database.pool_size", "partitions",
-                                 "threads", "recovery_grace", "http.listen", "log.format", "shutdown.grace",
-                                 "metrics.per_partition"});
+                                 "threads", "helpers", "recovery_grace", "http.listen", "log.format",
+                                 "shutdown.grace", "metrics.per_partition"});
 }

@@ -129,12 +129,14 @@ TEST_CASE("a filter has to say something") {
 }
 
 TEST_CASE("options that contradict each other are refused where the last of them was set") {
-  CHECK(only_problem("threads: 8\n", 1, "threads", "database.pool_size is 8, but 8 threads"));
+  CHECK(only_problem("threads: 8\n", 1, "threads", "database.pool_size is 8, but 8 threads and 0 helpers"));
   CHECK(only_problem("threads: 4\ndatabase:\n  pool_size: 4\n", 3, "database.pool_size",
                      "(allowed: 5 or more)"));
   CHECK(only_problem("database:\n  connect_timeout: 6s\n", 2, "database.connect_timeout",
                      "(allowed: at most 5s)"));
+  CHECK(only_problem("helpers: 4\n", 1, "helpers", "(allowed: 9 or more)"));
   CHECK(problems_in("threads: 7\n").empty());
+  CHECK(problems_in("helpers: 3\n").empty());
   CHECK(problems_in("database: {statement_timeout: 1h}\nshutdown: {grace: 1s}\n").empty());
   const auto flag =
       problems_in("database: {pool_size: 3}\nthreads: 2\n", {}, {{"--threads", "threads", "3"}});

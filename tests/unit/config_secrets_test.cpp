@@ -140,8 +140,9 @@ TEST_CASE("the default file names every option and is the default") {
     CAPTURE(option.path);
     CHECK(text.find(' ' + key + ": ") + text.find('\n' + key + ": ") != 2 * std::string::npos);
   }
-  CHECK(text.find("  pool_size: 8  # connections; those beyond threads + 1 speed up large backlogs "
-                  "(1 to 1000; restart)\n") != std::string::npos);
+  CHECK(text.find(
+            "  acquire_timeout: 5s  # for a connection to become free or be made (10ms to 1h; restart)\n") !=
+        std::string::npos);
   CHECK(text.find("    max_reclaims: 3  # by the next worker (0 to 1000000, or unlimited)\n") !=
         std::string::npos);
   CHECK(text.find("\n# filter:  # for every reconciler; each may have its own\n#   namespace: tenant-a") !=
