@@ -213,22 +213,38 @@ std::vector<Candidate> Pass::without_quarantined(std::vector<Candidate> found) {
   return found;
 }
 
-void Pass::take(Candidates batch) {
+bool Pass::take_whole(Candidates batch) {
   for (int tries = 1;; ++tries) {
     try {
-      return take_once(batch);
+      take_once(batch);
+      return true;
     } catch (const pg::Error& error) {
       if (error.connection_lost()) throw;
       if (error.retryable() && tries < kTries) continue;
       if (!error.may_be_one_row()) throw;
-      if (batch.size() == 1) return set_aside(batch.front(), error);
+      if (batch.size() == 1) set_aside(batch.front(), error);
+      return false;
     }
-    break;
   }
-  // One row spoils the others: halve until it is alone. The others are committed on the way.
+}
+
+void Pass::take(Candidates batch) {
+  if (!take_whole(batch)) take_halves(batch);
+}
+
+// One row spoils the others: halve until it is alone. The others are committed on the way. Where the first half was
+// clean, the row is in the second, which need not be tried as a whole.
+void Pass::take_halves(Candidates batch) {
+  if (batch.size() == 1) return;
   plan_once_for(partitions_of(batch));
-  take(batch.first(batch.size() / 2));
-  take(batch.last(batch.size() - batch.size() / 2));
+  const Candidates first = batch.first(batch.size() / 2);
+  const Candidates second = batch.last(batch.size() - first.size());
+  const bool clean = take_whole(first);
+  if (!clean) take_halves(first);
+  if (clean && second.size() > 1)
+    take_halves(second);
+  else
+    take(second);
 }
 
 void Pass::take_once(Candidates batch) {

@@ -101,6 +101,8 @@ class Pass {
   void take_rest(PageEnd end, bool all_moved);
   std::vector<Candidate> read(const Wording& wording, const pg::Params& params);
   std::vector<Candidate> without_quarantined(std::vector<Candidate> found);
+  bool take_whole(Candidates batch);
+  void take_halves(Candidates batch);
   void take_once(Candidates batch);
   void count_left(Candidates left);
   void set_aside(const Candidate& row, const pg::Error& error);

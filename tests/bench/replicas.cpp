@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kConnectionsEach = 2;
+constexpr int kConnectionsEach = 1;  // as the daemon, unless it is given helpers
 constexpr auto kConnectTime = 10s;
 constexpr auto kPatience = 5min;
 // Rates differ by more than that from one run of the same to the next.
@@ -209,7 +209,7 @@ std::vector<Regime> measure_replicas(const Bench& bench) {
   Regime regime{
       .name = "replicas",
       .title = fmt::format("attempt_timeout: {} lapsed leases in {} partitions, worked off by replicas with "
-                           "{} connections each",
+                           "{} connection each",
                            figure(runs.rows()), kPartitions, kConnectionsEach),
       .unit = "rows/s",
       .ways = fleets.ways(),

@@ -65,6 +65,19 @@ TEST_CASE("one poison row among a thousand is found, and all the others are move
   CHECK(line.find("spoiled") != line.npos);
 }
 
+TEST_CASE("a half that must hold the poison row is not tried as a whole") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE SEQUENCE met");
+  add_trigger(db, "PERFORM nextval('met'); RAISE EXCEPTION 'spoiled';");
+  insert_many_lapsed(db, {.count = 63, .partitions = {{3}}});
+  insert_poison(db, 10);  // the last of all, and so always in the second half
+  EngineFixture engine(database, "attempt_timeout");
+  const LogCapture log;
+  CHECK(engine->tick().processed == 63);
+  CHECK(number(db, "SELECT last_value FROM met") == 2);  // with all the others, and alone
+}
+
 TEST_CASE("several poison rows over several partitions are each found") {
   const Database database;
   auto db = database.connect();
