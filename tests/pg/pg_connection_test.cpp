@@ -242,6 +242,25 @@ TEST_CASE("a commit that is interrupted has an unknown outcome") {
   raiser.join();
 }
 
+TEST_CASE("a prepared statement can be given back, and is prepared anew when it is met again") {
+  const Database database;
+  auto db = database.connect();
+  const auto kept = [&] { return test::number(db, "SELECT count(*) FROM pg_prepared_statements"); };
+  const std::string sql = "SELECT $1::integer";
+  db.forget(sql);  // which it does not have
+  db.execute_prepared(sql, pg::Params::of(1));
+  CHECK(kept() == 1);
+  db.forget(sql);
+  CHECK(kept() == 0);
+  CHECK_FALSE(db.has_prepared(sql));
+  CHECK(db.execute_prepared(sql, pg::Params::of(2)).one().get<int>(0) == 2);
+
+  db.execute_script("DEALLOCATE ALL");  // as behind a pooler: it is gone already
+  db.forget(sql);
+  CHECK(db.idle());
+  CHECK(db.execute_prepared(sql, pg::Params::of(3)).one().get<int>(0) == 3);
+}
+
 TEST_CASE("a transaction whose session is lost ends quietly") {
   const Database database;
   auto db = database.connect();
