@@ -213,7 +213,7 @@ std::string clock(Milliseconds elapsed) {
 }
 
 std::string lateness(std::optional<Milliseconds> worst) {
-  return worst ? fmt::format("{} ms", worst->count()) : "-";
+  return worst ? fmt::format("{} ms", std::max<std::int64_t>(worst->count(), 0)) : "-";
 }
 
 void Rates::observe(SteadyTime now, std::map<std::string, std::int64_t> totals) {

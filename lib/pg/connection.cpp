@@ -148,15 +148,15 @@ const std::string& Connection::prepare(std::string_view sql, const Params& param
 void Connection::forget(std::string_view sql) {
   const auto known = prepared_.find(sql);
   if (known == prepared_.end()) return;
-  const std::string name = known->second;
-  prepared_.erase(known);
-  if (lost()) return;
-  try {
-    execute_script("DEALLOCATE " + name);
-  } catch (const Error& error) {
-    if (!error.statement_name_lost()) throw;
-    may_prepare_ = false;
+  if (!lost() && gives_back_) {
+    try {
+      execute_script("DEALLOCATE " + known->second);
+    } catch (const Error& error) {
+      if (!error.statement_name_lost()) throw;
+      gives_back_ = false;
+    }
   }
+  if (lost() || gives_back_) prepared_.erase(known);
 }
 
 pg_conn* Connection::usable(std::string_view sql) {

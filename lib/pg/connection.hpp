@@ -43,6 +43,8 @@ class Connection {
   Result execute_prepared(std::string_view sql, const Params& params);
   /// Gives back what the server keeps for a prepared statement; nothing where there is none. Throws Error.
   void forget(std::string_view sql);
+  /// False once that has failed: a pooler that keeps prepared statements gives them names of its own.
+  bool gives_back() const { return gives_back_; }
   bool has_prepared(std::string_view sql) const { return prepared_.find(sql) != prepared_.end(); }
 
   /// Runs several statements separated by semicolons, without parameters (the simple query protocol: outside
@@ -84,6 +86,7 @@ class Connection {
   std::unique_ptr<pg_conn, Finish> connection_;
   std::map<std::string, std::string, std::less<>> prepared_;  // statement text -> its name in this session
   bool may_prepare_ = true;
+  bool gives_back_ = true;
   Milliseconds statement_timeout_;
   const Interrupt* interrupt_;
 };

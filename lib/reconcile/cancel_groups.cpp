@@ -55,7 +55,7 @@ edge_group AS MATERIALIZED (
 without_group AS MATERIALIZED (
   SELECT p.*, EXISTS (SELECT FROM ff_edge_group g
                        WHERE g.partition_key = ANY($1) AND g.partition_key = p.partition_key
-                         AND g.flow_id = p.flow_id AND g.downstream_eid = p.downstream_eid) AS is_held
+                         AND g.flow_id = p.flow_id AND g.downstream_eid = p.downstream_eid) AS is_there
     FROM pending p
    WHERE (p.partition_key, p.flow_id, p.downstream_eid) NOT IN (
            SELECT partition_key, flow_id, downstream_eid FROM edge_group)

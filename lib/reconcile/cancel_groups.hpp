@@ -15,7 +15,7 @@ std::optional<Announcement> announced(const Settings&);
 
 /// The beginning of both acts: locks the pending rows and then their edge groups, skipping what others hold. Makes
 /// of them `edge_group` (columns of the key, due_at_ms, now_ms, flag, members), where the group was to be had, and
-/// otherwise `without_group` (columns of the key, due_at_ms, now_ms, is_held: there is one).
+/// otherwise `without_group` (columns of the key, due_at_ms, now_ms, is_there: it was when the statement began).
 std::string hold_groups();
 
 }  // namespace ff::reconcile::cancel_groups

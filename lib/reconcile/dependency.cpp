@@ -224,6 +224,7 @@ Reconciler dependency() {
           .scan = kScan,
           .act = kAct,
           .interval = 1s,
+          .rows_meet = true,
           .settings = {{.name = "stale_threshold",
                         .kind = SettingDecl::Kind::duration,
                         .fallback = 1000,

@@ -66,7 +66,7 @@ judged AS MATERIALIZED (
     FROM edge_group g
    UNION ALL
   SELECT partition_key, flow_id, downstream_eid, due_at_ms, NULL,
-         CASE WHEN is_held THEN 'skipped_locked' ELSE 'orphaned' END
+         CASE WHEN is_there THEN 'skipped_locked' ELSE 'orphaned' END
     FROM without_group
 ),
 ending AS MATERIALIZED (
@@ -117,6 +117,7 @@ Reconciler edge_cancel_dispatcher() {
           .act = kAct,
           .interval = 1s,
           .batch_size = 50,
+          .rows_meet = true,
           .holdoff = [](const Settings&) { return Milliseconds{0}; },
           .announced = cancel_groups::announced};
 }

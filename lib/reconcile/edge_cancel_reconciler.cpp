@@ -27,7 +27,7 @@ judged AS MATERIALIZED (
     FROM edge_group g
    UNION ALL
   SELECT partition_key, flow_id, downstream_eid, due_at_ms, NULL,
-         CASE WHEN is_held THEN 'no_op' ELSE 'sremmed_stale' END
+         CASE WHEN is_there THEN 'no_op' ELSE 'sremmed_stale' END
     FROM without_group
 ),
 cleared AS (

@@ -85,6 +85,7 @@ void Engine::set_scope(Scope scope) {
 
 TickReport Engine::tick(const TickOptions& options) {
   ground_->quarantine.forget_old(ground_->clock.now());
+  ground_->no_connection_to_spare = false;
   TickReport report = options.look ? in_a_pass(options, [&](Pass& pass) { take_all(pass, options); })
                                    : take_foreseen(options);
   tell_what_comes(report);
@@ -185,7 +186,10 @@ void Engine::in_company(Pass& pass, const TickOptions& options, std::size_t more
   std::vector<TickReport> others;
   const auto help = [&] {
     auto connection = spare_connection();
-    if (!connection) return;
+    if (!connection) {
+      ground_->no_connection_to_spare = true;
+      return;
+    }
     TickReport report = in_a_pass(options, std::move(*connection), work);
     const std::lock_guard lock(mutex);
     others.push_back(std::move(report));
@@ -194,6 +198,7 @@ void Engine::in_company(Pass& pass, const TickOptions& options, std::size_t more
     for (TickReport& other : others) pass.report().add(std::move(other));
   };
   try {
+    if (ground_->no_connection_to_spare) more = 0;
     fork_join_.run(
         more, [&] { work(pass); }, help);
   } catch (...) {

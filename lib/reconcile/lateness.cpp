@@ -12,7 +12,8 @@ std::int64_t rounded(std::int64_t late) {
   const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(late)));
   if (bits <= kBitsKept) return late;
   const int dropped = bits - kBitsKept;
-  return late >> dropped << dropped;
+  const auto step = std::int64_t{1} << dropped;
+  return (late + step - 1) / step * step;
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace ff::reconcile {
 
-/// How late rows were: how many rows by how much. To the millisecond below 128 ms, above that rounded down by less
+/// How late rows were: how many rows by how much. To the millisecond below 128 ms, above that rounded up by less
 /// than a sixty-fourth; so a million rows take no more room than some thousands. Whoever seems early, because a clock
 /// was set, counts as -1 ms.
 class Lateness {

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "pg/transaction.hpp"
 
@@ -64,7 +65,8 @@ Pass::Wording Pass::wording(std::string Statements::*which, const Partitions& pa
 }
 
 void Pass::plan_once_for(const Partitions& partitions) {
-  if (partitions.size() > Statements::kNamed || (group_plan_ && group_plan_->covers(partitions))) return;
+  if (partitions.size() > Statements::kNamed || !connection_->gives_back()) return;
+  if (group_plan_ && group_plan_->covers(partitions)) return;
   group_plan_.emplace(*connection_, ground_.few, partitions);
 }
 
@@ -146,7 +148,7 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
       any.take(rows_of_batch);
   };
   const std::size_t whole_batches = due.size() / batch;
-  if (whole_batches > 1)
+  if (whole_batches > 1 && !ground_.reconciler.rows_meet)
     company_(*this, whole_batches - 1, work);
   else
     work(*this);
@@ -175,10 +177,19 @@ std::vector<Candidate> Pass::behind(const PageEnd& end, const Candidate* last, i
 std::vector<Candidate> Pass::rows_of(const ExecutionId& execution) {
   pg::Params params = ground_.params({execution.partition});
   params.add(execution.uuid);
-  return read(wording(&Statements::of_execution, {execution.partition}), params);
+  return read({ground_.few.of_execution, pg::Plan::fresh}, params);
 }
 
 std::vector<Candidate> Pass::read(const Wording& wording, const pg::Params& params) {
+  try {
+    return read_once(wording, params);
+  } catch (const pg::Error& error) {
+    if (!error.retryable()) throw;
+  }
+  return read_once(wording, params);
+}
+
+std::vector<Candidate> Pass::read_once(const Wording& wording, const pg::Params& params) {
   pg::Transaction transaction(*connection_, wording.plan);
   const SteadyTime sent = ground_.clock.now();
   read_in_time_ = sent < options_.deadline;

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <vector>
@@ -42,6 +42,7 @@ struct Ground {
   Quarantine quarantine;
   DatabaseTime database_time;
   BatchSize batch_size;
+  std::atomic<bool> no_connection_to_spare{false};  ///< in this tick: nobody else need try
 };
 
 class Pass;
@@ -100,6 +101,7 @@ class Pass {
   bool take_all_of(std::vector<Candidate> rows);
   void take_rest(PageEnd end, bool all_moved);
   std::vector<Candidate> read(const Wording& wording, const pg::Params& params);
+  std::vector<Candidate> read_once(const Wording& wording, const pg::Params& params);
   std::vector<Candidate> without_quarantined(std::vector<Candidate> found);
   bool take_whole(Candidates batch);
   void take_halves(Candidates batch);

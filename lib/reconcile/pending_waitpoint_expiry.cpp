@@ -83,7 +83,8 @@ Reconciler pending_waitpoint_expiry() {
           .execution_column = "execution_id",
           .scan = kScan,
           .act = kAct,
-          .interval = 5s};
+          .interval = 5s,
+          .rows_meet = true};
 }
 
 }  // namespace ff::reconcile

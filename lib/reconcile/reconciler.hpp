@@ -55,9 +55,10 @@ struct Announcement {
 /// columns, due_at_ms and outcome. It starts from `key` (partition_key and the key columns of the rows to
 /// take) and `clock` (now_ms; due_ms: rows with due_at_ms <= due_ms are due), locks with SKIP LOCKED, and
 /// repeats each condition of `scan` and that of time under the lock; the latter as `due_at_ms + 0`, so that rows
-/// are looked up by `key` and not in the index by time, where a backlog stands in one long row. Its relations are not joined with one
-/// another: the planner expects a single row in each, and would compare every row with every other. What a later
-/// one needs is carried along; what is held and what is not is told apart by EXCEPT and NOT IN, which hash.
+/// are looked up by `key` and not in the index by time, where a backlog stands in one long row. Its relations
+/// are not joined with one another: the planner is made to expect a single row in each (see Statements), and
+/// would compare every row with every other. What a later one needs is carried along; what is held and what is
+/// not is told apart by EXCEPT and NOT IN, which hash as long as little is expected.
 struct Reconciler {
   std::string_view name;
   std::string_view summary;  ///< one sentence for operators
@@ -80,6 +81,9 @@ struct Reconciler {
   Milliseconds interval;  ///< how often it is worth looking, unless configured otherwise
   int batch_size = 1000;
   bool filterable = true;
+  /// Several of its rows change one and the same other row: batches of a partition that go side by side would hold
+  /// each other up.
+  bool rows_meet = false;
   /// It takes leases away, which is unfair while workers could not renew them: it pauses during recovery
   /// grace.
   bool takes_leases = false;

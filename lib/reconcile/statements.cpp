@@ -178,9 +178,7 @@ Statements::Statements(const Reconciler& reconciler, pg::Plan plan) {
 Statements::Statements(const Statements& few, const Partitions& partitions)
     : page(written_out(few.page, partitions)),
       rest(written_out(few.rest, partitions)),
-      of_execution(written_out(few.of_execution, partitions)),
       still_due(written_out(few.still_due, partitions)),
-      act(written_out(few.act, partitions)),
-      backlog(written_out(few.backlog, partitions)) {}
+      act(written_out(few.act, partitions)) {}
 
 }  // namespace ff::reconcile

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/partitions.hpp"
 #include "pg/connection.hpp"
@@ -28,13 +27,9 @@ struct Statements {
   }
 
   Statements(const Reconciler& reconciler, pg::Plan plan);
-  /// `few`, which is planned afresh, with these partitions written into the text; for pg::Plan::reused, and for
-  /// no other partitions.
+  /// What moves rows of `few`, which is planned afresh, with these partitions written into the text; for
+  /// pg::Plan::reused, and for no other partitions. The rest is empty.
   Statements(const Statements& few, const Partitions& partitions);
-
-  std::vector<const std::string*> all() const {
-    return {&page, &rest, &of_execution, &still_due, &act, &backlog};
-  }
 
   /// Rows of each partition, oldest first, up to a number per partition; those of the same moment come in
   /// any order, so that it need not read all of them. Parameters: limit bigint; ahead bigint (milliseconds:
