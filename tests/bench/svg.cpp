@@ -116,8 +116,8 @@ std::string Drawing::document(double height) const {
 }
 
 std::string_view Drawing::colour(std::size_t n) {
-  constexpr std::array<std::string_view, 6> kColours = {"#1d6fd1", "#d9822b", "#5c7080",
-                                                        "#2e8b57", "#a04fb3", "#b8323a"};
+  constexpr std::array<std::string_view, 8> kColours = {"#1d6fd1", "#d9822b", "#5c7080", "#2e8b57",
+                                                        "#a04fb3", "#b8323a", "#12a5a5", "#8a6d1a"};
   return kColours[n % kColours.size()];
 }
 
