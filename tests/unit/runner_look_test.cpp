@@ -1,0 +1,166 @@
+// When a runner looks at the whole database, and when it takes what was seen coming.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "base/log_scope.hpp"
+#include "runner_bench.hpp"
+
+using namespace ff;
+using namespace ff::supervisor;
+
+TEST_CASE("between two looks only what was seen coming is taken, and a change or a failure asks for a look") {
+  RunnerBench bench;
+  std::vector<bool> looks;
+  bool fails = false;
+  bench.tick = [&](const TickOptions& options) {
+    looks.push_back(options.look);
+    CHECK(options.look_ahead >= 1000ms);
+    if (fails) return failure(pg::Error::Kind::timeout, "too slow");
+    TickReport report;
+    report.database_time = unix_millis(5'000'000) + (bench.clock.wall() - unix_millis(1'700'000'000'000));
+    report.known_until = unix_millis(5'010'000);
+    report.next_due = unix_millis(5'000'300);
+    return report;
+  };
+  const SteadyTime started = bench.clock.now();
+  auto step = bench.step();
+  CHECK(step.next == started + 300ms);
+  bench.clock.advance(300ms);
+  step = bench.step();
+  CHECK(step.next == started + 302ms);
+  bench.clock.advance(2ms);
+  fails = true;
+  bench.step();
+  bench.clock.advance(5ms);
+  fails = false;
+  bench.step();
+  bench.clock.advance(5ms);
+  bench.runner.change({true, 1000ms}, [] {});
+  bench.step();
+  bench.clock.advance(1100ms);
+  bench.step();
+  CHECK(looks == std::vector<bool>{true, false, false, true, true, true});
+}
+
+TEST_CASE("a look that saw a short way only is followed by another before the interval is over") {
+  RunnerBench bench;
+  bench.tick = [&](const TickOptions&) {
+    TickReport report;
+    report.database_time = unix_millis(5'000'000);
+    report.known_until = unix_millis(5'000'400);
+    return report;
+  };
+  const SteadyTime started = bench.clock.now();
+  CHECK(bench.step().next == started + 400ms);
+}
+
+namespace {
+
+/// Steps every 1100 ms, that is whenever a look is wanted, with a tick that sees ten minutes ahead, and tells
+/// which steps looked.
+std::string looks(RunnerBench& bench, int steps, const std::function<void(TickReport&)>& found = {}) {
+  std::string seen;
+  bench.tick = [&](const TickOptions& options) {
+    seen += options.look ? 'L' : '.';
+    TickReport report;
+    report.database_time = unix_millis(5'000'000);
+    report.known_until = report.database_time + 10min;
+    if (found) found(report);
+    return report;
+  };
+  for (int i = 0; i < steps; ++i, bench.clock.advance(1100ms)) bench.step();
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("while it is quiet, looks are spared up to the safety interval") {
+  RunnerBench bench;
+  bench.quiet = [](SteadyTime) { return true; };
+  CHECK(looks(bench, 21) == "L.........L.........L");
+}
+
+TEST_CASE("what is announced since the last look is looked for when its interval is over") {
+  RunnerBench bench;
+  SteadyTime announced{};
+  bench.quiet = [&](SteadyTime since) { return announced < since; };
+  CHECK(looks(bench, 3) == "L..");
+  announced = bench.clock.now() - 1s;
+  CHECK(looks(bench, 1) == "L");
+  announced = bench.clock.now() - 1s;
+  CHECK(looks(bench, 4) == "L...");
+}
+
+TEST_CASE("no look is spared while anything is left, failed, or lies behind what the last look saw") {
+  RunnerBench bench;
+  bench.quiet = [](SteadyTime) { return true; };
+  SECTION("a row that was locked") {
+    CHECK(looks(bench, 3, [](TickReport& report) { report.scanned = 1; }) == "LLL");
+  }
+  SECTION("a row that was moved is settled") {
+    CHECK(looks(bench, 3, [](TickReport& report) { report.scanned = report.processed = 1; }) == "L..");
+  }
+  SECTION("a partition with so much due that what comes next in it was not seen") {
+    CHECK(looks(bench, 3, [](TickReport& report) {
+            report.scanned = report.processed = 5;
+            report.paged = true;
+          }) == "LLL");
+  }
+  SECTION("a tick that failed") {
+    CHECK(looks(bench, 3, [](TickReport& report) {
+            report.failure.emplace(pg::Error::Kind::timeout, "too slow");
+          }) == "LLL");
+  }
+  SECTION("a look that saw two seconds ahead") {
+    CHECK(looks(bench, 5, [](TickReport& report) { report.known_until = report.database_time + 2s; }) ==
+          "L.L.L");
+  }
+  SECTION("a look that does not say how far it saw") {
+    CHECK(looks(bench, 3, [](TickReport& report) { report.known_until.reset(); }) == "LLL");
+  }
+  SECTION("a change of the configuration") {
+    CHECK(looks(bench, 2) == "L.");
+    bench.runner.change({true, 1000ms}, [] {});
+    CHECK(looks(bench, 2) == "L.");
+  }
+}
+
+TEST_CASE("a look that took long and moved nothing is not repeated soon, but what it saw coming is taken") {
+  RunnerBench bench;
+  std::vector<bool> looks;
+  std::int64_t moved = 0;
+  bench.tick = [&](const TickOptions& options) {
+    looks.push_back(options.look);
+    bench.clock.advance(options.look ? 1000ms : 1ms);
+    TickReport report;
+    report.processed = moved;
+    report.database_time = unix_millis(5'000'000);
+    report.known_until = report.database_time + 1min;
+    if (options.look) report.next_due = report.database_time + 1500ms;
+    return report;
+  };
+  const SteadyTime started = bench.clock.now();
+  CHECK(bench.step().next == started + 1500ms);
+  bench.clock.advance(500ms);
+  CHECK(bench.step().next == started + 5000ms);
+  bench.clock.advance(3499ms);
+  moved = 1;
+  CHECK(bench.step().next < started + 7500ms);
+  CHECK(looks == std::vector<bool>{true, false, true});
+}
+
+TEST_CASE("a look that may be followed by silence looks far ahead") {
+  RunnerBench bench;
+  bool quiet = false;
+  bench.quiet = [&](SteadyTime) { return quiet; };
+  std::vector<Milliseconds> ahead;
+  bench.tick = [&](const TickOptions& options) {
+    ahead.push_back(options.look_ahead);
+    return TickReport{};
+  };
+  bench.step();
+  bench.clock.advance(1100ms);
+  quiet = true;
+  bench.step();
+  CHECK(ahead == std::vector<Milliseconds>{2s, 12s});
+}
