@@ -3,62 +3,72 @@
 namespace ff::migrate {
 namespace {
 
-/// A table that the reconcilers touch, and its columns as "<name> <type>", with "!" where null is not
-/// allowed. What only workers use (payloads, tokens, counters) is left out: a later FlowFabric may change it.
+/// A table that the reconcilers touch, its primary key, and its columns as "<name> <type>", with "!" where null
+/// is not allowed. What only workers use (payloads, tokens, counters) is left out: a later FlowFabric may change
+/// it.
 struct Table {
   const char* name;
+  const char* key;
   const char* columns;
 };
 
 constexpr Table kTables[] = {
-    {"ff_exec_core",
+    {"ff_exec_core", "partition_key, execution_id",
      "partition_key smallint!, execution_id uuid!, flow_id uuid, lane_id text!, attempt_index integer!, "
      "lifecycle_phase text!, ownership_state text!, eligibility_state text!, public_state text!, "
-     "attempt_state text!, cancellation_reason text, cancelled_by text, created_at_ms bigint!, "
+     "attempt_state text!, blocking_reason text, cancellation_reason text, cancelled_by text, created_at_ms "
+     "bigint!, "
      "terminal_at_ms bigint, deadline_at_ms bigint, policy jsonb, raw_fields jsonb!"},
-    {"ff_flow_core",
+    {"ff_flow_core", "partition_key, flow_id",
      "partition_key smallint!, flow_id uuid!, graph_revision bigint!, public_flow_state text!, "
      "created_at_ms bigint!, terminal_at_ms bigint, raw_fields jsonb!"},
-    {"ff_attempt",
+    {"ff_attempt", "partition_key, execution_id, attempt_index",
      "partition_key smallint!, execution_id uuid!, attempt_index integer!, worker_id text, "
      "worker_instance_id text, lease_epoch bigint!, lease_expires_at_ms bigint, started_at_ms bigint, "
      "terminal_at_ms bigint, outcome text, policy jsonb, raw_fields jsonb!"},
-    {"ff_edge",
+    {"ff_edge", "partition_key, flow_id, edge_id",
      "partition_key smallint!, flow_id uuid!, edge_id uuid!, upstream_eid uuid!, downstream_eid uuid!, "
      "policy jsonb!"},
-    {"ff_edge_group",
+    {"ff_edge_group", "partition_key, flow_id, downstream_eid",
      "partition_key smallint!, flow_id uuid!, downstream_eid uuid!, policy jsonb!, success_count integer!, "
      "fail_count integer!, skip_count integer!, running_count integer!, cancel_siblings_pending_flag "
      "boolean!, "
      "cancel_siblings_pending_members text[]!"},
-    {"ff_pending_cancel_groups",
+    {"ff_pending_cancel_groups", "partition_key, flow_id, downstream_eid",
      "partition_key smallint!, flow_id uuid!, downstream_eid uuid!, enqueued_at_ms bigint!"},
-    {"ff_suspension_current",
+    {"ff_suspension_current", "partition_key, execution_id",
      "partition_key smallint!, execution_id uuid!, suspension_id uuid!, suspended_at_ms bigint!, "
      "timeout_at_ms bigint, member_map jsonb!, timeout_behavior text"},
-    {"ff_waitpoint_pending",
+    {"ff_waitpoint_pending", "partition_key, waitpoint_id",
      "partition_key smallint!, waitpoint_id uuid!, execution_id uuid!, expires_at_ms bigint, "
-     "waitpoint_key text!"},
-    {"ff_completion_event",
+     "waitpoint_key text!, state text!"},
+    {"ff_claim_grant", "partition_key, grant_id",
+     "partition_key smallint!, execution_id uuid!, kind text!, expires_at_ms bigint!"},
+    {"ff_completion_event", "partition_key, event_id",
      "partition_key smallint!, event_id bigint!, execution_id uuid!, flow_id uuid, outcome text!, "
      "namespace text, instance_tag text, occurred_at_ms bigint!, committed_at_ms bigint!, "
      "dispatched_at_ms bigint"},
-    {"ff_lease_event",
+    {"ff_lease_event", "event_id",
      "event_id bigint!, execution_id text!, lease_id text, event_type text!, occurred_at_ms bigint!, "
      "partition_key integer!, namespace text, instance_tag text"},
-    {"ff_budget_policy",
+    {"ff_operator_event", "event_id",
+     "event_id bigint!, execution_id text!, event_type text!, occurred_at_ms bigint!, partition_key "
+     "integer!"},
+    {"ff_budget_policy", "partition_key, budget_id",
      "partition_key smallint!, budget_id text!, policy_json jsonb!, updated_at_ms bigint!, "
      "last_breach_at_ms bigint, last_breach_dim text, next_reset_at_ms bigint"},
-    {"ff_budget_usage",
+    {"ff_budget_usage", "partition_key, budget_id, dimensions_key",
      "partition_key smallint!, budget_id text!, dimensions_key text!, current_value bigint!, "
      "last_reset_at_ms bigint, updated_at_ms bigint!"},
-    {"ff_worker_registry",
+    {"ff_budget_usage_by_exec", "partition_key, budget_id, execution_id, dimensions_key",
+     "partition_key smallint!, budget_id text!"},
+    {"ff_worker_registry", "partition_key, namespace, worker_instance_id",
      "partition_key smallint!, namespace text!, worker_instance_id text!, last_heartbeat_ms bigint!, "
      "liveness_ttl_ms bigint!"},
-    {"ff_worker_registry_event",
+    {"ff_worker_registry_event", "partition_key, namespace, worker_instance_id, event_at_ms, event_kind",
      "partition_key smallint!, namespace text!, worker_instance_id text!, event_at_ms bigint!, "
      "event_kind text!, reason text"},
-    {"ff_partition_config", "num_flow_partitions integer!, num_budget_partitions integer!"},
+    {"ff_partition_config", "singleton_lock", "num_flow_partitions integer!, num_budget_partitions integer!"},
 };
 
 /// Indexes as "<table> <index>".
@@ -76,12 +86,14 @@ const std::vector<std::string> kIndexes{
     "ff_suspension_current ff_suspension_current_timeout_idx",
     "ff_waitpoint_pending ff_waitpoint_pending_expires_idx",
     "ff_waitpoint_pending ff_waitpoint_pending_exec_idx",
+    "ff_claim_grant ff_claim_grant_execution_idx",
     "ff_completion_event ff_completion_event_event_id_idx",
     "ff_completion_event ff_completion_event_pending_dispatch_idx",
     "ff_completion_event ff_completion_event_lookup_idx",
     "ff_lease_event ff_lease_event_partition_key_idx",
     "ff_lease_event ff_lease_event_namespace_idx",
     "ff_lease_event ff_lease_event_instance_tag_idx",
+    "ff_operator_event ff_operator_event_partition_key_idx",
     "ff_budget_policy ff_budget_policy_reset_due_idx",
     "ff_worker_registry ff_worker_registry_ns_inst_idx",
 };
@@ -107,6 +119,20 @@ constexpr std::string_view kColumns = R"(
    WHERE a.attname IS NULL OR format_type(a.atttypid, a.atttypmod) <> rtrim(w.type, '!')
       OR (w.type LIKE '%!' AND NOT a.attnotnull)
    GROUP BY sentence ORDER BY min(w.place))";
+
+// $1 tables, $2 their primary keys. What is inserted ON CONFLICT, and each look-up of an act, goes by them.
+constexpr std::string_view kKeys = R"(
+  SELECT 'table ' || w.relation || ' has ' || coalesce('the primary key (' || found.columns || ')', 'no primary key')
+         || ', (' || w.key || ') is needed' AS sentence
+    FROM unnest($1, $2) WITH ORDINALITY AS w(relation, key, place)
+    JOIN pg_class c ON c.oid = to_regclass(w.relation) AND c.relkind IN ('r', 'p')
+   CROSS JOIN LATERAL (
+         SELECT string_agg(a.attname, ', ' ORDER BY k.place) AS columns
+           FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
+           JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+          WHERE i.indrelid = c.oid AND i.indisprimary AND k.place <= i.indnkeyatts) AS found
+   WHERE found.columns IS DISTINCT FROM w.key
+   ORDER BY w.place)";
 
 // $1 tables. The children of a hash-partitioned table are complete when the fractions of the hash space that
 // they take add up to one: their moduli need not be equal.
@@ -152,13 +178,16 @@ void append_sentences(std::vector<std::string>& to, const pg::Result& result) {
 
 Differences compare_with_contract(pg::Connection& connection) {
   std::vector<std::string> names;
+  std::vector<std::string> keys;
   std::vector<std::string> columns;
   for (const Table& table : kTables) {
     names.emplace_back(table.name);
+    keys.emplace_back(table.key);
     columns.emplace_back(table.columns);
   }
   Differences found;
   append_sentences(found.problems, connection.execute(kColumns, pg::Params::of(names, columns)));
+  append_sentences(found.problems, connection.execute(kKeys, pg::Params::of(names, keys)));
   append_sentences(found.problems, connection.execute(kChildren, pg::Params::of(names)));
   append_sentences(found.warnings, connection.execute(kIndexesMissing, pg::Params::of(kIndexes)));
   append_sentences(found.warnings, connection.execute(kTriggersMissing, pg::Params::of(kChannels)));

@@ -12,18 +12,30 @@ constexpr int kOldestServer = 150000;
 constexpr std::string_view kWhatIsThere = R"(
   SELECT to_regclass('ff_reconciler_migration') IS NOT NULL AS ledger,
          to_regclass('ff_migration_annotation') IS NOT NULL AS annotation,
+         coalesce(has_table_privilege(to_regclass('ff_migration_annotation'), 'SELECT'), false)
+           AS annotation_readable,
+         coalesce(has_table_privilege(to_regclass('_sqlx_migrations'), 'SELECT'), false) AS sqlx_readable,
          current_setting('server_version_num')::integer AS server_version,
          current_setting('server_version') AS server_version_text)";
 
 constexpr std::string_view kLedger =
     "SELECT version, checksum, fan_out FROM ff_reconciler_migration ORDER BY version";
 
-constexpr std::string_view kAnnotation =
-    "SELECT coalesce(max(version), 0) AS level FROM ff_migration_annotation";
+constexpr std::string_view kAnnotation = "SELECT coalesce(max(version), 0) FROM ff_migration_annotation";
 
-constexpr std::string_view kPartitionConfig =
-    "SELECT EXISTS (SELECT FROM ff_partition_config WHERE num_flow_partitions > 0 AND num_budget_partitions "
-    "> 0)";
+constexpr std::string_view kFlowFabricLedger =
+    "SELECT coalesce(max(version) FILTER (WHERE success), 0)::integer FROM _sqlx_migrations";
+
+// A sentence where it cannot be worked with. The keys of partitions are smallint.
+constexpr std::string_view kPartitionConfig = R"(
+  SELECT CASE WHEN c.num_flow_partitions IS NULL THEN 'table ff_partition_config has no row'
+              ELSE format('ff_partition_config has %s flow partitions and %s budget partitions, 1 to 32768 are possible',
+                          c.num_flow_partitions, c.num_budget_partitions) END
+    FROM (VALUES (1)) AS once LEFT JOIN ff_partition_config c ON true
+   WHERE (c.num_flow_partitions BETWEEN 1 AND 32768 AND c.num_budget_partitions BETWEEN 1 AND 32768) IS NOT TRUE)";
+
+constexpr std::string_view kFlowPartitions =
+    "SELECT coalesce(max(num_flow_partitions), 0) FROM ff_partition_config";
 
 std::string label(const Migration& migration) {
   return std::to_string(migration.version) + " (" + std::string(migration.name) + ")";
@@ -47,11 +59,8 @@ void read_ledger(pg::Connection& connection, State& state) {
   }
 }
 
-void check_levels(State& state) {
+void check_level(State& state) {
   if (state.origin == Origin::none) state.problems.emplace_back("the database has no schema yet");
-  if (state.origin == Origin::flowfabric && state.flowfabric_level < kFlowFabricLevel)
-    state.problems.push_back("schema level " + std::to_string(state.flowfabric_level) +
-                             " of FlowFabric, needed " + std::to_string(kFlowFabricLevel));
   if (state.origin == Origin::ours && !state.pending.empty())
     state.problems.push_back("schema level " + std::to_string(state.pending.front().version - 1) +
                              ", needed " + std::to_string(migrations().back().version));
@@ -60,26 +69,43 @@ void check_levels(State& state) {
 
 void check_contract(pg::Connection& connection, State& state) {
   Differences found = compare_with_contract(connection);
-  if (found.problems.empty() && !connection.execute(kPartitionConfig).one().get<bool>(0))
-    found.problems.emplace_back("table ff_partition_config has no row");
+  if (found.problems.empty())
+    for (const pg::Row row : connection.execute(kPartitionConfig))
+      found.problems.push_back(row.get<std::string>(0));
   state.problems.insert(state.problems.end(), found.problems.begin(), found.problems.end());
   state.warnings = std::move(found.warnings);
 }
 
 }  // namespace
 
+int flow_partitions(pg::Connection& connection) {
+  return connection.execute(kFlowPartitions).one().get<std::int32_t>(0);
+}
+
+std::string version_text(const State& state) {
+  if (state.schema_version() == 0) return "version not known";
+  std::string text = "version " + std::to_string(state.schema_version());
+  if (state.origin == Origin::flowfabric && state.flowfabric_annotation &&
+      *state.flowfabric_annotation != state.schema_version())
+    text += " (by its annotation " + std::to_string(*state.flowfabric_annotation) + ")";
+  return text;
+}
+
 State inspect(pg::Connection& connection) {
   State state;
   const pg::Result result = connection.execute(kWhatIsThere);
   const pg::Row there = result.one();
   const bool ledger = there.get<bool>("ledger");
-  const bool annotation = there.get<bool>("annotation");
-  if (annotation) state.flowfabric_level = connection.execute(kAnnotation).one().get<std::int32_t>("level");
-  if (annotation && (!ledger || state.flowfabric_level > 0))
+  if (there.get<bool>("annotation_readable"))
+    state.flowfabric_annotation = connection.execute(kAnnotation).one().get<std::int32_t>(0);
+  if (there.get<bool>("annotation") && (!ledger || state.flowfabric_annotation.value_or(0) > 0))
     state.origin = Origin::flowfabric;
   else if (ledger)
     state.origin = Origin::ours;
 
+  // Elsewhere a table of that name is some other program's.
+  if (state.origin == Origin::flowfabric && there.get<bool>("sqlx_readable"))
+    state.flowfabric_ledger = connection.execute(kFlowFabricLedger).one().get<std::int32_t>(0);
   if (state.origin == Origin::ours)
     read_ledger(connection, state);
   else if (state.origin == Origin::none)
@@ -87,7 +113,7 @@ State inspect(pg::Connection& connection) {
   if (there.get<std::int32_t>("server_version") < kOldestServer)
     state.problems.push_back("PostgreSQL " + there.get<std::string>("server_version_text") +
                              " is too old, 15 is needed");
-  check_levels(state);
+  check_level(state);
   // A schema that is known to be unfinished would only fill pages with what is missing.
   if (state.origin != Origin::none && state.pending.empty()) check_contract(connection, state);
   return state;

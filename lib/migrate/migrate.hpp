@@ -13,9 +13,6 @@
 /// FlowFabric's workers; a database that FlowFabric's own migrations made is verified and never altered.
 namespace ff::migrate {
 
-/// The level of FlowFabric's own migrations that the reconcilers need; later ones are fine.
-constexpr int kFlowFabricLevel = 22;
-
 constexpr int kDefaultFanOut = 256;
 constexpr int kMaxFanOut = 1024;
 
@@ -28,8 +25,11 @@ struct State {
   Origin origin = Origin::none;
   /// The highest version of ours that the ledger records; 0: none.
   int level = 0;
-  /// The highest version in ff_migration_annotation; 0: none.
-  int flowfabric_level = 0;
+  /// How far FlowFabric's own migrations have come: by their ledger (_sqlx_migrations), and by
+  /// ff_migration_annotation, where some of them are missing. Empty: that table is not there, or not for us to
+  /// read. Neither decides anything: what is needed is looked for by itself.
+  std::optional<int> flowfabric_ledger = {};
+  std::optional<int> flowfabric_annotation = {};
   /// Hash children per table, as the ledger has it; empty where it is not known.
   std::optional<int> fan_out;
   /// Migrations of ours that are still to be applied, in order; empty on FlowFabric's database.
@@ -42,9 +42,18 @@ struct State {
   std::vector<std::string> warnings;
 
   bool usable() const { return problems.empty(); }
-  /// The level by its maker's count: ours or FlowFabric's.
-  int schema_version() const { return origin == Origin::flowfabric ? flowfabric_level : level; }
+  /// The level by its maker's count, ours or FlowFabric's; 0: not known.
+  int schema_version() const {
+    return origin == Origin::flowfabric ? flowfabric_ledger.value_or(flowfabric_annotation.value_or(0))
+                                        : level;
+  }
 };
+
+/// How many flow partitions the database has, by ff_partition_config; 0: it does not say. Throws pg::Error.
+int flow_partitions(pg::Connection& connection);
+
+/// "version 22", with what the annotation says where that is another: "version 22 (by its annotation 20)".
+std::string version_text(const State& state);
 
 /// `up` will not touch this database; the message says why.
 class Refused : public std::runtime_error {

@@ -48,9 +48,11 @@ std::string catalog(pg::Connection& connection) {
   return connection.execute(kEverything).one().get<std::string>(0);
 }
 
-/// Makes the database look as if FlowFabric's own migrations had made it, at their level `level`.
+/// Makes the database look as if FlowFabric's own migrations had made it, up to their level `level`: there is no 15,
+/// and 18, 21 and 22 leave no annotation.
 void disguise_as_flowfabric(pg::Connection& connection, int level) {
   migrate::up(connection, kFanOut);
+  const std::string versions = "generate_series(1, " + std::to_string(level) + ") AS v WHERE v <> 15";
   connection.execute_script(R"(
     DROP TABLE ff_reconciler_migration;
     DROP PROCEDURE ff_reconciler_create_children;
@@ -59,8 +61,11 @@ void disguise_as_flowfabric(pg::Connection& connection, int level) {
     DROP TRIGGER ff_lease_event_notify_trg ON ff_lease_event;
     CREATE TRIGGER ff_lease_event_notify_trg AFTER INSERT ON ff_lease_event
       FOR EACH ROW EXECUTE FUNCTION ff_notify_lease_event();
-    INSERT INTO ff_migration_annotation SELECT v, 'migration ' || v, 1, true FROM generate_series(1, )" +
-                            std::to_string(level) + ") AS v WHERE v <> 15");
+    CREATE TABLE _sqlx_migrations (version bigint PRIMARY KEY, success boolean NOT NULL);
+    INSERT INTO _sqlx_migrations SELECT v, true FROM )" +
+                            versions + R"(;
+    INSERT INTO ff_migration_annotation SELECT v, 'migration ' || v, 1, true FROM )" +
+                            versions + " AND v NOT IN (18, 21, 22)");
 }
 
 }  // namespace
@@ -171,17 +176,59 @@ TEST_CASE("a database that FlowFabric made is verified and not altered") {
   CHECK(report.applied.empty());
   CHECK(report.state.origin == Origin::flowfabric);
   CHECK(report.state.schema_version() == level);
+  CHECK(report.state.flowfabric_ledger == level);
+  CHECK(report.state.flowfabric_annotation == (level == 22 ? 20 : 23));
+  CHECK(migrate::version_text(report.state) ==
+        (level == 22 ? "version 22 (by its annotation 20)" : "version 23"));
   CHECK(report.state.problems == std::vector<std::string>{});
   CHECK(report.state.warnings == std::vector<std::string>{});
   CHECK(catalog(connection) == before);
 }
 
-TEST_CASE("a FlowFabric database below the needed level is not usable") {
+TEST_CASE("of a FlowFabric database only the contract decides, whatever its ledger and annotation say") {
   const test::Database db{test::empty_database()};
   auto connection = connect(db);
-  disguise_as_flowfabric(connection, 21);
+  disguise_as_flowfabric(connection, 22);
+  SECTION("neither is there") {
+    connection.execute_script("DROP TABLE _sqlx_migrations; TRUNCATE ff_migration_annotation");
+    const auto state = migrate::inspect(connection);
+    CHECK(state.problems == std::vector<std::string>{});
+    CHECK(migrate::version_text(state) == "version not known");
+  }
+  SECTION("they are not for us to read") {
+    connection.execute_script(R"(
+      CREATE ROLE reads_no_ledger;
+      GRANT SELECT ON ff_partition_config TO reads_no_ledger;
+      SET ROLE reads_no_ledger)");
+    const auto state = migrate::inspect(connection);
+    CHECK(state.origin == Origin::flowfabric);
+    CHECK(state.problems == std::vector<std::string>{});
+    CHECK_FALSE(state.flowfabric_ledger);
+    CHECK_FALSE(state.flowfabric_annotation);
+    connection.execute_script("RESET ROLE; DROP OWNED BY reads_no_ledger; DROP ROLE reads_no_ledger");
+  }
+  SECTION("the ledger has a migration that did not succeed") {
+    connection.execute("UPDATE _sqlx_migrations SET success = false WHERE version = 22");
+    CHECK(migrate::inspect(connection).schema_version() == 21);
+    CHECK(migrate::inspect(connection).usable());
+  }
+  SECTION("they say all is done, but a table is missing") {
+    connection.execute("DROP TABLE ff_claim_grant");
+    CHECK(migrate::inspect(connection).problems ==
+          std::vector<std::string>{"table ff_claim_grant is missing"});
+  }
+}
+
+TEST_CASE("another program's ledger of the same kind does not make a database FlowFabric's") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  connection.execute_script(
+      "CREATE TABLE _sqlx_migrations (version bigint PRIMARY KEY, success boolean NOT NULL);"
+      "INSERT INTO _sqlx_migrations VALUES (7, true)");
   const auto state = migrate::up(connection, kFanOut).state;
-  CHECK(state.problems == std::vector<std::string>{"schema level 21 of FlowFabric, needed 22"});
+  CHECK(state.origin == Origin::ours);
+  CHECK(state.usable());
+  CHECK_FALSE(state.flowfabric_ledger);
 }
 
 TEST_CASE("an annotation table without our ledger is FlowFabric's even while it is empty") {
@@ -204,17 +251,25 @@ TEST_CASE("every kind of difference from the contract is named") {
     ALTER TABLE ff_exec_core DROP COLUMN deadline_at_ms;
     ALTER TABLE ff_attempt ALTER COLUMN lease_epoch TYPE integer;
     ALTER TABLE ff_edge ALTER COLUMN policy DROP NOT NULL;
+    ALTER TABLE ff_pending_cancel_groups DROP CONSTRAINT ff_pending_cancel_groups_pkey;
+    ALTER TABLE ff_worker_registry_event DROP CONSTRAINT ff_worker_registry_event_pkey,
+      ADD PRIMARY KEY (partition_key, namespace, worker_instance_id, event_at_ms);
     DROP TABLE ff_budget_usage;
     DROP TABLE ff_flow_core_p1;
     DROP INDEX ff_lease_event_partition_key_idx;
     ALTER TABLE ff_lease_event DISABLE TRIGGER ff_lease_event_notify_trg;)");
   const auto state = migrate::inspect(connection);
-  CHECK(state.problems ==
-        std::vector<std::string>{"column ff_exec_core.deadline_at_ms is missing",
-                                 "column ff_attempt.lease_epoch is integer, bigint is needed",
-                                 "column ff_edge.policy may be null, which must not be",
-                                 "table ff_budget_usage is missing",
-                                 "table ff_flow_core lacks some of its hash children"});
+  CHECK(state.problems == std::vector<std::string>{
+                              "column ff_exec_core.deadline_at_ms is missing",
+                              "column ff_attempt.lease_epoch is integer, bigint is needed",
+                              "column ff_edge.policy may be null, which must not be",
+                              "table ff_budget_usage is missing",
+                              "table ff_pending_cancel_groups has no primary key, "
+                              "(partition_key, flow_id, downstream_eid) is needed",
+                              "table ff_worker_registry_event has the primary key (partition_key, namespace, "
+                              "worker_instance_id, event_at_ms), (partition_key, namespace, "
+                              "worker_instance_id, event_at_ms, event_kind) is needed",
+                              "table ff_flow_core lacks some of its hash children"});
   CHECK(state.warnings ==
         std::vector<std::string>{
             "index ff_exec_core_deadline_idx on ff_exec_core is missing or invalid",
@@ -230,6 +285,18 @@ TEST_CASE("a partition configuration without its row is a problem") {
   connection.execute("DELETE FROM ff_partition_config");
   CHECK(migrate::inspect(connection).problems ==
         std::vector<std::string>{"table ff_partition_config has no row"});
+}
+
+TEST_CASE("more partitions than a smallint can number are a problem, as many as it can are none") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  migrate::up(connection, kFanOut);
+  connection.execute("UPDATE ff_partition_config SET num_flow_partitions = 32768");
+  CHECK(migrate::inspect(connection).usable());
+  connection.execute("UPDATE ff_partition_config SET num_flow_partitions = 32769");
+  CHECK(migrate::inspect(connection).problems ==
+        std::vector<std::string>{"ff_partition_config has 32769 flow partitions and 256 budget partitions, "
+                                 "1 to 32768 are possible"});
 }
 
 TEST_CASE("two migrators at once apply each migration once") {
@@ -263,11 +330,40 @@ TEST_CASE("a run that ended between two migrations is reported and resumed") {
   CHECK_THROWS_WITH(migrate::up(connection, kFanOut, stop), "stopped");
   const auto state = migrate::inspect(connection);
   CHECK(state.level == 2);
-  CHECK(state.problems == std::vector<std::string>{"schema level 2, needed 6"});
+  CHECK(state.problems ==
+        std::vector<std::string>{"schema level 2, needed " + std::to_string(all_versions().back())});
   const auto report = migrate::up(connection, kFanOut + 1);
-  CHECK(report.applied == std::vector<int>{3, 4, 5, 6});
+  const auto all = all_versions();
+  CHECK(report.applied == std::vector<int>(all.begin() + 2, all.end()));
   CHECK(report.state.usable());
   CHECK(children(connection, "ff_edge") == kFanOut);
+}
+
+TEST_CASE("a database that the first release made is upgraded, at its fan-out and with its rows") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  const auto stop = [](const migrate::Migration& m) {
+    if (m.version == 6) throw std::runtime_error("stopped");
+  };
+  CHECK_THROWS_WITH(migrate::up(connection, kFanOut, stop), "stopped");
+  connection.execute_script(R"(
+    INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms)
+      VALUES (7, gen_random_uuid(), gen_random_uuid(), 'k', 't', 1);
+    INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, ownership_state,
+                              eligibility_state, public_state, attempt_state, created_at_ms)
+      VALUES (7, gen_random_uuid(), 'l', 'runnable', 'unowned', 'eligible_now', 'waiting', 'pending', 1))");
+
+  const auto report = migrate::up(connection, kFanOut + 1);
+  CHECK(report.applied.front() == 7);
+  CHECK(report.state.problems == std::vector<std::string>{});
+  CHECK(report.state.warnings == std::vector<std::string>{});
+  for (const char* table :
+       {"ff_claim_grant", "ff_stream_frame", "ff_budget_usage_by_exec", "ff_quota_window"}) {
+    CAPTURE(table);
+    CHECK(children(connection, table) == kFanOut);
+  }
+  CHECK(number(connection, "SELECT count(*) FROM ff_waitpoint_pending WHERE state = 'pending'") == 1);
+  CHECK(number(connection, "SELECT sum(lease_reclaim_count) FROM ff_exec_core") == 0);
 }
 
 TEST_CASE("a run that ended in the middle of a table's children is resumed there") {

@@ -1,0 +1,71 @@
+// What a look at the database finds, and what of it is told: here the partitions.
+#include "database_look.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "support/database.hpp"
+
+using namespace ff;
+using Found = supervisor::Observation::Found;
+
+namespace {
+
+struct Stage {
+  explicit Stage(PartitionChoice choice) : partitions(std::move(choice)) {}
+  void set_partitions(int count) {
+    db.execute("UPDATE ff_partition_config SET num_flow_partitions = $1",
+               pg::Params::of(std::int32_t{count}));
+  }
+
+  const PartitionChoice partitions;
+  const test::Database database{};
+  pg::Connection db = database.connect();
+  pg::Pool pool{database.connector(), 1, Milliseconds{5'000}};
+  std::vector<Coverage> told;
+  daemon::DatabaseLook look{pool, partitions, [](const pg::Error&) {}, [] {},
+                            [this](const Coverage& coverage) { told.push_back(coverage); }};
+};
+
+}  // namespace
+
+TEST_CASE("what is covered is told at the first look and when it changes") {
+  Stage stage(PartitionShard{0, 2});
+  CHECK(stage.look().found == Found::writable);
+  CHECK(stage.look().found == Found::writable);
+  REQUIRE(stage.told.size() == 1);
+  CHECK(stage.told[0] == cover(PartitionShard{0, 2}, 256));
+
+  stage.set_partitions(1024);
+  CHECK(stage.look().found == Found::writable);
+  REQUIRE(stage.told.size() == 2);
+  CHECK(stage.told[1].covered.back() == PartitionKey{1022});
+}
+
+TEST_CASE("partitions that are not there make the schema unfit until they are") {
+  Stage stage(partition_range({254}, {257}));
+  const auto unfit = stage.look();
+  CHECK(unfit.found == Found::schema_outdated);
+  CHECK(unfit.reason == "partitions 256-257 are not there: ff_partition_config has 256 (0-255)");
+
+  stage.set_partitions(258);
+  const auto fit = stage.look();
+  CHECK(fit.found == Found::writable);
+  CHECK(fit.reason.empty());
+
+  stage.set_partitions(255);
+  CHECK(stage.look().reason == "partitions 255-257 are not there: ff_partition_config has 255 (0-254)");
+  CHECK(stage.told.size() == 3);
+}
+
+TEST_CASE("a partition configuration that goes while the daemon runs is noticed and comes back") {
+  Stage stage(AllPartitions{});
+  CHECK(stage.look().found == Found::writable);
+  stage.db.execute("DELETE FROM ff_partition_config");
+  CHECK(stage.look().found == Found::schema_outdated);
+  CHECK(stage.look().reason == "table ff_partition_config has no row");
+  stage.db.execute(
+      "INSERT INTO ff_partition_config (num_flow_partitions, num_budget_partitions, num_quota_partitions, "
+      "ff_version) VALUES (8, 8, 8, 'x')");
+  CHECK(stage.look().found == Found::writable);
+  CHECK(stage.told.back().covered == partition_range({0}, {7}));
+}
