@@ -71,8 +71,8 @@ reconcile::Family family_of(const config::Config& config) {
 }
 
 reconcile::Scope scope_of(const config::Config& config, const config::Reconciler& its,
-                          reconcile::Family family) {
-  return {config.partitions, its.filter, its.batch_size, its.settings, std::move(family)};
+                          Partitions partitions) {
+  return {std::move(partitions), its.filter, its.batch_size, its.settings, family_of(config)};
 }
 
 }  // namespace ff::daemon

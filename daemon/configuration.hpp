@@ -23,8 +23,7 @@ pg::Connector make_connector(const config::Database& database);
 /// What each enabled reconciler is told of the others.
 reconcile::Family family_of(const config::Config& config);
 
-/// The rows that a reconciler works on by this configuration.
-reconcile::Scope scope_of(const config::Config& config, const config::Reconciler& its,
-                          reconcile::Family family);
+/// The rows that a reconciler works on by this configuration, in these partitions.
+reconcile::Scope scope_of(const config::Config& config, const config::Reconciler& its, Partitions partitions);
 
 }  // namespace ff::daemon

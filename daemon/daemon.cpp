@@ -14,11 +14,21 @@ using namespace std::chrono_literals;
 
 metrics::Description description(const config::Config& config) {
   metrics::Description description;
-  for (const reconcile::Reconciler& r : reconcile::registry())
-    description.reconcilers.push_back({std::string(r.name), {r.outcomes.begin(), r.outcomes.end()}});
+  for (const reconcile::Reconciler& r : reconcile::registry()) {
+    const auto outcomes = reconcile::all_outcomes(r);
+    description.reconcilers.push_back({std::string(r.name), {outcomes.begin(), outcomes.end()}});
+  }
   description.build = {kVersion, kRevision, kCompiler, std::to_string(pg::libpq_version())};
   description.pool_size = config.database.pool_size;
   return description;
+}
+
+// Companions keep an interval of their own, unless even the first pair is looked at less often.
+supervisor::Pace pace_of(const config::Reconciler& its, const reconcile::Reconciler& reconciler) {
+  supervisor::Pace pace{its.enabled, its.interval, {}};
+  for (const reconcile::Reconciler& companion : reconciler.companions)
+    pace.companions = std::max({pace.companions.value_or(Milliseconds{0}), companion.interval, its.interval});
+  return pace;
 }
 
 // A tick stops starting batches after its budget; the last one may wait for a connection and run into its
@@ -64,19 +74,22 @@ bool Daemon::Member::quiet(const supervisor::Bulletin& bulletin, SteadyTime sinc
 
 Daemon::Daemon(config::Config config)
     : config_(std::move(config)),
+      current_(config_),
       metrics_(description(config_), clock_),
       board_(clock_),
       observers_(metrics_, board_),
       connector_(make_connector(config_.database)),
       pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_, &metrics_),
-      watch_(config_.recovery_grace,
-             DatabaseLook(
-                 pool_, [this](const pg::Error& error) { metrics_.database_error(error); },
-                 [this] {
-                   watch_.doubt();
-                   bulletin_.renew();
-                 }),
-             observers_, clock_),
+      watch_(
+          config_.recovery_grace,
+          DatabaseLook(
+              pool_, config_.partitions, [this](const pg::Error& error) { metrics_.database_error(error); },
+              [this] {
+                watch_.doubt();
+                bulletin_.renew();
+              },
+              [this](const Coverage& coverage) { set_coverage(coverage); }),
+          observers_, clock_),
       bulletin_(connector_,
                 {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel)}),
       fork_join_(config_.helpers),
@@ -97,8 +110,8 @@ std::vector<std::unique_ptr<Daemon::Member>> Daemon::make_members() {
   std::vector<std::unique_ptr<Member>> members;
   for (const config::Reconciler& its : config_.reconcilers) {
     const reconcile::Reconciler* reconciler = reconcile::find_reconciler(its.name);
-    members.push_back(std::make_unique<Member>(*reconciler, scope_of(config_, its, family_of(config_)),
-                                               supervisor::Pace{its.enabled, its.interval}, *this));
+    members.push_back(
+        std::make_unique<Member>(*reconciler, scope_of(config_, its, {}), pace_of(its, *reconciler), *this));
   }
   return members;
 }
@@ -122,8 +135,7 @@ Routes Daemon::routes() {
 
 void Daemon::start() {
   spdlog::info("ff-reconcilerd {} serves http on {}:{}, database {}, partitions {}", kVersion,
-               config_.http.host, http_port_, connector_.description(),
-               format_partitions(config_.partitions));
+               config_.http.host, http_port_, connector_.description(), format_choice(config_.partitions));
   bulletin_.start();
   supervisor_.start();
 }
@@ -139,16 +151,34 @@ void Daemon::stop() {
   bulletin_.stop();
 }
 
+void Daemon::set_coverage(const Coverage& coverage) {
+  if (!coverage.left_out.empty())
+    spdlog::info("partitions {} of {} are left to other daemons", format_partitions(coverage.left_out),
+                 coverage.count);
+  metrics_.partitions(coverage);
+  board_.partitions(coverage);
+  const std::lock_guard lock(mutex_);
+  covered_ = coverage.covered;
+  tell_members();
+}
+
+// Both what they are told of, the configuration and the partitions, can change at any time.
+void Daemon::tell_members() {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const config::Reconciler& its = current_.reconcilers[i];
+    reconcile::Engine& engine = members_[i]->engine;
+    members_[i]->runner.change(
+        pace_of(its, engine.reconciler()),
+        [&engine, scope = scope_of(current_, its, covered_)] { engine.set_scope(scope); });
+  }
+}
+
 std::vector<std::string> Daemon::reload(config::Config wanted) {
   auto restart = config::restart_needed(config_, wanted);
-  // What wants a restart stays as it is, also in what the members are told.
-  wanted.partitions = config_.partitions;
-  const reconcile::Family family = family_of(wanted);
-  for (std::size_t i = 0; i < members_.size(); ++i) {
-    const config::Reconciler& its = wanted.reconcilers[i];
-    reconcile::Engine& engine = members_[i]->engine;
-    members_[i]->runner.change({its.enabled, its.interval},
-                               [&engine, scope = scope_of(wanted, its, family)] { engine.set_scope(scope); });
+  {
+    const std::lock_guard lock(mutex_);
+    current_ = std::move(wanted);
+    tell_members();
   }
   supervisor_.reconsider();
   metrics_.config_reloaded(true);

@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -61,12 +62,20 @@ class Daemon {
     supervisor::Runner runner;
   };
 
+  /// What the configured partitions come to is known, or has changed.
+  void set_coverage(const Coverage& coverage);
+  void tell_members();  // under mutex_
+
   std::vector<std::unique_ptr<Member>> make_members();
   std::vector<supervisor::Runner*> runners() const;
   Routes routes();
 
   const Clock& clock_ = Clock::system();
-  config::Config config_;
+  /// The one it started with, which counts for whatever wants a restart.
+  const config::Config config_;
+  std::mutex mutex_;
+  config::Config current_;  // what of it can be reloaded counts; guarded by mutex_
+  Partitions covered_;      // guarded by mutex_
   metrics::Metrics metrics_;
   StatusBoard board_;
   Observers observers_;

@@ -45,6 +45,7 @@ Observation DatabaseLook::look() {
   seen.server_started_at = server->started_at;
   seen.server_uptime = server->now - server->started_at;
   if (verified_on_ != server->started_at) verify_schema(**connection, seen);
+  if (seen.found == Observation::Found::writable) count_partitions(**connection, seen);
   seen.schema_version = schema_version_;
   return seen;
 }
@@ -71,6 +72,23 @@ void DatabaseLook::verify_schema(pg::Connection& connection, Observation& seen) 
   seen.found = Observation::Found::schema_outdated;
   for (const std::string& problem : schema.problems)
     seen.reason += (seen.reason.empty() ? "" : "; ") + problem;
+}
+
+void DatabaseLook::count_partitions(pg::Connection& connection, Observation& seen) {
+  const int count = migrate::flow_partitions(connection);
+  if (count < 1) {
+    verified_on_
+        .reset();  // the row was there when the schema was verified, which will say what has become of it
+    seen.found = Observation::Found::schema_outdated;
+    seen.reason = "ff_partition_config names no partitions";
+    return;
+  }
+  if (Coverage found = cover(partitions_, count); coverage_ != found) {
+    on_coverage_(found);
+    coverage_ = std::move(found);
+  }
+  seen.reason = reason_against(*coverage_);
+  if (!seen.reason.empty()) seen.found = Observation::Found::schema_outdated;
 }
 
 }  // namespace ff::daemon

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "base/partition_choice.hpp"
 #include "pg/pool.hpp"
 #include "pg/server.hpp"
 #include "supervisor/availability.hpp"
@@ -10,16 +11,25 @@
 namespace ff::daemon {
 
 /// Looks at the database for the supervisor's watch: can it be reached, does it take writes, is it the server
-/// of before, and is its schema fit. The schema is verified when the server is a new one or was not fit. One
-/// thread at a time.
+/// of before, is its schema fit, and are the partitions there that are to be looked after. The schema is verified
+/// when the server is a new one or was not fit, the partitions are counted at each look: somebody may add some.
+/// One thread at a time.
 class DatabaseLook {
  public:
   using OnError = std::function<void(const pg::Error&)>;
+  using OnCoverage = std::function<void(const Coverage&)>;
 
   /// `on_doubt` is called before a connection that broke is replaced: until this look is over, nobody should
   /// act on what may be another server.
-  DatabaseLook(pg::Pool& pool, OnError on_error, std::function<void()> on_doubt)
-      : pool_(pool), on_error_(std::move(on_error)), on_doubt_(std::move(on_doubt)) {}
+  /// `on_coverage` is called when what the choice comes to is known or has changed, before the look that found
+  /// it says that anybody may run.
+  DatabaseLook(pg::Pool& pool, PartitionChoice partitions, OnError on_error, std::function<void()> on_doubt,
+               OnCoverage on_coverage)
+      : pool_(pool),
+        partitions_(std::move(partitions)),
+        on_error_(std::move(on_error)),
+        on_doubt_(std::move(on_doubt)),
+        on_coverage_(std::move(on_coverage)) {}
 
   supervisor::Observation operator()();
 
@@ -27,12 +37,16 @@ class DatabaseLook {
   supervisor::Observation look();
   static std::optional<pg::ServerInfo> ask(pg::PooledConnection& connection);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
+  void count_partitions(pg::Connection& connection, supervisor::Observation& seen);
 
   pg::Pool& pool_;
+  const PartitionChoice partitions_;
   const OnError on_error_;
   const std::function<void()> on_doubt_;
+  const OnCoverage on_coverage_;
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   int schema_version_ = 0;
+  std::optional<Coverage> coverage_;
 };
 
 }  // namespace ff::daemon

@@ -17,11 +17,10 @@ int print(const migrate::State& state) {
       std::cout << "no schema\n";
       break;
     case migrate::Origin::ours:
-      std::cout << fmt::format("schema of ff-reconciler, version {}\n", state.level);
+      std::cout << fmt::format("schema of ff-reconciler, {}\n", version_text(state));
       break;
     case migrate::Origin::flowfabric:
-      std::cout << fmt::format("schema of FlowFabric, version {}: verified, never altered\n",
-                               state.flowfabric_level);
+      std::cout << fmt::format("schema of FlowFabric, {}: verified, never altered\n", version_text(state));
       break;
   }
   if (state.fan_out) std::cout << fmt::format("hash children per table: {}\n", *state.fan_out);

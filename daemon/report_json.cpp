@@ -21,6 +21,13 @@ nlohmann::ordered_json time_json(const std::optional<UnixMillis>& at) {
   return at ? nlohmann::ordered_json(count(*at)) : nlohmann::ordered_json(nullptr);
 }
 
+nlohmann::ordered_json coverage_json(const Coverage& coverage) {
+  return {{"count", coverage.count},
+          {"covered", format_partitions(coverage.covered)},
+          {"left_out", format_partitions(coverage.left_out)},
+          {"not_there", format_partitions(coverage.not_there)}};
+}
+
 std::string dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/partition_choice.hpp"
 #include "reconcile/engine.hpp"
 
 /// The JSON forms that scripts rely on; all commands and pages that show these things use these.
@@ -10,6 +11,7 @@ namespace ff::daemon {
 
 nlohmann::ordered_json counts_json(const reconcile::TickReport& report);
 nlohmann::ordered_json time_json(const std::optional<UnixMillis>& at);
+nlohmann::ordered_json coverage_json(const Coverage& coverage);
 /// One line; bytes that are no UTF-8 are replaced.
 std::string dump(const nlohmann::ordered_json& json);
 

@@ -20,6 +20,9 @@ struct Database {
   pg::ServerInfo server;
   migrate::State schema;
   int sessions = 0;
+  std::optional<Coverage> coverage = {};  // where the schema is fit
+
+  bool fit() const { return schema.usable() && reason_against(*coverage).empty(); }
 };
 
 std::string_view word(migrate::Origin origin) {
@@ -32,6 +35,10 @@ std::string_view word(migrate::Origin origin) {
       return "flowfabric";
   }
   return "none";
+}
+
+ordered_json or_null(const std::optional<int>& number) {
+  return number ? ordered_json(*number) : ordered_json();
 }
 
 // "3.2 s ago", "in 12 s", "-"
@@ -56,24 +63,37 @@ void print_json(const Database& database, const config::Config& config,
                      {"schema",
                       {{"made_by", word(database.schema.origin)},
                        {"version", database.schema.schema_version()},
+                       {"flowfabric_ledger", or_null(database.schema.flowfabric_ledger)},
+                       {"flowfabric_annotation", or_null(database.schema.flowfabric_annotation)},
                        {"usable", database.schema.usable()},
                        {"problems", database.schema.problems},
                        {"warnings", database.schema.warnings}}},
+                     {"partitions", database.coverage ? coverage_json(*database.coverage) : ordered_json()},
                      {"pool", {{"size", config.database.pool_size}, {"sessions", database.sessions}}},
                      {"reconcilers", reconcilers}})
             << '\n';
+}
+
+void print_coverage(const Coverage& coverage) {
+  std::cout << fmt::format("covers    {} of {} partitions\n", coverage.covered.size(), coverage.count);
+  if (!coverage.left_out.empty())
+    std::cout << "          left to other daemons: " << format_partitions(coverage.left_out) << '\n';
+  if (const std::string problem = reason_against(coverage); !problem.empty())
+    std::cout << "          problem: " << problem << '\n';
 }
 
 void print_text(const Database& database, const config::Config& config,
                 const std::vector<std::pair<std::string_view, reconcile::Backlog>>& backlogs) {
   std::cout << fmt::format("database  PostgreSQL {}, {}\n", database.server.version,
                            database.server.writable ? "writable" : "NOT WRITABLE");
-  std::cout << fmt::format("schema    made by {}, version {}, {}\n", word(database.schema.origin),
-                           database.schema.schema_version(), database.schema.usable() ? "fit" : "NOT FIT");
+  std::cout << fmt::format("schema    made by {}, {}, {}\n", word(database.schema.origin),
+                           migrate::version_text(database.schema),
+                           database.schema.usable() ? "fit" : "NOT FIT");
   for (const std::string& problem : database.schema.problems)
     std::cout << "          problem: " << problem << '\n';
   for (const std::string& warning : database.schema.warnings)
     std::cout << "          warning: " << warning << '\n';
+  if (database.coverage) print_coverage(*database.coverage);
   std::cout << fmt::format("pool      {} sessions of daemons now, at most {} for each\n\n", database.sessions,
                            config.database.pool_size);
   std::cout << fmt::format("{:<26}{:>10}  {:>14}  {:>14}\n", "reconciler", "due now", "oldest due",
@@ -98,12 +118,14 @@ int status(const Arguments& arguments) {
     auto connection = pool.acquire();
     database = {pg::server_info(*connection), migrate::inspect(*connection),
                 pg::sessions_of(*connection, connector.options().application_name)};
+    if (database.schema.usable())
+      database.coverage = cover(config.partitions, migrate::flow_partitions(*connection));
   }
   std::vector<std::pair<std::string_view, reconcile::Backlog>> backlogs;
-  if (database.schema.usable()) {
+  if (database.coverage) {
     for (const config::Reconciler& its : config.reconcilers) {
       const reconcile::Reconciler& reconciler = *reconcile::find_reconciler(its.name);
-      reconcile::Engine engine(reconciler, scope_of(config, its, family_of(config)), pool);
+      reconcile::Engine engine(reconciler, scope_of(config, its, database.coverage->covered), pool);
       backlogs.emplace_back(reconciler.name, engine.backlog(kMostCounted));
     }
   }
@@ -111,7 +133,7 @@ int status(const Arguments& arguments) {
     print_json(database, config, backlogs);
   else
     print_text(database, config, backlogs);
-  return database.schema.usable() && database.server.writable ? kDone : kProblem;
+  return database.fit() && database.server.writable ? kDone : kProblem;
 }
 
 }  // namespace ff::daemon

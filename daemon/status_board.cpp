@@ -41,6 +41,11 @@ void StatusBoard::schema_version(int version) {
   schema_version_ = version;
 }
 
+void StatusBoard::partitions(const Coverage& coverage) {
+  const std::lock_guard lock(mutex_);
+  coverage_ = coverage;
+}
+
 supervisor::State StatusBoard::state() const {
   const std::lock_guard lock(mutex_);
   return state_;
@@ -77,6 +82,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
        {"reason", reason_},
        {"started_at_ms", count(started_at_)},
        {"schema_version", schema_version_},
+       {"partitions", coverage_ ? coverage_json(*coverage_) : ordered_json()},
        {"pool",
         {{"size", pool.size}, {"in_use", pool.in_use}, {"idle", pool.idle}, {"waiting", pool.waiting}}},
        {"reconcilers", reconcilers}});

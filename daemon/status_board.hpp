@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/partition_choice.hpp"
 #include "pg/pool.hpp"
 #include "supervisor/observer.hpp"
 
@@ -19,6 +20,7 @@ class StatusBoard final : public supervisor::Observer {
   void tick_finished(const supervisor::TickEvent& event) override;
   void state_changed(supervisor::State state, const std::string& reason) override;
   void schema_version(int version) override;
+  void partitions(const Coverage& coverage);
 
   supervisor::State state() const;
   bool ready() const { return supervisor::is_ready(state()); }
@@ -55,6 +57,7 @@ class StatusBoard final : public supervisor::Observer {
   supervisor::State state_ = supervisor::State::starting;
   std::string reason_ = "no answer from the database yet";
   int schema_version_ = 0;
+  std::optional<Coverage> coverage_;
   std::map<std::string, Entry, std::less<>> reconcilers_;
 };
 

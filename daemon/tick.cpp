@@ -4,9 +4,11 @@
 #include <set>
 
 #include "commands.hpp"
+#include "config/problem.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
 #include "log.hpp"
+#include "migrate/migrate.hpp"
 #include "report_json.hpp"
 #include "supervisor/thread_fork_join.hpp"
 
@@ -62,17 +64,33 @@ ScannerFilter::Tag tag(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+std::optional<Partitions> partitions(const Arguments& arguments) {
+  try {
+    if (const auto keys = arguments.text("partitions")) return parse_partitions(*keys);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(std::string("--partitions: ") + error.what());
+  }
+  return std::nullopt;
+}
+
+// Those named by the flag, or else by the configuration, once it is known which ones there are.
+Partitions covered(const std::optional<Partitions>& named, const config::Config& config, pg::Pool& pool) {
+  const int count = migrate::flow_partitions(*pool.acquire());
+  const Coverage coverage = cover(named ? PartitionChoice{*named} : config.partitions, count);
+  const std::string reason = reason_against(coverage);
+  if (!reason.empty() && named) throw UsageError("--partitions: " + reason);
+  if (!reason.empty())
+    throw config::Invalid({{"", 0, "partitions", format_choice(config.partitions), reason}});
+  return coverage.covered;
+}
+
 // The flags narrow down what the configuration says of a reconciler.
 reconcile::Scope scope(const Arguments& arguments, const config::Config& config, const Reconciler& reconciler,
                        const reconcile::Family& family) {
   const auto its = std::find_if(config.reconcilers.begin(), config.reconcilers.end(),
                                 [&](const config::Reconciler& r) { return r.name == reconciler.name; });
-  reconcile::Scope scope = scope_of(config, *its, family);
-  try {
-    if (const auto keys = arguments.text("partitions")) scope.partitions = parse_partitions(*keys);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(std::string("--partitions: ") + error.what());
-  }
+  reconcile::Scope scope = scope_of(config, *its, {});
+  scope.family = family;
   if (const auto name = arguments.text("namespace")) scope.filter.name_space = *name;
   if (const auto text = arguments.text("instance-tag")) scope.filter.instance_tag = tag(*text);
   if (!reconciler.filterable) scope.filter = {};
@@ -98,7 +116,7 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
     std::cout << dump({{"reconciler", reconciler.name},
                        {"would", move.outcome},
                        {"partition", move.key.partition.value},
-                       {"key", key_json(reconciler, move.key)},
+                       {"key", key_json(*move.pair, move.key)},
                        {"due_at_ms", count(move.due_at)}})
               << '\n';
   }
@@ -112,7 +130,7 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
 void print_text(const Reconciler& reconciler, const TickReport& report, double seconds, bool dry_run) {
   for (const reconcile::Move& move : report.moves) {
     std::cout << fmt::format("would {:<14} {} partition={} due_at_ms={}", move.outcome,
-                             key_json(reconciler, move.key).dump(), move.key.partition.value,
+                             key_json(*move.pair, move.key).dump(), move.key.partition.value,
                              count(move.due_at))
               << '\n';
   }
@@ -140,6 +158,14 @@ class Passes {
         if (r->name == its.name) family.enabled.emplace(its.name, its.settings);
     for (const Reconciler* r : reconcilers)
       engines_.emplace_back(*r, scope(arguments, config, *r, family), pool, Clock::system(), fork_join);
+  }
+
+  void set_partitions(const Partitions& partitions) {
+    for (reconcile::Engine& engine : engines_) {
+      reconcile::Scope scope = engine.scope();
+      scope.partitions = partitions;
+      engine.set_scope(std::move(scope));
+    }
   }
 
   // One may make work for another, so all are asked again until none moves anything.
@@ -199,7 +225,16 @@ int tick(const Arguments& arguments) {
   const pg::Connector connector = make_connector(config.database);
   pg::Pool pool(connector, 1 + config.helpers, config.database.acquire_timeout);
   supervisor::ThreadForkJoin fork_join(config.helpers);
-  return Passes(arguments, reconcilers, config, pool, fork_join).run();
+  const auto named_keys = partitions(arguments);
+  Passes passes(arguments, reconcilers, config, pool, fork_join);
+  try {
+    passes.set_partitions(covered(named_keys, config, pool));
+  } catch (const pg::Error& error) {
+    if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;
+    std::cerr << error.what() << '\n';
+    return kProblem;
+  }
+  return passes.run();
 }
 
 }  // namespace ff::daemon

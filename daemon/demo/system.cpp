@@ -35,10 +35,10 @@ const reconcile::Reconciler& known(const std::string& name) {
   return *reconcile::find_reconciler(name);
 }
 
-// The sum of processed_total in the text that Prometheus reads; without an outcome, of all that the
+// The sum of processed_total in the text that Prometheus reads; without outcomes, of all that the
 // reconciler counts as processed.
 std::int64_t processed_in(std::string_view metrics, const reconcile::Reconciler& reconciler,
-                          std::string_view outcome) {
+                          const std::vector<std::string>& outcomes) {
   std::int64_t sum = 0;
   while (!metrics.empty()) {
     const std::string_view line = metrics.substr(0, metrics.find('\n'));
@@ -47,10 +47,10 @@ std::int64_t processed_in(std::string_view metrics, const reconcile::Reconciler&
     const auto has = [&](std::string_view label, std::string_view value) {
       return line.find(fmt::format("{}=\"{}\"", label, value)) != line.npos;
     };
-    const auto is_left_alone = [&](std::string_view of) { return has("outcome", of); };
-    const bool counts = outcome.empty() ? std::none_of(reconciler.left_alone.begin(),
-                                                       reconciler.left_alone.end(), is_left_alone)
-                                        : has("outcome", outcome);
+    const auto is_of = [&](std::string_view outcome) { return has("outcome", outcome); };
+    const bool counts = outcomes.empty()
+                            ? std::none_of(reconciler.left_alone.begin(), reconciler.left_alone.end(), is_of)
+                            : std::any_of(outcomes.begin(), outcomes.end(), is_of);
     if (has("reconciler", reconciler.name) && counts)
       sum += std::stoll(std::string(line.substr(line.rfind(' ') + 1)));
   }
@@ -193,7 +193,8 @@ std::vector<sandbox::Verdict> DemoSystem::close_books() {
 
 sandbox::Verdict DemoSystem::compare_metrics(const std::string& metrics, const sandbox::Tally& tally) const {
   using Compare = sandbox::Tally::Compare;
-  const std::int64_t said = processed_in(metrics, known(tally.reconciler), tally.outcome);
+  std::int64_t said = processed_in(metrics, known(tally.reconciler), tally.outcomes);
+  for (const std::string& other : tally.others) said += processed_in(metrics, known(other), tally.outcomes);
   sandbox::Verdict verdict{.question = "/metrics of " + tally.reconciler};
   const char* bound = tally.compare == Compare::at_least  ? "at least "
                       : tally.compare == Compare::at_most ? "at most "

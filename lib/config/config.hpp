@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/partitions.hpp"
+#include "base/partition_choice.hpp"
 #include "base/scanner_filter.hpp"
 #include "base/setting.hpp"
 #include "base/time.hpp"
@@ -69,7 +69,7 @@ struct Metrics {
 /// A complete configuration: every range and contradiction has been checked by the time anybody sees one.
 struct Config {
   Database database;
-  Partitions partitions = partition_range({0}, {255});
+  PartitionChoice partitions = AllPartitions{};
   ScannerFilter filter;
   int threads = 4;
   int helpers = 0;  ///< threads that lend a hand to whichever tick has a large backlog

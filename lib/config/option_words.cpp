@@ -56,7 +56,7 @@ std::string allowed(const Option& option) {
     case Type::address:
       return "host:port, such as 127.0.0.1:9464 or \"[::1]:9464\", port 0 to 65535";
     case Type::partitions:
-      return "keys from 0 to 32767 such as 0-255, a list [0-63, 128], or {shard: 0, of: 4}";
+      return "all, keys from 0 to 32767 such as 0-255, a list [0-63, 128], or {shard: 0, of: 4}";
     case Type::choice:
       return "one of " + range(option);
     case Type::flag:

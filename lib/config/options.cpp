@@ -148,10 +148,11 @@ void add_filter(std::vector<Option>& table, const std::string& section, FilterOf
 }
 
 void add_common(std::vector<Option>& table) {
-  table.push_back(bound([](auto& c) -> auto& { return c.partitions; },
-                        {.path = "partitions",
-                         .type = Type::partitions,
-                         .summary = "this daemon's share; or a list [0-63, 128], or {shard: 0, of: 4}"}));
+  table.push_back(
+      bound([](auto& c) -> auto& { return c.partitions; },
+            {.path = "partitions",
+             .type = Type::partitions,
+             .summary = "of ff_partition_config; or a share: 0-63, [0-63, 128], {shard: 0, of: 4}"}));
   add_filter(
       table, "filter", [](auto& c) -> auto& { return c.filter; });
   table.push_back(bound([](auto& c) -> auto& { return c.threads; },

@@ -12,8 +12,8 @@
 namespace ff::config {
 
 /// The value of one option: nothing ("unlimited" where that is allowed, else not set), a flag, a number (a
-/// count, milliseconds, or the index of a choice), a text, or partitions.
-using Value = std::variant<std::monostate, bool, std::int64_t, std::string, Partitions>;
+/// count, milliseconds, or the index of a choice), a text, or a choice of partitions.
+using Value = std::variant<std::monostate, bool, std::int64_t, std::string, PartitionChoice>;
 
 /// One line of the table that parser, environment, printer and documentation share. The default is not
 /// repeated here: it is what `get` answers on defaults().

@@ -16,7 +16,8 @@ namespace {
 using Type = Option::Type;
 using Kind = Node::Kind;
 
-constexpr PartitionKey kLastShardedPartition{255};
+// As many as there can be partitions: their keys are smallint.
+constexpr std::int64_t kMostShards = 32'768;
 
 [[noreturn]] void refuse(const std::string& why) {
   throw std::invalid_argument(why);
@@ -131,7 +132,7 @@ class PartitionCollector {
 };
 
 /// {shard: 0, of: 4}
-Partitions parse_shard(const Node& node) {
+PartitionShard parse_shard(const Node& node) {
   std::int64_t shard = -1;
   std::int64_t of = -1;
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
@@ -146,13 +147,14 @@ Partitions parse_shard(const Node& node) {
     }
   }
   if (shard == -1 || of == -1) refuse("shard and of are both needed");
-  if (of < 1 || of > kLastShardedPartition.value + 1) refuse("of is out of range (1 to 256)");
+  if (of < 1 || of > kMostShards) refuse("of is out of range (1 to 32768)");
   if (shard >= of) refuse("shard has to be less than of");
-  return shard_of(partition_range({0}, kLastShardedPartition), static_cast<int>(shard), static_cast<int>(of));
+  return {static_cast<int>(shard), static_cast<int>(of)};
 }
 
-Partitions parse_partition_set(const Node& node) {
+PartitionChoice parse_partition_choice(const Node& node) {
   if (node.kind == Kind::mapping) return parse_shard(node);
+  if (node.kind == Kind::scalar && node.text == "all") return AllPartitions{};
   PartitionCollector keys;
   if (node.kind == Kind::scalar) keys.add(node.text);
   for (const Node& item : node.items) {
@@ -187,7 +189,7 @@ std::string quoted(const std::string& text) {
 
 Value parse_value(const Option& option, const Node& node) {
   if (node.kind == Kind::null) refuse("no value");
-  if (option.type == Type::partitions) return parse_partition_set(node);
+  if (option.type == Type::partitions) return parse_partition_choice(node);
   if (node.kind != Kind::scalar)
     refuse(node.kind == Kind::mapping ? "a section, not a value" : "a list, not a value");
   if (option.may_be_unlimited && node.text == "unlimited") return {};
@@ -220,7 +222,7 @@ std::string format_value(const Option& option, const Value& value) {
   if (std::holds_alternative<std::monostate>(value)) return option.may_be_unlimited ? "unlimited" : "";
   if (const bool* on = std::get_if<bool>(&value)) return *on ? "true" : "false";
   if (const auto* text = std::get_if<std::string>(&value)) return is_plain(*text) ? *text : quoted(*text);
-  if (const auto* keys = std::get_if<Partitions>(&value)) return format_partitions(*keys);
+  if (const auto* choice = std::get_if<PartitionChoice>(&value)) return format_choice(*choice);
   const std::int64_t number = std::get<std::int64_t>(value);
   if (option.type == Type::duration) return format_duration(Milliseconds{number});
   if (option.type == Type::choice) return std::string(option.choices.at(static_cast<std::size_t>(number)));

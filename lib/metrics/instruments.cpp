@@ -171,6 +171,12 @@ Instruments::Instruments(const Description& description)
       schema_version(
           gauges(registry, "schema_version", "Level of the database's schema; 0 while it is not known.")
               .Add({})),
+      partitions(
+          gauges(registry, "partitions",
+                 "Partitions of the database, by whether this daemon's configuration covers them or leaves "
+                 "them out.")),
+      partitions_covered(partitions.Add({{"state", "covered"}})),
+      partitions_left_out(partitions.Add({{"state", "left_out"}})),
       reload_successful(
           gauges(registry, "config_last_reload_successful",
                  "1 if the configuration was last read without a problem, at the start or later.")

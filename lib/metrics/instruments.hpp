@@ -115,6 +115,9 @@ struct Instruments {
   prometheus::Gauge& ready;
   std::map<supervisor::State, prometheus::Gauge*> states;
   prometheus::Gauge& schema_version;
+  prometheus::Family<prometheus::Gauge>& partitions;
+  prometheus::Gauge& partitions_covered;
+  prometheus::Gauge& partitions_left_out;
   prometheus::Gauge& reload_successful;
   prometheus::Gauge& reload_success_time;
 };

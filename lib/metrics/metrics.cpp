@@ -63,6 +63,11 @@ void Metrics::schema_version(int version) noexcept {
   instruments_->schema_version.Set(version);
 }
 
+void Metrics::partitions(const Coverage& coverage) noexcept {
+  instruments_->partitions_covered.Set(static_cast<double>(coverage.covered.size()));
+  instruments_->partitions_left_out.Set(static_cast<double>(coverage.left_out.size()));
+}
+
 void Metrics::waited(std::chrono::duration<double> for_connection) noexcept {
   instruments_->pool_wait.Observe(for_connection.count());
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/partition_choice.hpp"
 #include "base/time.hpp"
 #include "lease/observer.hpp"
 #include "pg/pool.hpp"
@@ -63,6 +64,9 @@ class Metrics final : public supervisor::Observer, public pg::PoolObserver, publ
   /// For what the daemon itself meets in the database, outside the ticks and beside connecting (its probe of
   /// the server, the check of the schema).
   void database_error(const pg::Error& error) noexcept;
+
+  /// Which partitions this daemon looks after, of those that the database has.
+  void partitions(const Coverage& coverage) noexcept;
 
   /// A re-reading of the configuration ended; a failed one left the earlier configuration in force.
   void config_reloaded(bool successful) noexcept;

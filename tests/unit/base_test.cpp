@@ -5,7 +5,7 @@
 #include "base/duration.hpp"
 #include "base/ids.hpp"
 #include "base/log_scope.hpp"
-#include "base/partitions.hpp"
+#include "base/partition_choice.hpp"
 #include "base/time.hpp"
 
 using namespace ff;
@@ -88,6 +88,31 @@ TEST_CASE("partitions are written with their runs joined") {
   CHECK(format_partitions(partition_range({0}, {32767})) == "0-32767");
   const auto some = keys({0, 4, 5, 6, 9, 255});
   CHECK(parse_partitions(format_partitions(some)) == some);
+}
+
+TEST_CASE("what a choice of partitions comes to depends on how many there are") {
+  CHECK(cover(AllPartitions{}, 4) == Coverage{4, keys({0, 1, 2, 3}), {}, {}});
+  CHECK(cover(AllPartitions{}, 1024).covered == partition_range({0}, {1023}));
+  CHECK(cover(AllPartitions{}, 32768).covered.back().value == 32767);
+  CHECK(cover(PartitionShard{1, 3}, 8) == Coverage{8, keys({1, 4, 7}), keys({0, 2, 3, 5, 6}), {}});
+  CHECK(cover(PartitionShard{5, 6}, 4) == Coverage{4, {}, keys({0, 1, 2, 3}), {}});
+  CHECK(cover(keys({0, 2}), 4) == Coverage{4, keys({0, 2}), keys({1, 3}), {}});
+  CHECK(cover(keys({2, 4, 9}), 4) == Coverage{4, keys({2}), keys({0, 1, 3}), keys({4, 9})});
+  CHECK(cover(AllPartitions{}, 0) == Coverage{});
+}
+
+TEST_CASE("a choice is refused when it names partitions that are not there") {
+  CHECK(reason_against(cover(AllPartitions{}, 4)).empty());
+  CHECK(reason_against(cover(PartitionShard{5, 6}, 4)).empty());
+  CHECK(reason_against(cover(keys({0, 2}), 4)).empty());
+  CHECK(reason_against(cover(partition_range({2}, {5}), 4)) ==
+        "partitions 4-5 are not there: ff_partition_config has 4 (0-3)");
+}
+
+TEST_CASE("a choice of partitions is written as a configuration has it") {
+  CHECK(format_choice(AllPartitions{}) == "all");
+  CHECK(format_choice(PartitionShard{1, 4}) == "{shard: 1, of: 4}");
+  CHECK(format_choice(keys({0, 1, 2, 128})) == "0-2,128");
 }
 
 TEST_CASE("the shards of a set cover each key exactly once") {

@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "base/partitions.hpp"
 #include "config/options.hpp"
 #include "config_samples.hpp"
 
@@ -19,7 +18,7 @@ TEST_CASE("an empty configuration file is all defaults") {
     CHECK(config.database.acquire_timeout == 5s);
     CHECK(config.database.connect_timeout == 3s);
     CHECK(config.database.statement_timeout == 30s);
-    CHECK(format_partitions(config.partitions) == "0-255");
+    CHECK(format_choice(config.partitions) == "all");
     CHECK(config.filter.matches_everything());
     CHECK(config.threads == 4);
     CHECK(config.helpers == 0);
@@ -72,7 +71,7 @@ metrics: {per_partition: true}
   CHECK(config.database.acquire_timeout == 6s);
   CHECK(config.database.connect_timeout == 400ms);
   CHECK(config.database.statement_timeout == 60s);
-  CHECK(format_partitions(config.partitions) == "0-63");
+  CHECK(format_choice(config.partitions) == "0-63");
   CHECK(config.filter.name_space == "tenant-a");
   CHECK(config.filter.instance_tag == ScannerFilter::Tag{"cairn.instance_id", "i-1"});
   CHECK(config.threads == 5);
@@ -94,16 +93,16 @@ metrics: {per_partition: true}
   CHECK(config.metrics.per_partition);
 }
 
-TEST_CASE("partitions may be a range, a list or a shard") {
-  CHECK(format_partitions(load_yaml("partitions: 7\n").partitions) == "7");
-  CHECK(format_partitions(load_yaml("partitions: 64-127, 3\n").partitions) == "3,64-127");
-  CHECK(format_partitions(load_yaml("partitions: [0-63, 128]\n").partitions) == "0-63,128");
-  CHECK(format_partitions(load_yaml("partitions:\n  - 1\n  - 5-6\n").partitions) == "1,5-6");
-  const Partitions shard = load_yaml("partitions: {shard: 3, of: 4}\n").partitions;
-  CHECK(shard.size() == 64);
-  CHECK(shard.front().value == 3);
-  CHECK(shard.back().value == 255);
-  CHECK(format_partitions(load_yaml("partitions: {shard: 0, of: 1}\n").partitions) == "0-255");
+TEST_CASE("partitions may be all of them, a range, a list or a shard") {
+  CHECK(format_choice(load_yaml("partitions: all\n").partitions) == "all");
+  CHECK(format_choice(load_yaml("partitions: 7\n").partitions) == "7");
+  CHECK(format_choice(load_yaml("partitions: 64-127, 3\n").partitions) == "3,64-127");
+  CHECK(format_choice(load_yaml("partitions: [0-63, 128]\n").partitions) == "0-63,128");
+  CHECK(format_choice(load_yaml("partitions:\n  - 1\n  - 5-6\n").partitions) == "1,5-6");
+  CHECK(load_yaml("partitions: {shard: 3, of: 4}\n").partitions == PartitionChoice{PartitionShard{3, 4}});
+  CHECK(load_yaml("partitions: {shard: 600, of: 1024}\n").partitions ==
+        PartitionChoice{PartitionShard{600, 1024}});
+  CHECK(format_choice(load_yaml("partitions: {shard: 0, of: 1}\n").partitions) == "{shard: 0, of: 1}");
 }
 
 TEST_CASE("an IPv6 address to listen on loses its brackets") {
@@ -156,8 +155,7 @@ TEST_CASE("every option has an environment variable of its own") {
   CHECK(config.reconcilers[1].interval == 9s);
   CHECK(config.reconcilers[1].settings.at("max_reclaims") == std::nullopt);
   CHECK(config.reconcilers[1].filter.name_space == "x");
-  CHECK(config.partitions.size() == 128);
-  CHECK(config.partitions.front().value == 1);
+  CHECK(config.partitions == PartitionChoice{PartitionShard{1, 2}});
 }
 
 TEST_CASE("the environment has a short name for the database URL") {

@@ -90,12 +90,14 @@ TEST_CASE("partitions are refused when they overlap, run backwards or do not exi
   CHECK(only_problem("partitions: 0x1\n", 1, "partitions", "no partition"));
   CHECK(only_problem("partitions: 0-010\n", 1, "partitions", "leading zero"));
   CHECK(only_problem("partitions: -1\n", 1, "partitions", "no partition"));
+  CHECK(only_problem("partitions: [all]\n", 1, "partitions", "no partition"));
+  CHECK(only_problem("partitions: all, 7\n", 1, "partitions", "no partition"));
   CHECK(only_problem("partitions: []\n", 1, "partitions", "no partition at all"));
   CHECK(only_problem("partitions: [[1]]\n", 1, "partitions", "an element of the list"));
   CHECK(only_problem("partitions: [x, 9-3]\n", 1, "partitions", "runs backwards"));
   CHECK(only_problem("partitions: {shard: 4, of: 4}\n", 1, "partitions", "shard has to be less than of"));
   CHECK(only_problem("partitions: {shard: 0, of: 0}\n", 1, "partitions", "of is out of range"));
-  CHECK(only_problem("partitions: {shard: 0, of: 257}\n", 1, "partitions", "of is out of range"));
+  CHECK(only_problem("partitions: {shard: 0, of: 32769}\n", 1, "partitions", "of is out of range"));
   CHECK(only_problem("partitions: {shard: 0}\n", 1, "partitions", "both needed"));
   CHECK(only_problem("partitions: {shard: 00, of: 2}\n", 1, "partitions", "leading zero"));
   CHECK(only_problem("partitions: {shard: 0, of: 2, off: 2}\n", 1, "partitions", "unknown key \"off\""));

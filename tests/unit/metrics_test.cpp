@@ -87,6 +87,8 @@ TEST_CASE("every label set is there at 0 before anything happened") {
                                  "db_writable",
                                  "ready",
                                  "schema_version",
+                                 "partitions{state=\"covered\"}",
+                                 "partitions{state=\"left_out\"}",
                                  "processed_total{outcome=\"retried\",reconciler=\"attempt_timeout\"}",
                                  "processed_total{outcome=\"failed\",reconciler=\"attempt_timeout\"}",
                                  "processed_total{outcome=\"reclaimed\",reconciler=\"lease_expiry\"}"};
@@ -269,6 +271,13 @@ TEST_CASE("a failed reload keeps the time of the last good one") {
   metrics.config_reloaded(false);
   CHECK(sample(metrics, "config_last_reload_successful") == "0");
   CHECK(sample(metrics, "config_last_reload_success_timestamp_seconds") == "1700000000");
+}
+
+TEST_CASE("partitions are counted by whether they are covered") {
+  Metrics metrics(two_reconcilers(), kClock);
+  metrics.partitions(ff::cover(ff::PartitionShard{0, 4}, 10));
+  CHECK(sample(metrics, R"(partitions{state="covered"})") == "3");
+  CHECK(sample(metrics, R"(partitions{state="left_out"})") == "7");
 }
 
 TEST_CASE("build and schema are shown") {

@@ -164,3 +164,73 @@ TEST_CASE("a look that may be followed by silence looks far ahead") {
   bench.step();
   CHECK(ahead == std::vector<Milliseconds>{2s, 12s});
 }
+
+namespace {
+
+/// Steps whenever the runner wants to for half a minute, and tells at which seconds the first pair looked and at
+/// which its companions did, with an interval of a second for the one and of five for the others.
+struct Looks {
+  std::vector<int> first, companions;
+};
+Looks looks_in_half_a_minute(RunnerBench& bench, const std::function<void(TickReport&)>& found = {}) {
+  Looks seen;
+  const SteadyTime started = bench.clock.now();
+  bench.runner.change({true, 1000ms, 5000ms}, [] {});
+  bench.tick = [&](const TickOptions& options) {
+    const int second = static_cast<int>((bench.clock.now() - started) / 1s);
+    CHECK(options.in_slices);
+    CHECK(options.companions_look_ahead == 10s);
+    CHECK_FALSE((options.look && options.companions_look));
+    if (options.look) seen.first.push_back(second);
+    if (options.companions_look) seen.companions.push_back(second);
+    TickReport report;
+    report.database_time = unix_millis(5'000'000);
+    report.known_until = report.database_time + 10min;
+    if (found) found(report);
+    return report;
+  };
+  while (bench.clock.now() < started + 30s) {
+    const auto step = bench.step();
+    bench.clock.advance(std::chrono::ceil<Milliseconds>(step.next - bench.clock.now()));
+  }
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("companions are looked at in their own interval, also while looks of the first pair are spared") {
+  RunnerBench bench;
+  bench.quiet = [](SteadyTime) { return true; };
+  const Looks seen = looks_in_half_a_minute(bench);
+  CHECK(seen.first.size() <= 4);
+  CHECK(seen.companions.size() >= 5);
+  CHECK(seen.companions.size() <= 7);
+}
+
+TEST_CASE("companions do not slow down the first pair, nor are they looked at as often") {
+  RunnerBench bench;
+  const Looks seen = looks_in_half_a_minute(bench);
+  CHECK(seen.first.size() >= 26);
+  CHECK(seen.companions.size() <= 7);
+}
+
+TEST_CASE("a first pair and its companions take turns while there is more to do than a tick can") {
+  RunnerBench bench;
+  const Looks seen = looks_in_half_a_minute(bench, [&](TickReport& report) {
+    bench.clock.advance(3s);
+    report.scanned = report.processed = 1000;
+    report.more = true;
+  });
+  CHECK(seen.first.size() >= 4);
+  CHECK(seen.companions.size() >= 4);
+}
+
+TEST_CASE("a reconciler without companions is not woken for any") {
+  RunnerBench bench;
+  bench.tick = [](const TickOptions& options) {
+    CHECK_FALSE(options.companions_look);
+    return TickReport{};
+  };
+  const SteadyTime started = bench.clock.now();
+  CHECK(bench.step().next >= started + 1000ms);
+}

@@ -152,6 +152,10 @@ TEST_CASE("status shows pool and schema as they are") {
   const json status = bench.status();
   CHECK(status["pool"] == json{{"idle", 1}, {"in_use", 2}, {"size", 3}, {"waiting", 4}});
   CHECK(status["schema_version"] == 6);
+  CHECK(status["partitions"].is_null());
+  bench.board.partitions(cover(PartitionShard{0, 2}, 4));
+  CHECK(bench.status()["partitions"] ==
+        json{{"count", 4}, {"covered", "0,2"}, {"left_out", "1,3"}, {"not_there", ""}});
 }
 
 TEST_CASE("one line says the state, what was moved and why it is not ready") {
