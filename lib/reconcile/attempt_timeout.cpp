@@ -1,14 +1,16 @@
 // attempt_timeout: an active execution whose current lease has lapsed is retried, or ended when no retry is
 // left.
 //
-// Rows     ff_attempt with a lease older than `grace` whose execution is `active`. A lapsed lease on an
-//          older attempt than the current one is only cleared: the newer attempt may be healthy.
-// Changes  the attempt (interrupted, no lease, epoch + 1), the core (runnable with the next attempt_index,
-//          or terminal and expired), one lease event, and one completion event where the execution ended.
+// Rows     ff_attempt with a lease older than `grace` whose execution is `active`, unless it is promised to somebody
+//          (a reclaim grant that has not expired). A lapsed lease on an older attempt than the current one is only
+//          cleared, whatever the phase: the newer attempt may be healthy.
+// Changes  the attempt (interrupted, no lease, epoch + 1), the core (runnable for the next attempt, or terminal and
+//          expired), one lease event, and one completion event where the execution ended.
 // Others   Workers renew, complete or fail the same attempt: they lock it first, and what they hold is
-//          skipped here; once they are done the lease is no longer lapsed. lease_expiry takes the same rows
-//          until an attempt has been reclaimed `max_reclaims` times (division: see `parameters`). A worker
-//          that wakes up late finds another epoch.
+//          skipped here; once they are done the lease is no longer lapsed. Workers that claim write the core, which
+//          has to be as this statement has seen it. lease_expiry takes the same rows until an attempt has been
+//          reclaimed `max_reclaims` times (division: see `parameters`). A worker that wakes up late finds another
+//          epoch.
 // Repeat   The lease is null afterwards, so the row is not found again.
 //
 // Behaviour follows FlowFabric's attempt_timeout reconciler; the differences are listed in the README.
@@ -28,6 +30,13 @@ using phrases::whole_number;
 // $5: how often lease_expiry reclaims an attempt before this reconciler takes it; null: at once.
 const std::string kIsOurs = "($5 IS NULL OR " + whole_number("a.raw_fields->'lease_reclaims'") + " >= $5)";
 
+// An active execution's, or one that an older attempt has left behind.
+const std::string kIsLeft =
+    "(c.lifecycle_phase = 'active' OR a.attempt_index <> " + phrases::current_attempt("c") + ")";
+
+const std::string kConditions =
+    kIsLeft + " AND " + kIsOurs + " AND " + phrases::not_promised("a") + " AND " + core_matches("c");
+
 const std::string kScan = R"sql(
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms
     FROM ff_attempt a
@@ -35,9 +44,7 @@ const std::string kScan = R"sql(
                           R"sql( c ON true
    WHERE a.partition_key = ANY($1)
      AND a.lease_expires_at_ms IS NOT NULL
-     AND c.lifecycle_phase = 'active'
-     AND )sql" + kIsOurs + " AND " +
-                          core_matches("c");
+     AND )sql" + kConditions;
 
 const std::string kAct =
     R"sql(
@@ -45,19 +52,21 @@ lapsed AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms,
          c.flow_id, clock.now_ms, )sql" +
     event_origin("c") + R"sql(,
-         CASE WHEN a.attempt_index <> c.attempt_index THEN 'stale_cleared'
-              WHEN c.attempt_index < )sql" +
+         CASE WHEN a.attempt_index <> )sql" +
+    phrases::current_attempt("c") + R"sql( THEN 'stale_cleared'
+              WHEN a.attempt_index < )sql" +
     whole_number("c.policy->'retry_policy'->'max_retries'") + R"sql( THEN 'retried'
               ELSE 'expired' END AS outcome
     FROM clock, key
     JOIN ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
                      AND a.attempt_index = key.attempt_index
     JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    )sql" +
+    phrases::as_seen("c") + R"sql(
    WHERE a.partition_key = ANY($1) AND c.partition_key = ANY($1)
      AND a.lease_expires_at_ms + 0 <= clock.due_ms
-     AND c.lifecycle_phase = 'active'
      AND )sql" +
-    kIsOurs + " AND " + core_matches("c") + R"sql(
+    kConditions + R"sql(
      FOR NO KEY UPDATE OF a, c SKIP LOCKED
 ),
 attempt AS (
@@ -74,14 +83,16 @@ core AS (
   UPDATE ff_exec_core c
      SET lifecycle_phase = n.lifecycle_phase, ownership_state = 'unowned', eligibility_state = n.eligibility_state,
          attempt_state = n.attempt_state, public_state = n.public_state,
-         attempt_index = c.attempt_index + n.attempts,
+         attempt_index = CASE WHEN n.outcome = 'retried' THEN l.attempt_index + 1 ELSE c.attempt_index END,
          terminal_at_ms = CASE WHEN n.outcome = 'expired' THEN l.now_ms ELSE c.terminal_at_ms END,
          raw_fields = )sql" +
     object("c.raw_fields") + R"sql( || '{"last_failure_message": "attempt_timeout"}'
+           || CASE WHEN n.outcome = 'retried' THEN )sql" +
+    phrases::attempt_count("l.attempt_index + 1") + R"sql( ELSE '{}' END
     FROM lapsed l
-    JOIN (VALUES ('retried', 'runnable', 'eligible_now', 'pending_retry_attempt', 'waiting', 1),
-                 ('expired', 'terminal', 'not_applicable', 'attempt_terminal', 'expired', 0))
-         AS n(outcome, lifecycle_phase, eligibility_state, attempt_state, public_state, attempts) USING (outcome)
+    JOIN (VALUES ('retried', 'runnable', 'eligible_now', 'pending_retry_attempt', 'waiting'),
+                 ('expired', 'terminal', 'not_applicable', 'attempt_terminal', 'expired'))
+         AS n(outcome, lifecycle_phase, eligibility_state, attempt_state, public_state) USING (outcome)
    WHERE c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
 ),
 completion_event AS ()sql" +

@@ -2,11 +2,13 @@
 //
 // Rows     ff_budget_policy with next_reset_at_ms reached. Budgets have a partition space of their own and
 //          belong to no execution, so that the scanner filter does not apply.
-// Changes  every ff_budget_usage row of the budget (zero), the policy (last breach forgotten; the next
+// Changes  every ff_budget_usage row of the budget (zero), its ledger by execution (deleted: a later release gives
+//          back nothing of the old period), the policy (last breach forgotten; the next
 //          reset one interval from now, or none where policy_json.reset_interval_ms is no positive whole
 //          number).
-// Others   Workers count usage up in the same rows: a budget of which any row is held waits for the next
-//          tick.
+// Others   Workers count usage up in the same rows, the policy locked first, and give it back, with only the ledger
+//          locked first: a budget of which any row is held, or whose usage was written since this statement began,
+//          waits for the next tick.
 // Repeat   next_reset_at_ms is in the future or null afterwards.
 
 #include "reconcile/registry.hpp"
@@ -35,16 +37,34 @@ usage AS MATERIALIZED (
   SELECT u.partition_key, u.budget_id, u.dimensions_key
     FROM policy p
     JOIN ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
-   WHERE u.partition_key = ANY($1)
+    -- As this statement has seen it from its beginning: what was spent since it could not see in the ledger.
+    JOIN ff_budget_usage seen ON seen.partition_key = u.partition_key AND seen.budget_id = u.budget_id
+                             AND seen.dimensions_key = u.dimensions_key AND seen.xmin = u.xmin
+   WHERE u.partition_key = ANY($1) AND seen.partition_key = ANY($1)
      FOR NO KEY UPDATE OF u SKIP LOCKED
 ),
-withheld AS MATERIALIZED (
-  SELECT u.partition_key, u.budget_id, u.dimensions_key
+ledger AS MATERIALIZED (
+  SELECT l.partition_key, l.budget_id, l.execution_id, l.dimensions_key
     FROM policy p
-    JOIN ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
-   WHERE u.partition_key = ANY($1)
-  EXCEPT
-  SELECT partition_key, budget_id, dimensions_key FROM usage
+    JOIN ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
+   WHERE l.partition_key = ANY($1)
+     FOR UPDATE OF l SKIP LOCKED
+),
+withheld AS MATERIALIZED (
+  (SELECT u.partition_key, u.budget_id, u.dimensions_key
+     FROM policy p
+     JOIN ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
+    WHERE u.partition_key = ANY($1)
+   EXCEPT
+   SELECT partition_key, budget_id, dimensions_key FROM usage)
+   UNION ALL
+  SELECT partition_key, budget_id, dimensions_key
+    FROM (SELECT l.partition_key, l.budget_id, l.execution_id, l.dimensions_key
+            FROM policy p
+            JOIN ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
+           WHERE l.partition_key = ANY($1)
+          EXCEPT
+          SELECT partition_key, budget_id, execution_id, dimensions_key FROM ledger) spent
 ),
 over AS MATERIALIZED (
   SELECT p.*
@@ -56,6 +76,11 @@ zeroed AS (
      SET current_value = 0, last_reset_at_ms = o.now_ms, updated_at_ms = o.now_ms
     FROM over o
    WHERE u.partition_key = ANY($1) AND u.partition_key = o.partition_key AND u.budget_id = o.budget_id
+),
+forgotten AS (
+  DELETE FROM ff_budget_usage_by_exec l
+   USING over o
+   WHERE l.partition_key = ANY($1) AND l.partition_key = o.partition_key AND l.budget_id = o.budget_id
 ),
 restarted AS (
   UPDATE ff_budget_policy b

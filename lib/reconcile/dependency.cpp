@@ -1,13 +1,16 @@
 // dependency: the end of an execution is passed on to the executions that wait for it.
 //
 // Rows     ff_completion_event that nobody has dispatched for stale_threshold. The filter is matched on the
-//          event's own columns.
-// Changes  every edge group downstream of the execution (one less running; one more success, skip or
-//          failure), and by the group's policy the downstream execution: made eligible when its fan-in is
-//          satisfied, ended as skipped (with a completion event of its own, which carries the cascade on)
-//          when that has become impossible. An any_of or quorum that has just been satisfied lists the
-//          upstreams still at work for edge_cancel_dispatcher, unless its policy lets them run. Last,
-//          dispatched_at_ms.
+//          event's own columns, and on its execution for what these leave out.
+// Changes  every edge group downstream of the execution (for each applied edge one less running and one more
+//          success, skip or failure), and by the group's policy the downstream execution. The event by which its
+//          fan-in is satisfied makes it eligible where it still waits, and no later event touches it; one that
+//          waits for its children is woken as well by the event that leaves nobody running. Where the fan-in has
+//          become impossible it is ended as skipped, whatever it is doing, with its lease, suspension and
+//          waitpoints, and a completion event of its own carries the cascade on. An any_of or quorum that has
+//          just been satisfied lists the upstreams still at work for edge_cancel_dispatcher, unless its policy
+//          lets them run. Last, dispatched_at_ms. An upstream that was resumed has not ended: such an event is
+//          dispatched and counts nowhere.
 // Others   FlowFabric's own dispatcher and replicas claim the same events, workers the same downstreams.
 //          Claim and effect are one transaction. An event is applied as a whole or not at all: when a group
 //          or a downstream is held, it waits for the next tick.
@@ -20,14 +23,28 @@
 #include "reconcile/ending.hpp"
 #include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
+#include "reconcile/waiting_children.hpp"
 
 namespace ff::reconcile {
 namespace {
 
 using phrases::event_origin;
 
-const std::string kIsOurs =
-    "e.dispatched_at_ms IS NULL AND ($2 IS NULL OR e.namespace = $2) AND ($3 IS NULL OR e.instance_tag = $4)";
+std::string of_execution(const std::string& column) {
+  return "(SELECT " + column +
+         R"sql(
+          FROM ff_exec_core c
+         WHERE c.partition_key = ANY($1) AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id))sql";
+}
+
+// What an event does not say of itself, its execution's row does: FlowFabric writes most events without a namespace
+// and a tag. That row is looked up only where the filter asks for what the event lacks.
+const std::string kIsOurs = R"sql(e.dispatched_at_ms IS NULL
+     AND ($2 IS NULL OR coalesce(e.namespace, )sql" +
+                            of_execution("c.raw_fields->>'namespace'") +
+                            R"sql() = $2)
+     AND ($3 IS NULL OR coalesce(to_jsonb(e.instance_tag), )sql" +
+                            of_execution("c.raw_fields->'tags'->$3") + R"sql() = to_jsonb($4)))sql";
 
 const std::string kScan = R"sql(
   SELECT e.partition_key, e.event_id, e.execution_id, e.committed_at_ms AS due_at_ms
@@ -53,10 +70,16 @@ event AS MATERIALIZED (
      FOR NO KEY UPDATE OF e SKIP LOCKED
 ),
 meets AS MATERIALIZED (
-  SELECT DISTINCT e.partition_key, e.event_id, e.flow_id, d.downstream_eid, e.execution_id, e.outcome
+  SELECT e.partition_key, e.event_id, e.flow_id, d.downstream_eid, e.execution_id, e.outcome,
+         count(*)::integer AS edges
     FROM event e
     JOIN ff_edge d ON d.partition_key = e.partition_key AND d.flow_id = e.flow_id AND d.upstream_eid = e.execution_id
    WHERE d.partition_key = ANY($1)
+     -- One that is only staged is in no group's counts.
+     AND d.policy->>'edge_state' IS DISTINCT FROM 'pending'
+     -- Who was resumed has not ended.
+     AND e.outcome <> 'resumable'
+   GROUP BY e.partition_key, e.event_id, e.flow_id, d.downstream_eid, e.execution_id, e.outcome
 ),
 edge_group AS MATERIALIZED (
   SELECT m.*, g.policy, g.success_count, g.fail_count, g.skip_count, g.running_count
@@ -68,19 +91,17 @@ edge_group AS MATERIALIZED (
      FOR NO KEY UPDATE OF g SKIP LOCKED
 ),
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, clock.now_ms, )sql" +
-                         event_origin("c") + R"sql(,
-         'skipped' AS public_state, 'attempt_terminal' AS attempt_state, NULL::text AS attempt_outcome,
-         'revoked' AS lease_event, false AS was_leased, c.cancellation_reason, c.cancelled_by,
+  SELECT c.partition_key, c.execution_id, )sql" +
+                         phrases::current_attempt("c") +
+                         R"sql( AS attempt_index, c.flow_id, clock.now_ms, )sql" + event_origin("c") + R"sql(,
+         'skipped' AS public_state, 'attempt_terminal' AS attempt_state, 'cancelled' AS attempt_outcome,
+         'revoked' AS lease_event, c.cancellation_reason, c.cancelled_by,
          '{}'::jsonb AS raw_patch
     FROM clock, (SELECT DISTINCT partition_key, downstream_eid FROM edge_group) g
     JOIN ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
-    -- As this statement has seen it from its beginning: of an execution that was claimed or suspended since, it
-    -- could not see the attempt or the suspension either.
-    JOIN ff_exec_core seen ON seen.partition_key = c.partition_key AND seen.execution_id = c.execution_id
-                          AND seen.lifecycle_phase = c.lifecycle_phase AND seen.attempt_index = c.attempt_index
-   WHERE c.partition_key = ANY($1) AND seen.partition_key = ANY($1)
-     AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+    )sql" + phrases::as_seen("c") +
+                         R"sql(
+   WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),)sql" + ending::hold_doomed() +
                          R"sql(
@@ -107,9 +128,9 @@ ready AS MATERIALIZED (
 ),
 change AS MATERIALIZED (
   SELECT g.partition_key, g.flow_id, g.downstream_eid, g.policy, g.success_count, g.fail_count, g.skip_count,
-         g.running_count, count(*)::integer AS events,
-         count(*) FILTER (WHERE g.outcome = 'success')::integer AS success,
-         count(*) FILTER (WHERE g.outcome = 'skipped')::integer AS skip,
+         g.running_count, sum(g.edges)::integer AS edges,
+         coalesce(sum(g.edges) FILTER (WHERE g.outcome = 'success'), 0)::integer AS success,
+         coalesce(sum(g.edges) FILTER (WHERE g.outcome = 'skipped'), 0)::integer AS skip,
          array_agg(g.execution_id) AS upstreams
     FROM edge_group g
    WHERE (g.partition_key, g.event_id) NOT IN (SELECT partition_key, event_id FROM held_up)
@@ -120,10 +141,11 @@ tally AS MATERIALIZED (
   SELECT c.partition_key, c.flow_id, c.downstream_eid, c.upstreams,
          c.success_count AS success_before,
          c.success_count + c.fail_count + c.skip_count + c.running_count AS n_before,
+         c.success_count + c.fail_count + c.skip_count AS counted_before,
          c.success_count + c.success AS success,
          c.skip_count + c.skip AS skip,
-         c.fail_count + c.events - c.success - c.skip AS fail,
-         greatest(c.running_count - c.events, 0) AS running,
+         c.fail_count + c.edges - c.success - c.skip AS fail,
+         greatest(c.running_count - c.edges, 0) AS running,
          coalesce(c.policy->>'kind', 'all_of') AS kind,
          )sql" + phrases::whole_number("c.policy->'k'", "1") +
                          R"sql( AS k,
@@ -131,7 +153,10 @@ tally AS MATERIALIZED (
     FROM change c
 ),
 verdict AS MATERIALIZED (
-  SELECT t.*, )sql" + satisfied("t.success_before", "t.n_before") +
+  SELECT t.*,
+         -- Nobody waits for less than one: what asks for none is satisfied by the first end.
+         t.counted_before > 0 AND )sql" +
+                         satisfied("t.success_before", "t.n_before") +
                          R"sql( AS was_satisfied,
          )sql" + satisfied("t.success", "(t.success + t.fail + t.skip + t.running)") +
                          R"sql( AS satisfied,
@@ -181,14 +206,17 @@ ending AS MATERIALIZED (
                          R"sql(
 eligible AS (
   UPDATE ff_exec_core c
-     SET eligibility_state = 'eligible_now', public_state = 'waiting',
-         -- The end of a delay would be taken for the deadline of the whole execution.
-         deadline_at_ms = CASE WHEN c.eligibility_state <> 'not_eligible_until_time' THEN c.deadline_at_ms END,
-         lifecycle_phase = CASE WHEN c.lifecycle_phase = 'blocked' THEN 'runnable' ELSE c.lifecycle_phase END
+     SET lifecycle_phase = CASE WHEN c.lifecycle_phase = 'blocked' THEN 'runnable' ELSE c.lifecycle_phase END,
+         )sql" + waiting_children::made_eligible() +
+                         R"sql(
     FROM verdict v
-   WHERE v.satisfied AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
-     -- Satisfied before, it may have run and be waiting for the end of a delay.
-     AND (NOT v.was_satisfied OR c.eligibility_state <> 'not_eligible_until_time')
+   WHERE (v.satisfied AND NOT v.was_satisfied
+          -- Satisfied long before, it has run and waits for the rest of those that it depends on.
+          OR v.running = 0 AND )sql" +
+                         waiting_children::condition("c") + R"sql()
+     AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+     -- On its way already, or with a time of its own.
+     AND c.public_state <> 'resumable' AND c.eligibility_state NOT IN ('pending_claim', 'not_eligible_until_time')
      AND (v.partition_key, v.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM ending)
      AND c.partition_key = ANY($1) AND c.partition_key = v.partition_key AND c.execution_id = v.downstream_eid
 ),
@@ -215,24 +243,27 @@ moved AS (
 
 Reconciler dependency() {
   using namespace std::chrono_literals;
-  return {.name = "dependency",
-          .summary = "Passes the end of an execution on to those that wait for it.",
-          .outcomes = {"advanced", "noop"},
-          .left_alone = {"noop"},
-          .key = {{"event_id", "bigint"}},
-          .execution_column = "execution_id",
-          .scan = kScan,
-          .act = kAct,
-          .interval = 1s,
-          .rows_meet = true,
-          .settings = {{.name = "stale_threshold",
-                        .kind = SettingDecl::Kind::duration,
-                        .fallback = 1000,
-                        .least = 0,
-                        .most = Milliseconds{1h}.count(),
-                        .summary = "how long an event is left to FlowFabric's own dispatcher"}},
-          .holdoff = [](const Settings& own) { return Milliseconds{*own.at("stale_threshold")} + 1ms; },
-          .announced = [](const Settings&) { return std::optional(Announcement{kCompletionChannel}); }};
+  Reconciler events{
+      .name = "dependency",
+      .summary = "Passes the end of an execution on to those that wait for it.",
+      .outcomes = {"advanced", "noop"},
+      .left_alone = {"noop"},
+      .key = {{"event_id", "bigint"}},
+      .execution_column = "execution_id",
+      .scan = kScan,
+      .act = kAct,
+      .interval = 1s,
+      .rows_meet = true,
+      .settings = {{.name = "stale_threshold",
+                    .kind = SettingDecl::Kind::duration,
+                    .fallback = 1000,
+                    .least = 0,
+                    .most = Milliseconds{1h}.count(),
+                    .summary = "how long an event is left to FlowFabric's own dispatcher"}},
+      .holdoff = [](const Settings& own) { return Milliseconds{*own.at("stale_threshold")} + 1ms; },
+      .announced = [](const Settings&) { return std::optional(Announcement{kCompletionChannel}); }};
+  events.companions = {waiting_children::woken(events)};
+  return events;
 }
 
 }  // namespace ff::reconcile

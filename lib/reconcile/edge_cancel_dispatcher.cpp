@@ -32,20 +32,20 @@ member AS MATERIALIZED (
    WHERE g.flag
 ),
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, clock.now_ms, )sql" +
+  SELECT c.partition_key, c.execution_id, )sql" +
+                         phrases::current_attempt("c") + R"sql( AS attempt_index,
+         c.flow_id, clock.now_ms, )sql" +
                          event_origin("c") + R"sql(,
          'cancelled' AS public_state, 'cancelled' AS attempt_state, 'cancelled' AS attempt_outcome,
-         'revoked' AS lease_event, false AS was_leased,
+         'revoked' AS lease_event,
          coalesce(c.cancellation_reason, 'sibling_quorum_satisfied') AS cancellation_reason,
          coalesce(c.cancelled_by, 'engine') AS cancelled_by,
          jsonb_build_object('last_mutation_at', clock.now_ms::text) AS raw_patch
     FROM clock, (SELECT DISTINCT partition_key, execution_id FROM member) sibling
     JOIN ff_exec_core c ON c.partition_key = sibling.partition_key AND c.execution_id = sibling.execution_id
-    -- As this statement has seen it from its beginning: of an execution that was claimed or suspended since, it
-    -- could not see the attempt or the suspension either.
-    JOIN ff_exec_core seen ON seen.partition_key = c.partition_key AND seen.execution_id = c.execution_id
-                          AND seen.lifecycle_phase = c.lifecycle_phase AND seen.attempt_index = c.attempt_index
-   WHERE c.partition_key = ANY($1) AND seen.partition_key = ANY($1)
+    )sql" + phrases::as_seen("c") +
+                         R"sql(
+   WHERE c.partition_key = ANY($1)
      AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),)sql" + ending::hold_doomed() +

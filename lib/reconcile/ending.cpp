@@ -7,11 +7,11 @@ namespace ff::reconcile::ending {
 std::string hold_doomed() {
   return R"sql(
 doomed_attempt AS MATERIALIZED (
-  SELECT d.*, a.lease_expires_at_ms
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms
     FROM doomed d
     JOIN ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
-                     AND a.attempt_index = d.attempt_index
    WHERE a.partition_key = ANY($1)
+     AND (a.attempt_index = d.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
 doomed_suspension AS MATERIALIZED (
@@ -29,6 +29,15 @@ doomed_waitpoint AS MATERIALIZED (
      FOR UPDATE OF w SKIP LOCKED
 ),
 withheld AS MATERIALIZED (
+  SELECT partition_key, execution_id
+    FROM (SELECT a.partition_key, a.execution_id, a.attempt_index
+            FROM doomed d
+            JOIN ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
+           WHERE a.partition_key = ANY($1)
+             AND (a.attempt_index = d.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
+          EXCEPT
+          SELECT partition_key, execution_id, attempt_index FROM doomed_attempt) attempt
+   UNION ALL
   (SELECT s.partition_key, s.execution_id
      FROM doomed d
      JOIN ff_suspension_current s ON s.partition_key = d.partition_key AND s.execution_id = d.execution_id
@@ -45,14 +54,9 @@ withheld AS MATERIALIZED (
           SELECT partition_key, execution_id, waitpoint_id FROM doomed_waitpoint) waitpoint
 ),
 endable AS MATERIALIZED (
-  SELECT d.*
-    FROM (SELECT * FROM doomed_attempt
-           UNION ALL
-          SELECT d.*, NULL
-            FROM doomed d
-           WHERE NOT EXISTS (SELECT FROM ff_attempt a
-                              WHERE a.partition_key = ANY($1) AND a.partition_key = d.partition_key
-                                AND a.execution_id = d.execution_id AND a.attempt_index = d.attempt_index)) d
+  SELECT d.*, (d.partition_key, d.execution_id) IN (
+                SELECT partition_key, execution_id FROM doomed_attempt WHERE lease_expires_at_ms IS NOT NULL) AS leased
+    FROM doomed d
    WHERE (d.partition_key, d.execution_id) NOT IN (SELECT partition_key, execution_id FROM withheld)
 ),)sql";
 }
@@ -72,12 +76,16 @@ ended_core AS (
 ),
 ended_attempt AS (
   UPDATE ff_attempt a
-     SET outcome = coalesce(e.attempt_outcome, 'interrupted'), lease_expires_at_ms = NULL,
-         lease_epoch = a.lease_epoch + 1, terminal_at_ms = e.now_ms
+     SET outcome = CASE WHEN a.attempt_index <> e.attempt_index THEN coalesce(a.outcome, 'interrupted')
+                        WHEN a.lease_expires_at_ms IS NULL THEN coalesce(a.outcome, e.attempt_outcome)
+                        ELSE coalesce(e.attempt_outcome, 'interrupted') END,
+         terminal_at_ms = CASE WHEN a.attempt_index <> e.attempt_index THEN a.terminal_at_ms
+                               WHEN a.lease_expires_at_ms IS NULL THEN coalesce(a.terminal_at_ms, e.now_ms)
+                               ELSE e.now_ms END,
+         lease_expires_at_ms = NULL, lease_epoch = a.lease_epoch + 1
     FROM ending e
-   WHERE a.partition_key = ANY($1) AND a.partition_key = e.partition_key
-     AND a.execution_id = e.execution_id AND a.attempt_index = e.attempt_index
-     AND (e.attempt_outcome IS NOT NULL OR a.lease_expires_at_ms IS NOT NULL)
+   WHERE a.partition_key = ANY($1) AND a.partition_key = e.partition_key AND a.execution_id = e.execution_id
+     AND (a.attempt_index = e.attempt_index AND e.attempt_outcome IS NOT NULL OR a.lease_expires_at_ms IS NOT NULL)
 ),
 ended_suspension AS (
   DELETE FROM ff_suspension_current s
@@ -93,7 +101,7 @@ ending_lease_event AS (
   INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key, namespace, instance_tag)
   SELECT execution_id::text, lease_event, now_ms, partition_key, name_space, instance_tag
     FROM ending
-   WHERE was_leased OR lease_expires_at_ms IS NOT NULL
+   WHERE leased
 ),
 ending_completion_event AS (
   INSERT INTO ff_completion_event

@@ -9,21 +9,24 @@
 /// hold_doomed(), decides which of `endable` to end, names that relation `ending`, and says end_executions().
 /// The columns of `doomed`:
 ///
-///   - partition_key, execution_id, attempt_index, flow_id, now_ms, name_space, instance_tag
+///   - partition_key, execution_id, flow_id, now_ms, name_space, instance_tag
+///   - attempt_index: the current attempt's (phrases::current_attempt)
 ///   - public_state: what it ends as, and the outcome of its completion event
 ///   - attempt_state: as in ff_exec_core
-///   - attempt_outcome: what becomes of the current attempt; null: it is touched only where it holds a lease
-///   - lease_event: `expired` or `revoked`, where the attempt holds a lease
-///   - was_leased: the lease event is due even if the attempt shows no lease
+///   - attempt_outcome: what becomes of the current attempt where it holds a lease, or has no outcome yet. Null: it
+///     is touched only where it holds a lease
+///   - lease_event: `expired` or `revoked`, where a lease is held
 ///   - cancellation_reason, cancelled_by: as they are to stand in the row
 ///   - raw_patch: what is merged into raw_fields
 ///
-/// A core row that was claimed or suspended after the statement began must not be in it: its attempt or its
-/// suspension would not be seen.
+/// All leases of an ended execution go, also those that older attempts have left behind.
+///
+/// The core rows have to be phrases::as_seen: of an execution that was claimed or suspended after the statement
+/// began it would not see the attempt or the suspension.
 namespace ff::reconcile::ending {
 
-/// Locks everything else that belongs to the doomed (current attempt, suspension, waitpoints), skipping what
-/// others hold. Makes `endable`: the doomed of which nothing is held by others. An execution must stand in
+/// Locks everything else that belongs to the doomed (current attempt, leases, suspension, waitpoints), skipping
+/// what others hold. Makes `endable`: the doomed of which nothing is held by others. An execution must stand in
 /// `doomed` once only.
 std::string hold_doomed();
 

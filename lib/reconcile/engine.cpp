@@ -75,32 +75,78 @@ Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const 
                ForkJoin& fork_join)
     : ground_(std::make_unique<Ground>(reconciler, std::move(scope), clock)),
       pool_(pool),
-      fork_join_(fork_join) {}
+      fork_join_(fork_join) {
+  for (const Reconciler& companion : reconciler.companions)
+    companions_.emplace_back(companion, ground_->scope, pool, clock, fork_join);
+}
 
 void Engine::set_scope(Scope scope) {
+  for (Engine& companion : companions_) companion.set_scope(scope);
   ground_->scope = std::move(scope);
   ground_->batch_size.start_over(ground_->scope.batch_size);
   agenda_.clear();
 }
 
+// After a failure the companions wait for the next tick: whatever it was may be theirs, too.
 TickReport Engine::tick(const TickOptions& options) {
-  ground_->quarantine.forget_old(ground_->clock.now());
-  ground_->no_connection_to_spare = false;
-  TickReport report = options.look ? in_a_pass(options, [&](Pass& pass) { take_all(pass, options); })
-                                   : take_foreseen(options);
-  tell_what_comes(report);
+  TickReport report = tick_alone(options);
+  TickOptions theirs = options;
+  theirs.look = options.companions_look;
+  theirs.look_ahead = options.companions_look_ahead;
+  for (Engine& companion : companions_)
+    if (!report.failure) add_companion(report, companion.tick_alone(theirs));
   finish(report);
   return report;
 }
 
 TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& options) {
+  TickReport report = tick_one_alone(execution, options);
+  for (Engine& companion : companions_)
+    if (!report.failure) add_companion(report, companion.tick_one_alone(execution, options));
+  finish(report);
+  return report;
+}
+
+Backlog Engine::backlog(std::int64_t cap) {
+  Backlog all = backlog_alone(cap);
+  const auto earlier = [](std::optional<UnixMillis>& to, const std::optional<UnixMillis>& from) {
+    if (from && (!to || *from < *to)) to = from;
+  };
+  for (Engine& companion : companions_) {
+    const Backlog its = companion.backlog_alone(cap);
+    all.due += its.due;
+    all.capped = all.capped || its.capped;
+    earlier(all.oldest_due, its.oldest_due);
+    earlier(all.next_due, its.next_due);
+  }
+  return all;
+}
+
+void Engine::add_companion(TickReport& report, TickReport&& companions) {
+  report.quarantined += companions.quarantined;
+  report.add(std::move(companions));
+}
+
+TickReport Engine::tick_alone(const TickOptions& options) {
+  ground_->slice = {};
+  ground_->quarantine.forget_old(ground_->clock.now());
+  ground_->no_connection_to_spare = false;
+  TickReport report = options.look ? in_a_pass(options, [&](Pass& pass) { take_all(pass, options); })
+                                   : take_foreseen(options);
+  tell_what_comes(report);
+  report.quarantined = ground_->quarantine.size();
+  return report;
+}
+
+TickReport Engine::tick_one_alone(const ExecutionId& execution, const TickOptions& options) {
+  ground_->slice = {};
   TickReport report = in_a_pass(options, [&](Pass& pass) {
     for (const Candidate& row : pass.rows_of(execution)) {
       if (row.due && pass.report().scanned++ == 0) pass.report().oldest_due = row.due_at;  // oldest first
       pass.take({&row, 1});
     }
   });
-  finish(report);
+  report.quarantined = ground_->quarantine.size();
   return report;
 }
 
@@ -135,7 +181,6 @@ TickReport Engine::in_a_pass(const TickOptions& options, pg::PooledConnection co
 
 void Engine::finish(TickReport& report) const {
   if (report.failure) ++report.errors[std::string(report.failure->error_class())];
-  report.quarantined = ground_->quarantine.size();
   std::sort(report.moves.begin(), report.moves.end(), [](const Move& a, const Move& b) {
     return std::tie(a.due_at, a.key) < std::tie(b.due_at, b.key);
   });
@@ -143,13 +188,32 @@ void Engine::finish(TickReport& report) const {
 
 void Engine::take_all(Pass& pass, const TickOptions& options) {
   agenda_.clear();
-  Seen seen = sort_out(pass.page(partitions(pass), kLookDepth, options.look_ahead));
+  const bool in_slices = options.in_slices && ground_->reconciler.walk;
+  if (in_slices) ground_->slice = next_slice(pass);
+  Seen seen =
+      sort_out(pass.page(ground_->slice.partitions_of(partitions(pass)), kLookDepth, options.look_ahead));
   pass.report().looked = true;
   const UnixMillis looked_up_to = pass.report().database_time - ground_->holdoff() + options.look_ahead;
   agenda_.replace(std::move(seen.coming), seen.cut_off.value_or(looked_up_to));
   pass.report().paged = !seen.oldest_of_many.empty();
   pass.take_in_batches(std::move(seen.few));
   share(pass, options, grouped(std::move(seen.oldest_of_many)));
+  if (in_slices && !pass.report().more)
+    walked_to_ = ground_->slice.up_to == Slice::behind_all() ? Slice::before_all() : ground_->slice.up_to;
+}
+
+// Without one that is full, what is left of the table.
+Slice Engine::next_slice(Pass& pass) const {
+  const Walk& walk = *ground_->reconciler.walk;
+  pg::Params params = pg::Params::of(partitions(pass), walked_to_.partition, walked_to_.key,
+                                     static_cast<std::int64_t>(walk.rows));
+  pg::Transaction transaction(pass.connection(), pg::Plan::reused);
+  const pg::Result end = transaction.execute(ground_->many.slice_end, params);
+  transaction.rollback();
+  Slice slice;
+  slice.after = walked_to_;
+  if (!end.empty()) slice.up_to = {end.one().get<PartitionKey>(0), end.one().get<Uuid>(1)};
+  return slice;
 }
 
 TickReport Engine::take_foreseen(const TickOptions& options) {
@@ -219,7 +283,8 @@ std::optional<pg::PooledConnection> Engine::spare_connection() {
   }
 }
 
-Backlog Engine::backlog(std::int64_t cap) {
+Backlog Engine::backlog_alone(std::int64_t cap) {
+  ground_->slice = {};
   const TickOptions options;
   const Company alone = [](Pass& any, std::size_t, const std::function<void(Pass&)>& work) { work(any); };
   Pass pass(*ground_, options, pool_.acquire(), alone);

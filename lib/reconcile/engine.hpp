@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "pg/pool.hpp"
 #include "reconcile/agenda.hpp"
@@ -21,7 +22,7 @@ struct Backlog {
   UnixMillis database_time{};
 };
 
-/// Runs one reconciler's pair of statements. It looks at all partitions at once, and remembers what it sees
+/// Runs one reconciler's pair of statements, and behind it those of its companions. It looks at all partitions at once, and remembers what it sees
 /// coming; acts on what is due in one statement over many partitions where that is little, and page by page
 /// within a few partitions where it is much, in as many passes side by side as there are threads for; splits
 /// a batch that fails until the row at fault is alone, and leaves that row out for a while. Each batch is one
@@ -49,6 +50,11 @@ class Engine {
   Backlog backlog(std::int64_t cap);
 
  private:
+  TickReport tick_alone(const TickOptions& options);
+  TickReport tick_one_alone(const ExecutionId& execution, const TickOptions& options);
+  Backlog backlog_alone(std::int64_t cap);
+  static void add_companion(TickReport& report, TickReport&& companions);
+  Slice next_slice(Pass& pass) const;
   TickReport in_a_pass(const TickOptions& options, const std::function<void(Pass&)>& work);
   TickReport in_a_pass(const TickOptions& options, pg::PooledConnection connection,
                        const std::function<void(Pass&)>& work);
@@ -66,6 +72,8 @@ class Engine {
   pg::Pool& pool_;
   ForkJoin& fork_join_;
   Agenda agenda_;
+  Slice::Place walked_to_ = Slice::before_all();  // where the next slice begins
+  std::vector<Engine> companions_;
 };
 
 }  // namespace ff::reconcile

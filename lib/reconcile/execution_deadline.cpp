@@ -2,13 +2,13 @@
 //
 // Rows     ff_exec_core, `active`, with deadline_at_ms passed; with include_waiting also those that are
 //          submitted, runnable, blocked or suspended. Never delayed ones: for them the column is the end of
-//          the delay (delayed_promoter).
-// Changes  the core (terminal, expired), its current attempt (interrupted, no lease, epoch + 1), its
-//          suspension and waitpoints (deleted), one completion event, and one lease event where there was a
-//          lease.
+//          the delay (delayed_promoter). Nor one that was replayed after its deadline: that was of its former life.
+// Changes  the core (terminal, expired), its current attempt (interrupted, no lease, epoch + 1; without a lease it
+//          keeps outcome and end where it has them), its suspension and waitpoints (deleted), one completion event,
+//          and one lease event where there was a lease.
 // Others   Workers complete, fail, delay or suspend the same execution, and other reconcilers end it:
-//          whoever has locked any of its rows makes it wait for the next tick. A worker that comes back
-//          finds another epoch.
+//          whoever has locked any of its rows, or written the core since this statement began, makes it wait for
+//          the next tick. A worker that comes back finds another epoch.
 // Repeat   The core is terminal afterwards, so the row is not found again.
 
 #include "reconcile/ending.hpp"
@@ -21,11 +21,25 @@ namespace {
 using phrases::core_matches;
 using phrases::event_origin;
 
+// "Its deadline passed before it was replayed." No index finds operators' events by the execution: those of its
+// partition are read, newest first, for what was replayed and is past its deadline only.
+const std::string kIsOfFormerLife =
+    R"sql((c.raw_fields->>'replay_count' IS NOT NULL AND c.deadline_at_ms < coalesce(
+          (SELECT o.occurred_at_ms
+             FROM ff_operator_event o
+            WHERE o.partition_key = c.partition_key AND o.execution_id = c.execution_id::text
+              AND o.event_type = 'replayed'
+            ORDER BY o.event_id DESC
+            LIMIT 1),
+          CASE WHEN c.raw_fields->>'last_mutation_at' ~ '^[0-9]{1,18}$'
+               THEN (c.raw_fields->>'last_mutation_at')::bigint END)))sql";
+
 // $5: include_waiting
 const std::string kIsLate = R"sql((c.lifecycle_phase = 'active'
           OR ($5 AND (c.lifecycle_phase IN ('submitted', 'blocked', 'suspended')
                       OR c.lifecycle_phase = 'runnable' AND c.eligibility_state <> 'not_eligible_until_time')))
-     AND )sql" + core_matches("c");
+     AND )sql" + kIsOfFormerLife +
+                            " IS NOT TRUE AND " + core_matches("c");
 
 const std::string kScan = R"sql(
   SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
@@ -35,20 +49,19 @@ const std::string kScan = R"sql(
 
 const std::string kAct = R"sql(
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, clock.now_ms, )sql" +
+  SELECT c.partition_key, c.execution_id, )sql" +
+                         phrases::current_attempt("c") + R"sql( AS attempt_index,
+         c.flow_id, clock.now_ms, )sql" +
                          event_origin("c") + R"sql(,
          'expired' AS public_state, 'attempt_terminal' AS attempt_state, 'interrupted' AS attempt_outcome,
-         'expired' AS lease_event, c.lifecycle_phase = 'active' AS was_leased,
-         c.cancellation_reason, c.cancelled_by,
+         'expired' AS lease_event, c.cancellation_reason, c.cancelled_by,
          '{"last_failure_message": "execution_deadline"}'::jsonb AS raw_patch,
          c.deadline_at_ms AS due_at_ms
     FROM clock, key
     JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-    -- As this statement has seen it from its beginning: of an execution that was claimed or suspended since, it
-    -- could not see the attempt or the suspension either.
-    JOIN ff_exec_core seen ON seen.partition_key = c.partition_key AND seen.execution_id = c.execution_id
-                          AND seen.lifecycle_phase = c.lifecycle_phase AND seen.attempt_index = c.attempt_index
-   WHERE c.partition_key = ANY($1) AND seen.partition_key = ANY($1) AND c.deadline_at_ms + 0 <= clock.due_ms
+    )sql" + phrases::as_seen("c") +
+                         R"sql(
+   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms + 0 <= clock.due_ms
      AND )sql" + kIsLate +
                          R"sql(
      FOR NO KEY UPDATE OF c SKIP LOCKED

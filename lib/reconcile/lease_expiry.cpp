@@ -1,14 +1,16 @@
 // lease_expiry: a lapsed lease is taken back, so that another worker can continue the same attempt.
 //
-// Rows     ff_attempt with a lapsed lease, whatever the phase of its execution, and even when its core row
-//          is missing.
-// Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in
-//          raw_fields.lease_reclaims), the core where it is active on this very attempt (runnable again,
-//          same attempt_index), one lease event.
-// Others   Workers renew, complete or fail the same attempt: what they hold is skipped here.
-//          attempt_timeout takes over once an attempt of an active execution has been reclaimed
-//          `max_reclaims` times, so that a crash loop ends (see `parameters`). A worker that wakes up late
-//          finds another epoch.
+// Rows     ff_attempt with a lease older than `grace`, whatever the phase of its execution, and even when its core
+//          row is missing, unless it is promised to somebody (a reclaim grant that has not expired).
+// Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in raw_fields.lease_reclaims), the
+//          core where it is active and this is its current attempt (runnable again, for the same attempt), one
+//          lease event. A lease on an older attempt than the current one is only cleared, without an event. One
+//          that an execution kept over its end or suspension leaves the outcome as it is, and the core without an
+//          owner.
+// Others   Workers renew, complete or fail the same attempt: what they hold is skipped here. Workers that claim
+//          write the core, which has to be as this statement has seen it. attempt_timeout takes over once an
+//          attempt of an active execution has been reclaimed `max_reclaims` times, so that a crash loop ends (see
+//          `parameters`). A worker that wakes up late finds another epoch.
 // Repeat   The lease is null afterwards, so the row is not found again.
 
 #include "lease/outbox.hpp"
@@ -38,7 +40,7 @@ const std::string kScan = R"sql(
    WHERE a.partition_key = ANY($1)
      AND a.lease_expires_at_ms IS NOT NULL
      AND )sql" + kIsOurs + " AND " +
-                          core_matches("c");
+                          phrases::not_promised("a") + " AND " + core_matches("c");
 
 // The core row may be missing, and the missing side of an outer join cannot be locked: attempt and core are
 // locked one after the other, and an attempt whose core exists but was not to be had is in neither half of
@@ -52,15 +54,21 @@ attempt AS MATERIALIZED (
     JOIN ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
                      AND a.attempt_index = key.attempt_index
    WHERE a.partition_key = ANY($1) AND a.lease_expires_at_ms + 0 <= clock.due_ms
+     AND )sql" +
+    phrases::not_promised("a") + R"sql(
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
 with_core AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, )sql" +
     event_origin("c") + R"sql(,
-         CASE WHEN c.lifecycle_phase = 'active' AND c.attempt_index = a.attempt_index THEN 'reclaimable'
+         CASE WHEN a.attempt_index <> )sql" +
+    phrases::current_attempt("c") + R"sql( THEN 'stale_cleared'
+              WHEN c.lifecycle_phase = 'active' THEN 'reclaimable'
               ELSE 'released' END AS outcome
     FROM attempt a
     JOIN ff_exec_core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
+    )sql" +
+    phrases::as_seen("c") + R"sql(
    WHERE c.partition_key = ANY($1)
      AND )sql" +
     kIsOurs + " AND " + core_matches("c") + R"sql(
@@ -77,13 +85,16 @@ lapsed AS MATERIALIZED (
      AND )sql" +
     phrases::no_core_matches() + R"sql(
 ),
-released AS (
+cleared AS (
   UPDATE ff_attempt a
-     SET outcome = 'lease_expired_reclaimable',
+     SET outcome = CASE l.outcome WHEN 'reclaimable' THEN 'lease_expired_reclaimable'
+                                  WHEN 'released' THEN coalesce(a.outcome, 'lease_expired_reclaimable')
+                                  ELSE coalesce(a.outcome, 'interrupted') END,
          lease_expires_at_ms = NULL,
          lease_epoch = a.lease_epoch + 1,
-         raw_fields = )sql" +
-    object("a.raw_fields") + " || jsonb_build_object('lease_reclaims', " + kReclaims + R"sql( + 1)
+         raw_fields = CASE WHEN l.outcome = 'stale_cleared' THEN a.raw_fields
+                           ELSE )sql" +
+    object("a.raw_fields") + " || jsonb_build_object('lease_reclaims', " + kReclaims + R"sql( + 1) END
     FROM lapsed l
    WHERE a.partition_key = ANY($1) AND a.partition_key = l.partition_key
      AND a.execution_id = l.execution_id AND a.attempt_index = l.attempt_index
@@ -91,15 +102,25 @@ released AS (
 reclaimable AS (
   UPDATE ff_exec_core c
      SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
-         attempt_state = 'attempt_interrupted', public_state = 'waiting',
+         -- As interrupted, FlowFabric's claim_execution would refuse it.
+         attempt_state = 'pending_retry_attempt', public_state = 'waiting', attempt_index = l.attempt_index,
          raw_fields = )sql" +
     object("c.raw_fields") + R"sql( || jsonb_build_object('lease_expired_at_ms', l.now_ms)
+           || )sql" +
+    phrases::attempt_count("l.attempt_index") + R"sql(
     FROM lapsed l
    WHERE l.outcome = 'reclaimable'
      AND c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
 ),
+disowned AS (
+  UPDATE ff_exec_core c
+     SET ownership_state = 'unowned'
+    FROM lapsed l
+   WHERE l.outcome = 'released' AND c.ownership_state = 'leased'
+     AND c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+),
 lease_event AS ()sql" +
-    lease::append_events(lease::EventType::expired, "lapsed") + R"sql(),
+    lease::append_events(lease::EventType::expired, "lapsed WHERE outcome <> 'stale_cleared'") + R"sql(),
 moved AS (SELECT partition_key, execution_id, attempt_index, due_at_ms, outcome FROM lapsed))sql";
 
 }  // namespace
@@ -108,7 +129,7 @@ Reconciler lease_expiry() {
   using namespace std::chrono_literals;
   return {.name = "lease_expiry",
           .summary = "Takes back a lapsed lease, so that another worker can continue the same attempt.",
-          .outcomes = {"reclaimable", "released"},
+          .outcomes = {"reclaimable", "released", "stale_cleared"},
           .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
           .execution_column = "execution_id",
           .scan = kScan,
@@ -121,7 +142,14 @@ Reconciler lease_expiry() {
                         .least = 0,
                         .most = 1'000'000,
                         .may_be_unlimited = true,
-                        .summary = "how often an attempt is reclaimed before attempt_timeout takes it"}},
+                        .summary = "how often an attempt is reclaimed before attempt_timeout takes it"},
+                       {.name = "grace",
+                        .kind = SettingDecl::Kind::duration,
+                        .fallback = 0,
+                        .least = 0,
+                        .most = Milliseconds{24h}.count(),
+                        .summary = "how long after it lapsed a lease is still left alone"}},
+          .holdoff = [](const Settings& own) { return Milliseconds{*own.at("grace")} + 1ms; },
           .announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); },
           .parameters =
               [](const Settings& own, const Family& family) {

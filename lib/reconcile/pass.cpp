@@ -46,6 +46,7 @@ pg::Params Ground::params(const Partitions& partitions) const {
   pg::Params params =
       pg::Params::of(partitions, scope.filter.name_space, tag ? std::optional(tag->key) : std::nullopt,
                      tag ? std::optional(tag->value) : std::nullopt);
+  if (reconciler.walk) slice.add_to(params);
   params.append(reconciler.parameters(scope.settings, scope.family));
   params.add(static_cast<std::int64_t>(reconciler.holdoff(scope.settings).count()));
   return params;
@@ -290,7 +291,7 @@ void Pass::take_once(Candidates batch) {
       ++report_.processed;
       // A time before 1970 is no time; a difference from it might not even fit.
       report_.lateness.add(acted_at - std::max(due_at, UnixMillis{}) + took);
-      if (options_.list_moves) report_.moves.push_back({key, outcome, due_at});
+      if (options_.list_moves) report_.moves.push_back({key, outcome, due_at, &ground_.reconciler});
     }
     moved.insert(std::move(key));
   }

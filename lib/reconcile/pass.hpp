@@ -14,6 +14,7 @@
 #include "reconcile/quarantine.hpp"
 #include "reconcile/report.hpp"
 #include "reconcile/scope.hpp"
+#include "reconcile/slice.hpp"
 #include "reconcile/statements.hpp"
 
 namespace ff::reconcile {
@@ -38,6 +39,7 @@ struct Ground {
   const Statements few;
   const Statements many;
   Scope scope;
+  Slice slice;  ///< of the table through which the reconciler walks
   const Clock& clock;
   Quarantine quarantine;
   DatabaseTime database_time;

@@ -38,6 +38,15 @@ struct Announcement {
   Milliseconds within{0};  ///< how much later the row may be written
 };
 
+/// A table through which a pair walks in the order of its primary key, because no index leads to the rows that are
+/// due. Where a look is one of many, it reads the next slice of so many rows; an engine remembers the place, and
+/// begins again behind the last row.
+struct Walk {
+  std::string_view table;
+  std::string_view key;  ///< one uuid, beside partition_key
+  int rows = 10'000;
+};
+
 /// A reconciler is a pair of statements and the words that describe them; the Engine runs any such pair.
 ///
 /// Both are written without any limit, order, lock-step or clock of their own. They see
@@ -45,7 +54,8 @@ struct Announcement {
 ///       `x.partition_key = ANY($1)`, in just these words, and is also joined by partition_key with the row it
 ///       belongs to (see Statements)
 ///   $2  namespace, $3 tag key, $4 tag value, text, null where not asked for (see phrases.hpp, `core_matches`)
-///   $5… what parameters() returns.
+///   $5… what parameters() returns; for a pair that walks, before that, the bounds of a slice of its table: $5
+///   and $6 partition_key and key of the row before it, $7 and $8 of its last row (see phrases.hpp, `in_slice`).
 ///
 /// `scan` is a SELECT of every row that will ever fall due: partition_key, the key columns, due_at_ms.
 /// Conditions of time are not in it; the engine adds them, and so learns from the same statement what is due
@@ -59,10 +69,13 @@ struct Announcement {
 /// are not joined with one another: the planner is made to expect a single row in each (see Statements), and
 /// would compare every row with every other. What a later one needs is carried along; what is held and what is
 /// not is told apart by EXCEPT and NOT IN, which hash as long as little is expected.
+///
+/// Where another index leads to some of the rows, or none does, a reconciler has companions: further pairs under
+/// its name, which the engine runs behind the first.
 struct Reconciler {
   std::string_view name;
-  std::string_view summary;  ///< one sentence for operators
-  std::vector<std::string_view> outcomes;
+  std::string_view summary;                ///< one sentence for operators
+  std::vector<std::string_view> outcomes;  ///< of this pair: see also all_outcomes()
   /// Outcomes that `act` may return for rows that it has not moved, with a reason of its own: counted, but
   /// not as processed.
   std::vector<std::string_view> left_alone = {};
@@ -88,6 +101,11 @@ struct Reconciler {
   /// grace.
   bool takes_leases = false;
   std::vector<SettingDecl> settings = {};
+  std::optional<Walk> walk = {};
+  /// Each a copy of this one with a key, statements, outcomes and an interval of its own. Whatever an operator can set
+  /// or see is shared: name, settings, filter, batch size, report. A companion is looked at when its interval is
+  /// over, however often or seldom the first pair is.
+  std::vector<Reconciler> companions = {};
 
   /// How long after due_at_ms a row may be taken: 0 for "due_at_ms <= now", 1 ms for "due_at_ms < now".
   Milliseconds (*holdoff)(const Settings& own) = [](const Settings&) { return Milliseconds{1}; };
@@ -102,5 +120,8 @@ struct Reconciler {
 
 /// The declared defaults of a reconciler's settings.
 Settings default_settings(const Reconciler& reconciler);
+
+/// The outcomes of a reconciler and its companions, each once.
+std::vector<std::string_view> all_outcomes(const Reconciler& reconciler);
 
 }  // namespace ff::reconcile

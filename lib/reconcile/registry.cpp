@@ -13,6 +13,19 @@ const std::vector<Reconciler>& registry() {
   return all;
 }
 
+const std::vector<Reconciler>& all_pairs() {
+  static const std::vector<Reconciler> all = [] {
+    std::vector<Reconciler> pairs;
+    for (const Reconciler& reconciler : registry()) {
+      pairs.push_back(reconciler);
+      pairs.back().companions.clear();
+      pairs.insert(pairs.end(), reconciler.companions.begin(), reconciler.companions.end());
+    }
+    return pairs;
+  }();
+  return all;
+}
+
 const Reconciler* find_reconciler(std::string_view name) {
   const auto& all = registry();
   const auto found =
@@ -24,6 +37,14 @@ Settings default_settings(const Reconciler& reconciler) {
   Settings settings;
   for (const SettingDecl& decl : reconciler.settings) settings.emplace(decl.name, decl.fallback);
   return settings;
+}
+
+std::vector<std::string_view> all_outcomes(const Reconciler& reconciler) {
+  auto all = reconciler.outcomes;
+  for (const Reconciler& companion : reconciler.companions)
+    for (const std::string_view outcome : companion.outcomes)
+      if (std::find(all.begin(), all.end(), outcome) == all.end()) all.push_back(outcome);
+  return all;
 }
 
 }  // namespace ff::reconcile

@@ -24,6 +24,9 @@ Reconciler outbox_retention();
 /// thread.
 const std::vector<Reconciler>& registry();
 
+/// Every pair there is by itself: the reconcilers without their companions, and these.
+const std::vector<Reconciler>& all_pairs();
+
 /// Null when there is none of this name.
 const Reconciler* find_reconciler(std::string_view name);
 

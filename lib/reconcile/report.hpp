@@ -14,6 +14,8 @@
 
 namespace ff::reconcile {
 
+struct Reconciler;
+
 /// Why a due row was left alone.
 enum class Skip { locked, no_longer_due, quarantined };
 constexpr std::string_view name(Skip skip) {
@@ -34,6 +36,7 @@ struct Move {
   RowKey key;
   std::string outcome;
   UnixMillis due_at;
+  const Reconciler* pair = nullptr;  ///< whose columns the key has
 };
 
 /// What one tick did. Counts are of rows.

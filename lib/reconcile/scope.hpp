@@ -26,6 +26,11 @@ struct TickOptions {
   Milliseconds look_ahead{0};
   /// Otherwise only what an earlier look of the same engine has seen coming is taken, if it is due by now.
   bool look = true;
+  /// The same two for the companions of the reconciler, which are looked at in a time of their own.
+  Milliseconds companions_look_ahead{0};
+  bool companions_look = true;
+  /// Of a table through which a pair walks, a look reads the next slice only.
+  bool in_slices = false;
   /// Act and roll back.
   bool dry_run = false;
   /// Fill the report's `moves`.

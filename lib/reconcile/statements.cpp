@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <regex>
 
+#include "reconcile/slice.hpp"
+
 namespace ff::reconcile {
 namespace {
 
@@ -136,10 +138,20 @@ SELECT count(*) AS due, min(due_at_ms) AS oldest_due_ms, (SELECT now_ms FROM clo
      LIMIT {cap}
   ) due)sql";
 
+constexpr std::string_view kSliceEnd = R"sql(
+SELECT partition_key, {key}
+  FROM {table}
+ WHERE partition_key = ANY($1) AND (partition_key, {key}) > ($2, $3)
+ ORDER BY partition_key, {key}
+OFFSET $4::bigint - 1
+ LIMIT 1)sql";
+
 }  // namespace
 
 Statements::Statements(const Reconciler& reconciler, pg::Plan plan) {
-  const std::size_t own = reconciler.parameters(default_settings(reconciler), {}).size();
+  pg::Params leading = reconciler.parameters(default_settings(reconciler), {});
+  if (reconciler.walk) Slice().add_to(leading);
+  const std::size_t own = leading.size();
   Numbering number(4 + own);
   const std::string clock = clock_cte(number.next());
   const std::string key = key_cte(reconciler, number);
@@ -173,6 +185,8 @@ Statements::Statements(const Reconciler& reconciler, pg::Plan plan) {
   still_due = make(kStillDue);
   act = make(kAct, arg("act", reconciler.act));
   backlog = make(kBacklog, arg("cap", one));
+  if (const auto& walk = reconciler.walk)
+    slice_end = fmt::format(fmt::runtime(kSliceEnd), arg("table", walk->table), arg("key", walk->key));
 }
 
 Statements::Statements(const Statements& few, const Partitions& partitions)

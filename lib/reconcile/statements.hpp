@@ -10,7 +10,7 @@ namespace ff::reconcile {
 
 /// The statements that an engine sends, all made from the pair of one reconciler. After the parameters that
 /// the pair itself uses ($1 to $4 and its own), which every statement has, and the holdoff in milliseconds,
-/// come those named here.
+/// come those named here; `slice_end` has parameters of its own.
 ///
 /// There are two sets for all partitions, because `partition_key = ANY($1)`, which the pair says of each table, serves the planner
 /// badly: it drops the hash children that no partition is in, but also takes the phrase for a condition that
@@ -53,6 +53,10 @@ struct Statements {
   /// Moves the given rows. Parameters as in `still_due`. Columns: partition_key, key columns, due_at_ms,
   /// outcome, now_ms.
   std::string act;
+
+  /// For a reconciler that walks: where its next slice ends. Parameters: partitions smallint[], from which place on,
+  /// as partition_key and key, and how many rows bigint. Columns: partition_key, key; no row where fewer are left.
+  std::string slice_end;
 
   /// Counts what is due. Parameter: cap bigint. Columns: due, oldest_due_ms, now_ms.
   std::string backlog;

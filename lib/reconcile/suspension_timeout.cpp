@@ -1,13 +1,16 @@
 // suspension_timeout: a suspension that has waited too long ends as its timeout_behavior says.
 //
-// Rows     ff_suspension_current with timeout_at_ms passed.
-// Changes  auto_resume_with_timeout_signal: a signal is appended to member_map.__timeout__ and the time-out
-//          is taken away; whoever evaluates the suspension resumes the execution. Any other behaviour ends
-//          the execution: core terminal, suspension and waitpoints deleted, one completion event. Where the
-//          execution has ended already, only the suspension goes.
-// Others   Workers and signals resume the same execution, pending_waitpoint_expiry marks the same
-//          member_map, other reconcilers end it: whoever has locked any of its rows makes it wait for the
-//          next tick.
+// Rows     ff_suspension_current with timeout_at_ms passed. Beside them, whatever their time-out, those of executions
+//          that have ended and still have a waitpoint open, for a cancel leaves both, and a late signal would make
+//          the execution runnable again; a companion walks through ff_waitpoint_pending to find them.
+// Changes  Only of an execution that is suspended: auto_resume_with_timeout_signal appends a signal to
+//          member_map.__timeout__ and leaves the execution resumable, as a signal that satisfies the suspension
+//          would; any other behaviour ends it: core terminal, suspension and waitpoints deleted, one completion event.
+//          Where the execution has ended already, suspension and waitpoints go. Where it was resumed before, only
+//          the time-out goes: a resumed worker still reads its signals in member_map.
+// Others   Workers and signals resume the same execution, signals append to the same member_map, other reconcilers
+//          end it: whoever has locked any of its rows makes it wait for the next tick, waitpoints included, which a
+//          signal locks first.
 // Repeat   Afterwards the suspension is gone or has no time-out, so it is not found again.
 
 #include "reconcile/ending.hpp"
@@ -17,6 +20,7 @@
 namespace ff::reconcile {
 namespace {
 
+using phrases::as_seen;
 using phrases::core_matches;
 using phrases::event_origin;
 using phrases::object;
@@ -29,6 +33,14 @@ const std::string kScan = R"sql(
    WHERE s.partition_key = ANY($1) AND s.timeout_at_ms IS NOT NULL
      AND )sql" + core_matches("c");
 
+// In the form in which FlowFabric reads signals back: it passes over one whose signal_id is no uuid.
+const std::string kSignal =
+    "jsonb_build_object('signal_id', gen_random_uuid(), 'signal_name', 'timeout', 'signal_category', "
+    "'timeout',"
+    " 'source_type', 'suspension_timeout', 'source_identity', '', 'correlation_id', '', 'accepted_at', "
+    "l.now_ms,"
+    " 'payload_hex', NULL)";
+
 // The core row may be missing, and the missing side of an outer join cannot be locked: one after the other.
 const std::string kAct = R"sql(
 suspension AS MATERIALIZED (
@@ -39,9 +51,12 @@ suspension AS MATERIALIZED (
      FOR UPDATE OF s SKIP LOCKED
 ),
 with_core AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, c.raw_fields, c.cancelled_by,
-         s.due_at_ms, s.now_ms,
+  SELECT c.partition_key, c.execution_id, c.flow_id, c.raw_fields, c.cancelled_by,
+         s.due_at_ms, s.now_ms, )sql" +
+                         phrases::next_attempt("c") + " AS next_attempt, " + phrases::current_attempt("c") +
+                         R"sql( AS current_attempt,
          CASE WHEN c.lifecycle_phase IN ('terminal', 'cancelled') THEN 'orphan_cleared'
+              WHEN c.lifecycle_phase <> 'suspended' THEN 'resumed_before'
               WHEN s.timeout_behavior = 'auto_resume_with_timeout_signal' THEN 'auto_resumed'
               WHEN s.timeout_behavior = 'expire' THEN 'expired'
               WHEN s.timeout_behavior = 'escalate' THEN 'escalated'
@@ -49,31 +64,34 @@ with_core AS MATERIALIZED (
               ELSE 'failed' END AS outcome
     FROM suspension s
     JOIN ff_exec_core c ON c.partition_key = s.partition_key AND c.execution_id = s.execution_id
+    )sql" + as_seen("c") +
+                         R"sql(
    WHERE c.partition_key = ANY($1)
      AND )sql" + core_matches("c") +
                          R"sql(
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, c.now_ms, )sql" +
+  SELECT c.partition_key, c.execution_id, c.current_attempt AS attempt_index, c.flow_id, c.now_ms, )sql" +
                          event_origin("c") + R"sql(,
          CASE WHEN c.outcome = 'cancelled' THEN 'cancelled' ELSE 'expired' END AS public_state,
          'attempt_terminal' AS attempt_state, NULL::text AS attempt_outcome,
-         'expired' AS lease_event, false AS was_leased,
+         'expired' AS lease_event,
          'suspension_timeout_' || CASE c.outcome WHEN 'cancelled' THEN 'cancel' WHEN 'expired' THEN 'expire'
                                                  WHEN 'escalated' THEN 'escalate' ELSE 'fail' END AS cancellation_reason,
          c.cancelled_by, '{"last_failure_message": "suspension_timeout"}'::jsonb AS raw_patch,
          c.due_at_ms, c.outcome
     FROM with_core c
-   WHERE c.outcome NOT IN ('auto_resumed', 'orphan_cleared')
+   WHERE c.outcome NOT IN ('auto_resumed', 'resumed_before', 'orphan_cleared')
 ),)sql" + ending::hold_doomed() +
                          R"sql(
-kept AS MATERIALIZED (
-  SELECT partition_key, execution_id, due_at_ms, now_ms, outcome
-    FROM with_core
-   WHERE outcome IN ('auto_resumed', 'orphan_cleared')
+living AS MATERIALIZED (
+  SELECT partition_key, execution_id, due_at_ms, now_ms, next_attempt, outcome, )sql" +
+                         event_origin("c") + R"sql(
+    FROM with_core c
+   WHERE outcome IN ('auto_resumed', 'resumed_before', 'orphan_cleared')
    UNION ALL
-  SELECT s.partition_key, s.execution_id, s.due_at_ms, s.now_ms, 'orphan_cleared'
+  SELECT s.partition_key, s.execution_id, s.due_at_ms, s.now_ms, NULL, 'orphan_cleared', NULL, NULL
     FROM suspension s
    WHERE NOT EXISTS (SELECT FROM ff_exec_core e
                       WHERE e.partition_key = ANY($1) AND e.partition_key = s.partition_key
@@ -81,19 +99,56 @@ kept AS MATERIALIZED (
      AND )sql" + phrases::no_core_matches() +
                          R"sql(
 ),
+open_waitpoint AS MATERIALIZED (
+  SELECT w.partition_key, w.execution_id, w.waitpoint_id
+    FROM living l
+    JOIN ff_waitpoint_pending w ON w.partition_key = l.partition_key AND w.execution_id = l.execution_id
+   WHERE w.partition_key = ANY($1) AND l.outcome <> 'resumed_before'
+     FOR UPDATE OF w SKIP LOCKED
+),
+held_open AS MATERIALIZED (
+  SELECT w.partition_key, w.execution_id, w.waitpoint_id
+    FROM living l
+    JOIN ff_waitpoint_pending w ON w.partition_key = l.partition_key AND w.execution_id = l.execution_id
+   WHERE w.partition_key = ANY($1) AND l.outcome <> 'resumed_before'
+  EXCEPT
+  SELECT partition_key, execution_id, waitpoint_id FROM open_waitpoint
+),
+kept AS MATERIALIZED (
+  SELECT l.*
+    FROM living l
+   WHERE (l.partition_key, l.execution_id) NOT IN (SELECT partition_key, execution_id FROM held_open)
+),
 ending AS MATERIALIZED (SELECT * FROM endable),)sql" +
                          ending::end_executions() + R"sql(
-auto_resumed AS (
+timeless AS (
   UPDATE ff_suspension_current s
      SET timeout_at_ms = NULL,
-         member_map = )sql" +
+         member_map = CASE WHEN l.outcome = 'resumed_before' THEN s.member_map ELSE )sql" +
                          object("s.member_map") + R"sql( || jsonb_build_object('__timeout__',
            CASE WHEN jsonb_typeof(s.member_map->'__timeout__') = 'array' THEN s.member_map->'__timeout__' ELSE '[]' END
-           || jsonb_build_array(jsonb_build_object('signal_name', 'timeout', 'payload', NULL,
-                                                   'delivered_at_ms', l.now_ms, 'source', 'suspension_timeout')))
+           || jsonb_build_array()sql" +
+                         kSignal + R"sql()) END
+    FROM kept l
+   WHERE l.outcome IN ('auto_resumed', 'resumed_before')
+     AND s.partition_key = ANY($1) AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
+),
+resumable AS (
+  UPDATE ff_exec_core c
+     SET lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'resumable',
+         attempt_index = l.next_attempt,
+         raw_fields = )sql" +
+                         object("c.raw_fields") + " || " + phrases::attempt_count("l.next_attempt") + R"sql(
     FROM kept l
    WHERE l.outcome = 'auto_resumed'
-     AND s.partition_key = ANY($1) AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
+     AND c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+),
+-- Without the flow: FlowFabric's dispatch would count whatever ends in it, and is no success, as a failure.
+resumable_event AS (
+  INSERT INTO ff_completion_event (partition_key, execution_id, outcome, namespace, instance_tag, occurred_at_ms)
+  SELECT partition_key, execution_id, 'resumable', name_space, instance_tag, now_ms
+    FROM kept
+   WHERE outcome = 'auto_resumed'
 ),
 orphan_cleared AS (
   DELETE FROM ff_suspension_current s
@@ -101,25 +156,103 @@ orphan_cleared AS (
    WHERE l.outcome = 'orphan_cleared'
      AND s.partition_key = ANY($1) AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
 ),
+closed AS (
+  DELETE FROM ff_waitpoint_pending w
+   USING kept l
+   WHERE l.outcome <> 'resumed_before'
+     AND w.partition_key = ANY($1) AND w.partition_key = l.partition_key AND w.execution_id = l.execution_id
+),
 moved AS (
   SELECT partition_key, execution_id, due_at_ms, outcome FROM kept
    UNION ALL
   SELECT partition_key, execution_id, due_at_ms, outcome FROM ending
 ))sql";
 
+const std::string kHasEnded = "c.lifecycle_phase IN ('terminal', 'cancelled') AND " + core_matches("c");
+
+const std::string kOrphanScan = R"sql(
+  SELECT w.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
+    FROM ff_waitpoint_pending w
+    JOIN )sql" + phrases::core_of("w") +
+                                R"sql( c ON true
+   WHERE w.partition_key = ANY($1) AND )sql" +
+                                phrases::in_slice("w", "waitpoint_id") + " AND " + kHasEnded;
+
+// Each waitpoint by itself: the first one takes the suspension along.
+const std::string kOrphanAct = R"sql(
+waitpoint AS MATERIALIZED (
+  SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.created_at_ms, clock.due_ms
+    FROM clock, key
+    JOIN ff_waitpoint_pending w ON w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
+   WHERE w.partition_key = ANY($1)
+     FOR UPDATE OF w SKIP LOCKED
+),
+orphan AS MATERIALIZED (
+  SELECT w.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
+    FROM waitpoint w
+    JOIN ff_exec_core c ON c.partition_key = w.partition_key AND c.execution_id = w.execution_id
+    )sql" + as_seen("c") + R"sql(
+   WHERE c.partition_key = ANY($1) AND coalesce(c.terminal_at_ms, w.created_at_ms) <= w.due_ms AND )sql" +
+                               kHasEnded + R"sql(
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),
+suspension AS MATERIALIZED (
+  SELECT s.partition_key, s.execution_id
+    FROM orphan o
+    JOIN ff_suspension_current s ON s.partition_key = o.partition_key AND s.execution_id = o.execution_id
+   WHERE s.partition_key = ANY($1)
+     FOR UPDATE OF s SKIP LOCKED
+),
+held AS MATERIALIZED (
+  SELECT s.partition_key, s.execution_id
+    FROM orphan o
+    JOIN ff_suspension_current s ON s.partition_key = o.partition_key AND s.execution_id = o.execution_id
+   WHERE s.partition_key = ANY($1)
+  EXCEPT
+  SELECT partition_key, execution_id FROM suspension
+),
+clear AS MATERIALIZED (
+  SELECT o.*
+    FROM orphan o
+   WHERE (o.partition_key, o.execution_id) NOT IN (SELECT partition_key, execution_id FROM held)
+),
+suspension_cleared AS (
+  DELETE FROM ff_suspension_current s
+   USING clear o
+   WHERE s.partition_key = ANY($1) AND s.partition_key = o.partition_key AND s.execution_id = o.execution_id
+),
+waitpoint_cleared AS (
+  DELETE FROM ff_waitpoint_pending w
+   USING clear o
+   WHERE w.partition_key = ANY($1) AND w.partition_key = o.partition_key AND w.waitpoint_id = o.waitpoint_id
+),
+moved AS (SELECT partition_key, waitpoint_id, due_at_ms, 'orphan_cleared' AS outcome FROM clear))sql";
+
 }  // namespace
 
 Reconciler suspension_timeout() {
   using namespace std::chrono_literals;
-  return {.name = "suspension_timeout",
-          .summary =
-              "Resumes or ends an execution that was suspended for too long, as its timeout_behavior says.",
-          .outcomes = {"auto_resumed", "failed", "expired", "escalated", "cancelled", "orphan_cleared"},
-          .key = {{"execution_id", "uuid"}},
-          .execution_column = "execution_id",
-          .scan = kScan,
-          .act = kAct,
-          .interval = 2s};
+  Reconciler timeouts{
+      .name = "suspension_timeout",
+      .summary =
+          "Resumes or ends an execution that was suspended for too long, as its timeout_behavior says.",
+      .outcomes = {"auto_resumed", "failed", "expired", "escalated", "cancelled", "resumed_before",
+                   "orphan_cleared"},
+      .key = {{"execution_id", "uuid"}},
+      .execution_column = "execution_id",
+      .scan = kScan,
+      .act = kAct,
+      .interval = 2s};
+  Reconciler orphans = timeouts;
+  orphans.outcomes = {"orphan_cleared"};
+  orphans.key = {{"waitpoint_id", "uuid"}};
+  orphans.walk = {{.table = "ff_waitpoint_pending", .key = "waitpoint_id"}};
+  orphans.scan = kOrphanScan;
+  orphans.act = kOrphanAct;
+  orphans.interval = 5s;
+  orphans.rows_meet = true;
+  timeouts.companions = {orphans};
+  return timeouts;
 }
 
 }  // namespace ff::reconcile

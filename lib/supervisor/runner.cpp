@@ -55,24 +55,29 @@ bool Runner::take_over_changes() {
 Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   if (take_over_changes()) {
     next_look_.reset();
+    next_companions_look_.reset();
     last_look_.reset();
   }
   const LogScope scope(next_log_id());
-  const Milliseconds interval = pace().interval;
+  const auto [enabled, interval, companions] = pace();
   const SteadyTime started = clock_.now();
-  const bool look_wanted = !next_look_ || started >= *next_look_ || consecutive_failures_ > 0;
+  // In turn, so that neither the first pair nor its companions wait for a backlog of the other.
+  const bool companions_look = companions && next_look_ && !companions_had_turn_ &&
+                               (!next_companions_look_ || started >= *next_companions_look_);
+  companions_had_turn_ = companions_look;
+  const bool look_wanted =
+      !companions_look && (!next_look_ || started >= *next_look_ || consecutive_failures_ > 0);
   const bool look = look_wanted && !look_is_spared(started, interval);
   // As far as the next look is away, which is further while it is quiet.
   const Milliseconds look_ahead = 2 * interval + (is_quiet() ? safety_interval(interval) : Milliseconds{0});
-  reconcile::TickReport report;
-  try {
-    report = tick_({.deadline = started + kTickBudget, .stop = stop, .look_ahead = look_ahead, .look = look});
-  } catch (const std::exception& error) {
-    // Not the database but we ourselves are at fault: count it, say it, and go on with the other rows next
-    // time.
-    ++report.errors["internal"];
-    report.failure.emplace(pg::Error::Kind::internal, std::string("internal error: ") + error.what());
-  }
+  const reconcile::TickReport report =
+      tick({.deadline = started + kTickBudget,
+            .stop = stop,
+            .look_ahead = look_ahead,
+            .look = look,
+            .companions_look_ahead = 2 * companions.value_or(Milliseconds{0}),
+            .companions_look = companions_look,
+            .in_slices = true});
   const SteadyTime finished = clock_.now();
   consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;
   const auto late = std::max(started - planned, SteadyTime::duration::zero());
@@ -82,35 +87,58 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                            .duration = finished - started,
                            .missed = late / std::max<Milliseconds>(interval, 1ms),
                            .consecutive_failures = consecutive_failures_});
-  log(report, look_wanted);
+  log(report, look_wanted || companions_look);
 
   // The database's moments, by our clock.
   const auto ours = [&](std::optional<UnixMillis> its) {
     return its ? std::optional<SteadyTime>(started + (*its - report.database_time)) : std::nullopt;
   };
-  const bool settled = !report.paged && !report.more && !report.failure && report.processed == report.scanned;
-  if (look)
-    last_look_ = {started, ours(report.known_until), settled};
-  else if (last_look_)
-    last_look_->settled = last_look_->settled && settled;
-  if (look_wanted) {
-    next_look_ =
-        next_look(interval, started, last_look_ ? last_look_->known_until : std::nullopt, random_share());
-  }
-  if (look && report.scanned == 0 && !report.failure)
-    next_look_ = std::max(*next_look_, rested_from_look(interval, started, finished));
+  note_look({started, finished, look_wanted, look}, interval, report, ours(report.known_until));
+  if (companions_look && !report.failure && !report.more)
+    next_companions_look_ = std::max(next_look(*companions, started, {}, random_share()),
+                                     rested_from_look(*companions, started, finished));
+  const auto companions_due =
+      companions ? std::optional(next_companions_look_.value_or(finished)) : std::nullopt;
   const NextRun next = next_run(interval,
                                 {.started = started,
                                  .finished = finished,
                                  .more = report.more,
                                  .consecutive_failures = consecutive_failures_,
                                  .next_due = ours(report.next_due),
-                                 .next_look = *next_look_},
+                                 .next_look = *next_look_,
+                                 .companions_look = companions_due},
                                 random_share());
   if (next.look) next_look_ = next.at;
   const bool doubtful =
       report.failure && (report.failure->connection_lost() || report.failure->not_writable());
   return {next.at, doubtful};
+}
+
+// Not the database but we ourselves are at fault where something else is thrown: it is counted and said, and the next
+// tick goes on with the other rows.
+reconcile::TickReport Runner::tick(const reconcile::TickOptions& options) const {
+  try {
+    return tick_(options);
+  } catch (const std::exception& error) {
+    reconcile::TickReport report;
+    ++report.errors["internal"];
+    report.failure.emplace(pg::Error::Kind::internal, std::string("internal error: ") + error.what());
+    return report;
+  }
+}
+
+void Runner::note_look(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
+                       std::optional<SteadyTime> known_until) {
+  const bool settled = !report.paged && !report.more && !report.failure && report.processed == report.scanned;
+  if (turn.looked)
+    last_look_ = {turn.started, known_until, settled};
+  else if (last_look_)
+    last_look_->settled = last_look_->settled && settled;
+  if (turn.look_wanted)
+    next_look_ = next_look(interval, turn.started, last_look_ ? last_look_->known_until : std::nullopt,
+                           random_share());
+  if (turn.looked && report.scanned == 0 && !report.failure)
+    next_look_ = std::max(*next_look_, rested_from_look(interval, turn.started, turn.finished));
 }
 
 bool Runner::is_quiet() const {

@@ -15,6 +15,8 @@ namespace ff::supervisor {
 struct Pace {
   bool enabled = true;
   Milliseconds interval{1000};
+  /// Of the companions: how often it is worth looking at rows that cost more to find. Nothing: there are none.
+  std::optional<Milliseconds> companions{};
 };
 
 /// One reconciler's life: ticks, one after the other, each reported to the observer and logged, and the
@@ -53,7 +55,18 @@ class Runner {
     bool settled;                           ///< all that was due then, or has been since, was moved
   };
 
+  /// A tick that has ended.
+  struct Turn {
+    SteadyTime started;
+    SteadyTime finished;
+    bool look_wanted;
+    bool looked;  ///< a look that is wanted may be spared
+  };
+
   bool take_over_changes();
+  reconcile::TickReport tick(const reconcile::TickOptions& options) const;
+  void note_look(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
+                 std::optional<SteadyTime> known_until);
   bool is_quiet() const;
   bool look_is_spared(SteadyTime now, Milliseconds interval) const;
   void log(const reconcile::TickReport& report, bool looks);
@@ -69,7 +82,9 @@ class Runner {
   Pace pace_;
   std::function<void()> apply_;
 
-  std::optional<SteadyTime> next_look_;  // nothing: at once
+  std::optional<SteadyTime> next_look_;             // nothing: at once
+  std::optional<SteadyTime> next_companions_look_;  // the same
+  bool companions_had_turn_ = false;
   std::optional<Look> last_look_;
   reconcile::TickReport unlogged_;  // counts of the ticks since the last line
   int consecutive_failures_ = 0;

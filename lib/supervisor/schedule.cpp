@@ -45,7 +45,9 @@ NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {
     return {last.finished + stretched(pause, 0.25 * jitter), true};
   }
   if (last.more) return {last.finished, true};
-  const SteadyTime wanted = last.next_due ? std::min(*last.next_due, last.next_look) : last.next_look;
+  SteadyTime wanted = last.next_look;
+  for (const auto& sooner : {last.next_due, last.companions_look})
+    if (sooner) wanted = std::min(wanted, *sooner);
   const SteadyTime rested =
       last.finished + std::max<SteadyTime::duration>(last.finished - last.started, kBreath);
   const SteadyTime at = std::max({wanted, last.finished, std::min(rested, last.started + interval)});

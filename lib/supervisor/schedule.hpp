@@ -10,10 +10,11 @@ namespace ff::supervisor {
 struct LastRun {
   SteadyTime started;
   SteadyTime finished;
-  bool more = false;                   ///< it left due rows that it had not looked at
-  int consecutive_failures = 0;        ///< this run included
-  std::optional<SteadyTime> next_due;  ///< when the next row that has been seen coming may be taken
-  SteadyTime next_look{};              ///< as next_look() said after the last run that looked
+  bool more = false;                            ///< it left due rows that it had not looked at
+  int consecutive_failures = 0;                 ///< this run included
+  std::optional<SteadyTime> next_due;           ///< when the next row that has been seen coming may be taken
+  SteadyTime next_look{};                       ///< as next_look() said after the last run that looked
+  std::optional<SteadyTime> companions_look{};  ///< the same for the companions, where there are any
 };
 
 struct NextRun {
@@ -41,7 +42,7 @@ Milliseconds safety_interval(Milliseconds interval);
 ///
 ///   failed     finished + min(interval * 2^(failures - 1), 30 s), stretched by up to 25% of itself: a look
 ///   more       finished: a look
-///   otherwise  next_due where that is before next_look, else next_look; not before finished, and where the
+///   otherwise  the first of next_due, companions_look and next_look; not before finished, and where the
 ///              interval is not over yet, not before finished + a breath as long as the run was (at least
 ///              2 ms), so that rows that fall due one by one are taken together
 NextRun next_run(Milliseconds interval, const LastRun& last, double jitter);
