@@ -11,22 +11,24 @@ struct Rule {
   std::string_view violations;
 };
 
-// The five words of a state, as the schema contract and the reconcilers combine them.
+// The five words of a state, as FlowFabric's workers and the reconcilers combine them. Workers leave public_state as
+// it was when they put an execution back or end it; a signal leaves the ownership.
 constexpr std::string_view kIllegalState = R"sql(
   WITH legal(phase, ownership, eligibility, public_states, attempt_states) AS (VALUES
     ('submitted', 'unowned', '{eligible_now,blocked_by_dependencies,blocked,not_applicable}'::text[],
-      '{waiting}'::text[], '{pending}'::text[]),
-    ('runnable', 'unowned', '{eligible_now}',
-      '{waiting,resumable}', '{pending,pending_retry_attempt,attempt_interrupted}'),
-    ('runnable', 'unowned', '{not_eligible_until_time}',
-      '{delayed}', '{pending,pending_retry_attempt,attempt_interrupted}'),
-    ('runnable', 'unowned', '{blocked_by_dependencies,blocked}',
-      '{waiting}', '{pending,pending_retry_attempt,attempt_interrupted}'),
-    ('blocked', 'unowned', '{blocked_by_dependencies,blocked,not_applicable}',
-      '{waiting}', '{pending,pending_retry_attempt,attempt_interrupted}'),
-    ('active', 'leased', '{not_applicable}', '{running}', '{running_attempt}'),
+      '{waiting}'::text[], '{pending,pending_first_attempt}'::text[]),
+    ('runnable', 'unowned', '{eligible_now,pending_claim,blocked_by_dependencies,blocked}',
+      '{waiting,resumable,running,active}',
+      '{pending,pending_first_attempt,pending_retry_attempt,pending_replay_attempt,attempt_interrupted}'),
+    ('runnable', 'released', '{eligible_now,pending_claim}', '{resumable}', '{attempt_interrupted}'),
+    ('runnable', 'unowned', '{not_eligible_until_time}', '{delayed,running,active}',
+      '{pending,pending_first_attempt,pending_retry_attempt,attempt_interrupted}'),
+    ('blocked', 'unowned', '{blocked_by_dependencies,blocked,not_applicable}', '{waiting}',
+      '{pending,pending_first_attempt,pending_retry_attempt,attempt_interrupted}'),
+    ('active', 'leased', '{not_applicable}', '{running,active}', '{running_attempt}'),
     ('suspended', 'released', '{not_applicable}', '{suspended}', '{attempt_interrupted}'),
-    ('terminal', 'unowned', '{not_applicable}', '{completed,failed,expired,skipped}', '{attempt_terminal}'),
+    ('terminal', 'unowned', '{not_applicable}', '{completed,failed,expired,skipped,running,active}',
+      '{attempt_terminal}'),
     ('terminal', 'unowned', '{not_applicable}', '{cancelled}', '{attempt_terminal,cancelled}'),
     ('cancelled', 'unowned', '{not_applicable}', '{cancelled}', '{attempt_terminal,cancelled}'))
   SELECT partition_key, execution_id::text,
@@ -43,11 +45,15 @@ constexpr std::string_view kTerminalTime = R"sql(
     FROM ff_exec_core
    WHERE (lifecycle_phase IN ('terminal', 'cancelled')) <> (terminal_at_ms IS NOT NULL))sql";
 
+// A backoff has its end elsewhere.
 constexpr std::string_view kEndlessDelay = R"sql(
-  SELECT partition_key, execution_id::text, 'no deadline_at_ms ends the delay'
+  SELECT partition_key, execution_id::text, 'nothing ends the delay'
     FROM ff_exec_core
    WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'not_eligible_until_time'
-     AND deadline_at_ms IS NULL)sql";
+     AND CASE WHEN public_state = 'delayed' AND blocking_reason = 'waiting_for_retry_backoff'
+              THEN raw_fields->>'delay_until' IS NULL
+              WHEN public_state = 'delayed' AND blocking_reason = 'waiting_for_resume_delay' THEN false
+              ELSE deadline_at_ms IS NULL END)sql";
 
 constexpr std::string_view kSuspendedWithoutSuspension = R"sql(
   SELECT partition_key, execution_id::text, 'no row in ff_suspension_current'
@@ -57,40 +63,45 @@ constexpr std::string_view kSuspendedWithoutSuspension = R"sql(
                       WHERE s.partition_key = c.partition_key AND s.execution_id = c.execution_id))sql";
 
 constexpr std::string_view kActiveWithoutLease = R"sql(
-  SELECT c.partition_key, c.execution_id::text,
-         'the current attempt ' || c.attempt_index ||
-         CASE WHEN a.execution_id IS NULL THEN ' has no row' ELSE ' has no lease' END
+  SELECT c.partition_key, c.execution_id::text, 'no attempt has a lease'
     FROM ff_exec_core c
-    LEFT JOIN ff_attempt a ON a.partition_key = c.partition_key AND a.execution_id = c.execution_id
-                          AND a.attempt_index = c.attempt_index
-   WHERE c.lifecycle_phase = 'active' AND a.lease_expires_at_ms IS NULL)sql";
+   WHERE c.lifecycle_phase = 'active'
+     AND NOT EXISTS (SELECT FROM ff_attempt a
+                      WHERE a.partition_key = c.partition_key AND a.execution_id = c.execution_id
+                        AND a.lease_expires_at_ms IS NOT NULL))sql";
 
+// Whoever takes over with a reclaim grant leaves the lease of the attempt before; any other is alone.
 constexpr std::string_view kLeaseWithoutActive = R"sql(
   SELECT a.partition_key, a.execution_id::text,
          'attempt ' || a.attempt_index || ' has a lease, the execution is ' ||
-         CASE WHEN c.execution_id IS NULL THEN 'missing'
-              ELSE c.lifecycle_phase || ' at attempt ' || c.attempt_index END
+         CASE WHEN c.execution_id IS NULL THEN 'missing' WHEN c.lifecycle_phase <> 'active' THEN c.lifecycle_phase
+              ELSE 'leased to a later attempt' END
     FROM ff_attempt a
     LEFT JOIN ff_exec_core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
-   WHERE a.lease_expires_at_ms IS NOT NULL
-     AND (c.lifecycle_phase = 'active' AND c.attempt_index = a.attempt_index) IS NOT TRUE)sql";
+   WHERE a.lease_expires_at_ms IS NOT NULL AND a.outcome IS DISTINCT FROM 'interrupted_reclaimed'
+     AND (c.lifecycle_phase IS DISTINCT FROM 'active'
+          OR EXISTS (SELECT FROM ff_attempt later
+                      WHERE later.partition_key = a.partition_key AND later.execution_id = a.execution_id
+                        AND later.attempt_index > a.attempt_index AND later.lease_expires_at_ms IS NOT NULL)))sql";
 
+// What an operator cancels ends without an event.
 constexpr std::string_view kCompletionEvents = R"sql(
   SELECT c.partition_key, c.execution_id::text,
          'ended with ' || coalesce(e.number, 0) || ' completion events'
     FROM ff_exec_core c
     LEFT JOIN (SELECT partition_key, execution_id, count(*) AS number FROM ff_completion_event
+                WHERE outcome <> 'resumable'
                 GROUP BY partition_key, execution_id) e
            ON e.partition_key = c.partition_key AND e.execution_id = c.execution_id
    WHERE c.lifecycle_phase IN ('terminal', 'cancelled')
-     AND coalesce(e.number, CASE WHEN $2 THEN 0 ELSE 1 END) <> 1)sql";
+     AND coalesce(e.number, CASE WHEN $2 AND c.lifecycle_phase = 'terminal' THEN 0 ELSE 1 END) <> 1)sql";
 
 constexpr std::string_view kEventBeforeEnd = R"sql(
   SELECT c.partition_key, c.execution_id::text,
          'completion event ' || e.outcome || ', but the execution is ' || c.lifecycle_phase
     FROM ff_completion_event e
     JOIN ff_exec_core c ON c.partition_key = e.partition_key AND c.execution_id = e.execution_id
-   WHERE c.lifecycle_phase NOT IN ('terminal', 'cancelled'))sql";
+   WHERE c.lifecycle_phase NOT IN ('terminal', 'cancelled') AND e.outcome <> 'resumable')sql";
 
 constexpr std::string_view kEventContradicts = R"sql(
   SELECT c.partition_key, c.execution_id::text,
@@ -98,8 +109,12 @@ constexpr std::string_view kEventContradicts = R"sql(
     FROM ff_completion_event e
     JOIN ff_exec_core c ON c.partition_key = e.partition_key AND c.execution_id = e.execution_id
    WHERE c.lifecycle_phase IN ('terminal', 'cancelled')
-     AND e.outcome <> CASE c.public_state WHEN 'completed' THEN 'success' ELSE c.public_state END)sql";
+     AND e.outcome <> 'resumable'
+     AND e.outcome <> ALL(CASE WHEN c.public_state IN ('running', 'active') THEN '{success,failed}'
+                               WHEN c.public_state = 'completed' THEN '{success}'
+                               ELSE ARRAY[c.public_state] END))sql";
 
+// Many completion events that FlowFabric writes have neither.
 constexpr std::string_view kEventOrigin = R"sql(
   SELECT e.partition_key, e.execution_id,
          e.kind || ' event ' || e.event_id || ' carries another namespace or instance tag'
@@ -108,8 +123,10 @@ constexpr std::string_view kEventOrigin = R"sql(
           UNION ALL
           SELECT partition_key, execution_id, 'lease', event_id, namespace, instance_tag FROM ff_lease_event) e
     JOIN ff_exec_core c ON c.partition_key = e.partition_key AND c.execution_id::text = e.execution_id
-   WHERE e.namespace IS DISTINCT FROM c.raw_fields->>'namespace'
-      OR e.instance_tag IS DISTINCT FROM c.raw_fields->'tags'->>'cairn.instance_id')sql";
+   WHERE (e.namespace IS NOT NULL OR e.kind = 'lease')
+         AND e.namespace IS DISTINCT FROM c.raw_fields->>'namespace'
+      OR (e.instance_tag IS NOT NULL OR e.kind = 'lease')
+         AND e.instance_tag IS DISTINCT FROM c.raw_fields->'tags'->>'cairn.instance_id')sql";
 
 // A lease is taken (acquired, or reclaimed from whoever has it), perhaps renewed, and released once.
 constexpr std::string_view kLeaseHistory = R"sql(
@@ -132,7 +149,8 @@ constexpr std::string_view kLeaseUntold = R"sql(
       FROM ff_lease_event ORDER BY partition_key, execution_id, event_id DESC),
   held AS (
     SELECT DISTINCT partition_key::integer, execution_id::text
-      FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL)
+      FROM ff_attempt
+     WHERE lease_expires_at_ms IS NOT NULL AND outcome IS DISTINCT FROM 'interrupted_reclaimed')
   SELECT coalesce(h.partition_key, t.partition_key), coalesce(h.execution_id, t.execution_id),
          CASE WHEN h.execution_id IS NULL THEN 'no lease' ELSE 'a lease' END || ', but the last event is ' ||
          coalesce(t.event_type, 'missing')

@@ -20,11 +20,12 @@ struct Verdict {
 /// Adds a line of evidence, and with it the verdict is false.
 void contradict(Verdict& verdict, std::string line);
 
-/// What the /metrics of a daemon that did all of this has to say about one of its reconcilers.
+/// What the /metrics of a daemon that did all of this has to say about one of its reconcilers, or several together.
 struct Tally {
   enum class Compare { exactly, at_least, at_most };
   std::string reconciler;
-  std::string outcome = {};  ///< empty: all of them together
+  std::vector<std::string> outcomes = {};  ///< empty: all of them
+  std::vector<std::string> others = {};    ///< who may have counted the same outcomes, instead
   Compare compare = Compare::exactly;
   std::int64_t number = 0;
   std::string what = {};  ///< that was counted

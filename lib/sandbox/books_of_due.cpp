@@ -15,47 +15,61 @@ constexpr std::string_view kReasons = R"sql(
    WHERE partition_key = ANY($1) AND lane_id = $2 AND cancellation_reason IS NOT NULL)sql";
 
 constexpr std::string_view kDispatched = R"sql(
-  SELECT count(*) FROM ff_completion_event
-   WHERE partition_key = ANY($1) AND namespace = $2 AND dispatched_at_ms IS NOT NULL)sql";
+  SELECT count(*)
+    FROM ff_completion_event e
+    JOIN ff_exec_core c ON c.partition_key = e.partition_key AND c.execution_id = e.execution_id
+   WHERE e.partition_key = ANY($1) AND c.partition_key = ANY($1) AND c.lane_id = $2
+     AND e.dispatched_at_ms IS NOT NULL)sql";
 
-// Every fan-in: what it came to, and what is wrong about it. The simulation sets k_target for every kind of
-// policy: so many upstreams have to succeed.
+// Every fan-in: what it came to, and what is wrong about it. One that can never run may have ended before that was
+// known, where it works beside its children.
 constexpr std::string_view kFanIns = R"sql(
   WITH upstream AS MATERIALIZED (
-    SELECT d.partition_key, d.flow_id, d.downstream_eid, u.cancellation_reason, e.outcome
+    SELECT d.partition_key, d.flow_id, d.downstream_eid, u.cancellation_reason, e.outcome, e.occurred_at_ms
       FROM ff_edge d
       JOIN ff_exec_core u ON u.partition_key = d.partition_key AND u.execution_id = d.upstream_eid
       LEFT JOIN ff_completion_event e ON e.partition_key = d.partition_key AND e.execution_id = d.upstream_eid
-                                     AND e.partition_key = ANY($1)
+                                     AND e.partition_key = ANY($1) AND e.outcome <> 'resumable'
      WHERE d.partition_key = ANY($1) AND u.partition_key = ANY($1) AND u.lane_id = $2),
   tally AS (
     SELECT partition_key, flow_id, downstream_eid, count(*) AS members,
            count(*) FILTER (WHERE outcome = 'success') AS success,
            count(*) FILTER (WHERE outcome = 'skipped') AS skip,
            count(*) FILTER (WHERE outcome NOT IN ('success', 'skipped')) AS fail,
-           count(*) FILTER (WHERE cancellation_reason = 'sibling_quorum_satisfied') AS cancelled
-      FROM upstream GROUP BY partition_key, flow_id, downstream_eid)
-  SELECT g.downstream_eid::text, t.cancelled,
-         CASE WHEN t.success >= g.k_target THEN 'satisfied'
-              WHEN t.members - t.fail - t.skip < g.k_target THEN 'impossible' ELSE 'undecided' END AS sense,
+           count(*) FILTER (WHERE cancellation_reason = 'sibling_quorum_satisfied') AS cancelled,
+           max(occurred_at_ms) FILTER (WHERE outcome <> 'success') AS failed_at_ms
+      FROM upstream GROUP BY partition_key, flow_id, downstream_eid),
+  fan_in AS MATERIALIZED (
+    SELECT g.*, t.members, t.success, t.skip, t.fail, t.cancelled, t.failed_at_ms,
+           CASE g.policy->>'kind' WHEN 'any_of' THEN 1 WHEN 'quorum' THEN (g.policy->>'k')::integer
+                ELSE t.members END AS needed
+      FROM tally t JOIN ff_edge_group g USING (partition_key, flow_id, downstream_eid)
+     WHERE g.partition_key = ANY($1))
+  SELECT g.downstream_eid::text, g.cancelled,
+         CASE WHEN g.success >= g.needed THEN 'satisfied'
+              WHEN g.members - g.fail - g.skip < g.needed THEN 'impossible' ELSE 'undecided' END AS sense,
          CASE WHEN (g.success_count, g.fail_count, g.skip_count, g.running_count)
-                   IS DISTINCT FROM (t.success, t.fail, t.skip, t.members - t.success - t.fail - t.skip)
+                   IS DISTINCT FROM (g.success, g.fail, g.skip, g.members - g.success - g.fail - g.skip)
                 THEN 'its counts are not those of its upstreams'
-              WHEN t.success >= g.k_target
-                THEN CASE WHEN c.lifecycle_phase = 'blocked' THEN 'satisfied, but it still waits' END
-              WHEN t.members - t.fail - t.skip < g.k_target
-                THEN CASE WHEN c.public_state <> 'skipped' THEN 'can never run, but it is ' || c.public_state END
-              WHEN c.lifecycle_phase <> 'blocked' THEN 'undecided, but it is ' || c.public_state
+              WHEN g.success >= g.needed
+                THEN CASE WHEN c.eligibility_state = 'blocked_by_dependencies' THEN 'satisfied, but it still waits' END
+              WHEN g.members - g.fail - g.skip < g.needed
+                THEN CASE WHEN c.public_state <> 'skipped'
+                               AND coalesce(c.terminal_at_ms, g.failed_at_ms) >= g.failed_at_ms
+                          THEN 'can never run, but it is ' || c.lifecycle_phase || '/' || c.public_state END
+              WHEN c.lifecycle_phase <> 'blocked' AND c.started_at_ms IS NULL AND c.attempt_state <> 'pending_first_attempt'
+                THEN 'undecided, but it is ' || c.public_state
               WHEN g.cancel_siblings_pending_flag OR g.cancel_siblings_pending_members <> '{}'
                 THEN 'siblings are still to be cancelled' END
-    FROM tally t
-    JOIN ff_edge_group g USING (partition_key, flow_id, downstream_eid)
+    FROM fan_in g
     JOIN ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
-   WHERE g.partition_key = ANY($1) AND c.partition_key = ANY($1)
+   WHERE c.partition_key = ANY($1)
    ORDER BY 1)sql";
 
 constexpr std::string_view kBudgets = R"sql(
-  SELECT count(*), coalesce((SELECT sum(current_value)::bigint FROM ff_budget_usage), 0) FROM ff_budget_policy)sql";
+  SELECT count(*), coalesce((SELECT sum(current_value)::bigint FROM ff_budget_usage), 0),
+         (SELECT count(*) FROM ff_budget_usage_by_exec)
+    FROM ff_budget_policy)sql";
 
 // $1 namespace
 constexpr std::string_view kSwept = R"sql(
@@ -107,39 +121,46 @@ std::string reason_of(const std::optional<std::string>& behavior) {
 
 void suspensions(Check& check) {
   Verdict verdict{.question = "every suspension ended as it had to"};
-  std::map<std::string, std::string> expected;
-  for (const auto& [uuid, behavior] : check.ledger.suspensions())
-    expected[to_string(uuid)] = reason_of(behavior);
   std::map<std::string, std::string> found;
-  std::int64_t ended = 0;
-  std::int64_t siblings = 0;
-  for (const pg::Row row : check.connection.execute(kReasons, check.of_realm())) {
+  for (const pg::Row row : check.connection.execute(kReasons, check.of_realm()))
     found[row.get<std::string>(0)] = row.get<std::string>(1);
-    if (row.get<std::string>(1) != "sibling_quorum_satisfied") ++ended;
-  }
-  for (const auto& [execution, reason] : expected) {
-    const std::string its = found[execution];
-    if (its == "sibling_quorum_satisfied")
-      ++siblings;
-    else if (its != reason)
-      contradict(verdict, execution + " ended as '" + its + "' instead of '" + reason + "'");
+  std::map<std::string, std::int64_t> ends;
+  for (const auto& [uuid, its] : check.ledger.suspensions()) {
+    const std::string expected = its.answered ? "" : reason_of(its.timeout_behavior);
+    const std::string reason = found[to_string(uuid)];
+    if (reason == "sibling_quorum_satisfied") {
+      ++ends["cancelled"];
+      continue;
+    }
+    ++ends[its.answered ? "answered" : expected.empty() ? "resumed" : "ended"];
+    if (reason != expected)
+      contradict(verdict, to_string(uuid) + " ended as '" + reason + "' instead of '" + expected + "'");
   }
   expect_none(verdict, check.open.suspensions, "executions are suspended still");
   const WorkCounts& counts = check.counts;
-  if (counts.suspended != counts.resumed + ended + siblings) contradict(verdict, "the numbers do not add up");
-  verdict.numbers = counted(counts.suspended, "suspensions: ") + counted(counts.resumed, "resumed, ") +
-                    counted(ended, "ended, ") + counted(siblings, "cancelled");
+  verdict.numbers = counted(counts.suspended, "suspensions: ") + counted(ends["answered"], "answered, ") +
+                    counted(ends["resumed"], "resumed, ") + counted(ends["ended"], "ended, ") +
+                    counted(ends["cancelled"], "cancelled");
   check.books.verdicts.push_back(std::move(verdict));
-  check.books.tallies.push_back(
-      {.reconciler = "suspension_timeout", .number = counts.resumed + ended, .what = "suspensions"});
+  check.books.tallies.push_back({.reconciler = "suspension_timeout",
+                                 .outcomes = {"auto_resumed", "failed", "expired", "escalated", "cancelled"},
+                                 .number = ends["resumed"] + ends["ended"],
+                                 .what = "suspensions"});
+  // The suspension of whoever was answered stays, with its time-out: whatever has become of it by then. Its end takes
+  // the suspension along where it is not its worker who ends it.
+  check.books.tallies.push_back({.reconciler = "suspension_timeout",
+                                 .outcomes = {"resumed_before", "orphan_cleared"},
+                                 .compare = Tally::Compare::at_most,
+                                 .number = ends["answered"],
+                                 .what = "time-outs of answered ones"});
 }
 
 void waitpoints(Check& check) {
   Verdict verdict{.question = "no waitpoint outlived its time",
-                  .numbers = counted(check.counts.waitpoints, "waitpoints with an expiry")};
+                  .numbers = counted(check.counts.waitpoints, "never used")};
   expect_none(verdict, check.open.waitpoints, "waitpoints are left");
   check.books.verdicts.push_back(std::move(verdict));
-  // Those that go with their suspension are not counted by anyone.
+  // Those that go with their execution are not counted by anyone.
   check.books.tallies.push_back({.reconciler = "pending_waitpoint_expiry",
                                  .compare = Tally::Compare::at_most,
                                  .number = check.counts.waitpoints,
@@ -150,8 +171,16 @@ void endings_passed_on(Check& check) {
   const auto dispatched = check.connection.execute(kDispatched, check.of_realm()).one().get<std::int64_t>(0);
   Verdict verdict{.question = "every ending was passed on", .numbers = counted(dispatched, "endings")};
   expect_none(verdict, check.open.endings, "completion events were not dispatched");
+  expect_none(verdict, check.open.parents, "wait for children that have ended");
   check.books.verdicts.push_back(std::move(verdict));
-  check.books.tallies.push_back({.reconciler = "dependency", .number = dispatched, .what = "endings"});
+  check.books.tallies.push_back(
+      {.reconciler = "dependency", .outcomes = {"advanced"}, .number = dispatched, .what = "endings"});
+  // Most are woken by the end of their last child.
+  check.books.tallies.push_back({.reconciler = "dependency",
+                                 .outcomes = {"woken"},
+                                 .compare = Tally::Compare::at_most,
+                                 .number = check.counts.waited,
+                                 .what = "parents who came too late"});
 }
 
 void flows(Check& check) {
@@ -178,12 +207,12 @@ void flows(Check& check) {
   check.books.verdicts.push_back(std::move(pending));
   // Where all siblings ended in the meantime, nothing in the database tells.
   check.books.tallies.push_back({.reconciler = "edge_cancel_dispatcher",
-                                 .outcome = "dispatched",
+                                 .outcomes = {"dispatched"},
                                  .compare = Tally::Compare::at_least,
                                  .number = groups_with_cancelled,
                                  .what = "joins"});
   check.books.tallies.push_back({.reconciler = "edge_cancel_reconciler",
-                                 .outcome = "sremmed_stale",
+                                 .outcomes = {"sremmed_stale"},
                                  .number = check.counts.leftovers,
                                  .what = "leftovers"});
 }
@@ -194,6 +223,7 @@ void budgets(Check& check) {
   Verdict verdict{.question = "every budget was reset when due", .numbers = counted(number, "budgets")};
   expect_none(verdict, check.open.budgets, "budgets still wait for their reset");
   expect_none(verdict, found.one().get<std::int64_t>(1), "used up after the last reset");
+  expect_none(verdict, found.one().get<std::int64_t>(2), "entries of executions outlived their period");
   check.books.verdicts.push_back(std::move(verdict));
   check.books.tallies.push_back({.reconciler = "budget_reset",
                                  .compare = Tally::Compare::at_least,

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <boost/uuid/random_generator.hpp>
 #include <random>
 
+#include "sandbox/budget.hpp"
 #include "sandbox/workload.hpp"
 
 namespace ff::sandbox {
@@ -17,19 +19,11 @@ class BudgetSpender {
   void live();
 
  private:
-  struct Budget {
-    std::string id;
-    PartitionKey partition;
-    Milliseconds period;
-  };
-
   static const std::vector<Budget>& budgets();
-  void make(const Budget& budget);
-  void spend(const Budget& budget, const char* dimension, std::int64_t amount);
-  void end(const Budget& budget);
 
   Workload& workload_;
   pg::Connection& connection_;
+  boost::uuids::random_generator new_uuid_;
   std::mt19937_64 generator_{std::random_device{}()};
 };
 

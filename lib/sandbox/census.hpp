@@ -18,7 +18,7 @@ struct Realm {
 
 /// What there is at one moment.
 struct Census {
-  std::map<std::string, std::int64_t> executions;  ///< by public_state
+  std::map<std::string, std::int64_t> executions;  ///< by what public_state should be
   std::int64_t leases = 0;                         ///< held, lapsed or not
   std::int64_t lapsed = 0;                         ///< of these, nobody has taken back yet
 
@@ -49,15 +49,17 @@ std::vector<TakenLease> taken_leases(pg::Connection& connection, const Realm& re
 struct OpenWork {
   std::int64_t leases = 0;
   std::int64_t delays = 0;
-  std::int64_t suspensions = 0;
+  std::int64_t suspensions = 0;  ///< with a time-out to come, or of executions that are suspended
   std::int64_t waitpoints = 0;
   std::int64_t endings = 0;  ///< completion events that nobody has dispatched
+  std::int64_t parents = 0;  ///< that wait for children of whom the last has ended
   std::int64_t sibling_cancellations = 0;
   std::int64_t budgets = 0;  ///< with a reset to come
   std::int64_t workers = 0;  ///< on the register
 
   std::int64_t total() const {
-    return leases + delays + suspensions + waitpoints + endings + sibling_cancellations + budgets + workers;
+    return leases + delays + suspensions + waitpoints + endings + parents + sibling_cancellations + budgets +
+           workers;
   }
 };
 /// One statement. `with_budgets`: all of the database; they belong to no realm. Throws pg::Error.

@@ -4,19 +4,22 @@
 #include <random>
 #include <string>
 
+#include "sandbox/flow.hpp"
 #include "sandbox/workload.hpp"
 
 namespace ff::sandbox {
 
-/// Makes small flows, each with two fan-ins one behind the other:
+/// Makes small flows. Most have two fan-ins one behind the other:
 ///
 ///     first, second, slow ──► joined ──┐
 ///                                      ├─(all_of)─► last
 ///                             beside ──┘
 ///
 /// How `joined` waits for its three changes from flow to flow: any of them, a quorum, all. Where not all are
-/// needed, `slow` is still at work, or suspended, when the others are enough. Used by the thread that made
-/// it.
+/// needed, `slow` is still at work, or suspended, when the others are enough.
+///
+/// Others are a parent that works beside its two children and then waits for them; by that time they may have
+/// ended. Used by the thread that made it.
 class FlowMaker {
  public:
   FlowMaker(Workload& workload, pg::Connection& connection) : workload_(workload), connection_(connection) {}
@@ -27,21 +30,16 @@ class FlowMaker {
  private:
   struct Shape {
     std::string policy;  ///< of the first fan-in, as JSON
-    std::int32_t needed = 3;
     std::optional<Plan> slow{};
   };
-  struct Flow {
-    PartitionKey partition;
-    Uuid id;
-  };
+  using Plans = std::map<Uuid, Plan>;
 
   static const std::vector<Shape>& shapes();
-  void make(const Shape& shape, bool with_leftover);
-  std::vector<ExecutionId> insert(const Shape& shape, bool with_leftover);
-  void add_executions(pg::Transaction& transaction, const Flow& flow, const std::vector<Uuid>& ids,
-                      bool blocked);
-  void add_fan_in(pg::Transaction& transaction, const Flow& flow, const std::vector<Uuid>& upstreams,
-                  const Uuid& downstream, const Shape& shape);
+  Plans make_fan_ins(const Shape& shape, bool with_leftover);
+  Plans make_family(Milliseconds until_it_waits);
+  /// Empty, with so many executions to come.
+  FlowRow new_flow();
+  std::vector<ExecutionId> add(pg::Transaction& transaction, const FlowRow& flow, int number, bool blocked);
 
   Workload& workload_;
   pg::Connection& connection_;

@@ -37,18 +37,40 @@ void Ledger::delayed(const Claim& claim) {
   ++leases_[claim.execution.uuid].released;
 }
 
+void Ledger::backed_off(const Claim& claim) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.retried;
+  ++counts_.delayed;
+  ++leases_[claim.execution.uuid].released;
+}
+
+void Ledger::waited(const Claim& claim) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.waited;
+  ++leases_[claim.execution.uuid].released;
+}
+
 void Ledger::suspended(const Claim& claim, const Suspension& suspension) {
   const std::lock_guard lock(mutex_);
   ++counts_.suspended;
   ++leases_[claim.execution.uuid].released;
-  suspensions_[claim.execution.uuid] = suspension.timeout_behavior;
-  for (const auto& waitpoint : suspension.waitpoints)
-    if (waitpoint.expires_in) ++counts_.waitpoints;
+  suspensions_[claim.execution.uuid].timeout_behavior = suspension.timeout_behavior;
 }
 
-void Ledger::resumed(std::int64_t number) {
+void Ledger::answered(const ExecutionId& execution) {
   const std::lock_guard lock(mutex_);
-  counts_.resumed += number;
+  ++counts_.answered;
+  suspensions_[execution.uuid].answered = true;
+}
+
+void Ledger::waitpoint() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.waitpoints;
+}
+
+void Ledger::taken_over() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.taken_over;
 }
 
 void Ledger::crashed(const Claim& claim) {
@@ -100,7 +122,7 @@ std::map<Uuid, Ledger::Leases> Ledger::leases() const {
   return leases_;
 }
 
-std::map<Uuid, std::optional<std::string>> Ledger::suspensions() const {
+std::map<Uuid, Ledger::Suspended> Ledger::suspensions() const {
   const std::lock_guard lock(mutex_);
   return suspensions_;
 }

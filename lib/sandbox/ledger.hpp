@@ -19,10 +19,12 @@ struct WorkCounts {
   std::int64_t completed = 0;
   std::int64_t retried = 0;  ///< failed, and put back as the next attempt
   std::int64_t failed = 0;   ///< failed for good
-  std::int64_t delayed = 0;
+  std::int64_t delayed = 0;  ///< by a worker, or until a failed attempt may be repeated
+  std::int64_t waited = 0;   ///< for children
   std::int64_t suspended = 0;
-  std::int64_t resumed = 0;     ///< suspensions ended by the signal of their time-out
-  std::int64_t waitpoints = 0;  ///< made with an expiry
+  std::int64_t answered = 0;    ///< suspensions ended by a signal
+  std::int64_t waitpoints = 0;  ///< made to be used later, and never used
+  std::int64_t taken_over = 0;  ///< claims made with a reclaim grant: the lease before was left behind
   std::int64_t crashed = 0;     ///< claims that were just abandoned
   std::int64_t lost = 0;  ///< claims of workers that lived, but whose next step was refused: too slow, past
                           ///< the deadline, or a sibling that is not needed any more
@@ -49,8 +51,14 @@ class Ledger {
   void completed(const Claim& claim);
   void failed(const Claim& claim, bool for_good);
   void delayed(const Claim& claim);
+  /// Failed, to be repeated after a while.
+  void backed_off(const Claim& claim);
+  void waited(const Claim& claim);
   void suspended(const Claim& claim, const Suspension& suspension);
-  void resumed(std::int64_t number);
+  /// A signal has ended its suspension.
+  void answered(const ExecutionId& execution);
+  void waitpoint();
+  void taken_over();
   /// The claim's lease lapses, or has lapsed, and no worker ends it.
   void crashed(const Claim& claim);
   void lost(const Claim& claim);
@@ -65,15 +73,19 @@ class Ledger {
   WorkCounts counts() const;
   /// By execution; those that nobody has claimed are not in it.
   std::map<Uuid, Leases> leases() const;
-  /// How each suspended execution wants its time-out to be handled: its timeout_behavior.
-  std::map<Uuid, std::optional<std::string>> suspensions() const;
+  /// How the suspension of each execution has to end: by its timeout_behavior, unless a signal was first.
+  struct Suspended {
+    std::optional<std::string> timeout_behavior;
+    bool answered = false;
+  };
+  std::map<Uuid, Suspended> suspensions() const;
 
  private:
   mutable std::mutex mutex_;
   WorkCounts counts_;
   std::map<Uuid, std::int32_t> max_retries_;
   std::map<Uuid, Leases> leases_;
-  std::map<Uuid, std::optional<std::string>> suspensions_;
+  std::map<Uuid, Suspended> suspensions_;
 };
 
 }  // namespace ff::sandbox

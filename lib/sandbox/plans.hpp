@@ -13,11 +13,15 @@ namespace ff::sandbox {
 /// What a worker does with an execution, where that is not left to chance.
 struct Plan {
   enum class Kind {
-    crash,     ///< whoever works on it
-    hang,      ///< never ends: its deadline has to end it
-    complete,  ///< works for `length` and completes
-    delay,     ///< works a little, then delays itself by `length`
-    suspend    ///< works a little, then suspends itself
+    crash,              ///< whoever works on it
+    hang,               ///< never ends: its deadline has to end it
+    complete,           ///< works for `length` and completes
+    delay,              ///< works a little, then delays itself by `length`
+    suspend,            ///< works a little, then suspends itself
+    answered_suspend,   ///< the same, and a signal comes after `length`
+    wait_for_children,  ///< works for `length`, then waits for those that it depends on
+    forget_waitpoint,   ///< makes a waitpoint, never uses it, and completes after `length`
+    taken_over          ///< crashes, and somebody with a reclaim grant takes over before the daemon does
   };
   Kind kind = Kind::complete;
   Milliseconds length{0};

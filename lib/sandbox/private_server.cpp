@@ -121,7 +121,10 @@ PrivateServer::PrivateServer(const ServerOptions& options)
     : programs_(find_server_programs()), account_(account_to_run_as()) {
   if (account_ && ::chown(directory_.path.c_str(), account_->uid, account_->gid) != 0)
     throw std::system_error(errno, std::generic_category(), "chown " + directory_.path.string());
-  make_cluster();
+  if (options.data.empty())
+    make_cluster();
+  else
+    fs::create_directory_symlink(options.data, directory_.path / "data");
   write_settings(options);
   start();
 }
@@ -171,8 +174,10 @@ void PrivateServer::write_settings(const ServerOptions& options) const {
   };
   for (const auto& [name, value] : options.settings) settings[name] = value;
 
-  const fs::path path = directory_.path / "data" / "postgresql.conf";
-  std::ofstream file(path, std::ios::app);
+  // What lay there before us has a file of an earlier run, which ours replaces.
+  const bool ours = options.data.empty();
+  const fs::path path = directory_.path / "data" / (ours ? "postgresql.conf" : "postgresql.auto.conf");
+  std::ofstream file(path, ours ? std::ios::app : std::ios::trunc);
   for (const auto& [name, value] : settings) file << name << " = " << doubled(value, '\'') << '\n';
   file.close();
   if (!file) throw std::runtime_error("cannot write " + path.string());

@@ -20,6 +20,9 @@ struct ServerOptions {
   bool durable = false;
   /// Lines for postgresql.conf; they win over ours.
   std::map<std::string, std::string> settings{};
+  /// The data directory of a server that has stopped: this one works on it where it lies, and leaves it there.
+  /// It has to belong to the account that this one runs as, and to no other server at the same time.
+  std::filesystem::path data{};
 };
 
 /// A PostgreSQL server of our own in a temporary directory, reachable through a Unix socket in it and no

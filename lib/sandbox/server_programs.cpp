@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -13,6 +14,9 @@ namespace ff::sandbox {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Set by `./dev … --postgres N`.
+constexpr const char* kWantedPrograms = "FF_POSTGRES_PROGRAMS";
 
 // Debian keeps the server programs of every major version here, outside the PATH.
 constexpr const char* kDebianVersions = "/usr/lib/postgresql";
@@ -55,6 +59,11 @@ fs::path newest_debian_version() {
 }  // namespace
 
 fs::path find_server_programs() {
+  if (const char* wanted = std::getenv(kWantedPrograms); wanted != nullptr && *wanted != '\0') {
+    if (has_both(wanted)) return wanted;
+    throw std::runtime_error(std::string(kWantedPrograms) + " is " + wanted +
+                             ", where PostgreSQL's initdb and postgres are not");
+  }
   fs::path configured = pg_config_bindir();
   if (!configured.empty() && has_both(configured)) return configured;
   fs::path newest = newest_debian_version();

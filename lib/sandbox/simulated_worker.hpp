@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sandbox/hands.hpp"
 #include "sandbox/workload.hpp"
 
 namespace ff::sandbox {
@@ -21,19 +22,25 @@ class SimulatedWorker {
   /// A worker that crashed, as it will come back.
   struct Ghost {
     std::string id;
+    Hands::Way way;
     Claim claim;
     SteadyTime returns;
   };
 
+  Hands new_hands();
+  Hands::Way way_of_claiming();
   Fate fate_of(const Claim& claim);
   Milliseconds length_of_work();
-  void work(const Claim& claim);
-  void follow(const Plan& plan, const Claim& claim);
-  void hang(Worker& worker, const Claim& claim);
-  void put_aside(Worker& worker, const Plan& plan, const Claim& claim);
-  bool work_and_renew(Worker& worker, const Claim& claim, Milliseconds length);
-  void end(Worker& worker, const Claim& claim, Fate fate);
-  void crash(const Claim& claim, Milliseconds into_work);
+  void work(Hands& hands);
+  void follow(const Plan& plan, Hands& hands);
+  void work_and_complete(Hands& hands, Milliseconds length);
+  void hang(Hands& hands);
+  void put_aside(const Plan& plan, Hands& hands);
+  void forget_waitpoint(const Plan& plan, Hands& hands);
+  void be_taken_over(Hands& hands);
+  bool work_and_renew(Hands& hands, Milliseconds length);
+  void end(Hands& hands, Fate fate);
+  void crash(Hands& hands, Milliseconds into_work);
   void lose(const Claim& claim);
   void haunt();
 

@@ -8,7 +8,7 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = Plan::Kind;
 
-constexpr Milliseconds kBetween = 450ms;
+constexpr Milliseconds kBetween = 400ms;
 constexpr Milliseconds kDeadline = 2500ms;
 constexpr std::int32_t kBeforeOrdinary = 1;
 
@@ -16,12 +16,20 @@ Plan delay(Milliseconds length) {
   return {.kind = Kind::delay, .length = length};
 }
 
-// One waitpoint under a key, one without, both soon past their time; and one that just goes with the rest.
 Plan suspension(Milliseconds timeout, std::optional<std::string> behavior) {
   return {.kind = Kind::suspend,
           .suspension = {.timeout_in = timeout,
                          .timeout_behavior = std::move(behavior),
-                         .waitpoints = {{"approval", timeout / 3}, {"", timeout / 2}, {"callback", {}}}}};
+                         .waitpoints = {{.key = "approval"}, {.key = ""}, {.key = "callback"}}}};
+}
+
+// The answer comes in time; the time-out passes while somebody works on.
+Plan answered_suspension(Milliseconds answer) {
+  Plan plan = suspension(answer + kWorkAfterAnswer / 2, "fail");
+  plan.kind = Kind::answered_suspend;
+  plan.length = answer;
+  plan.suspension.waitpoints.front().key = kAnswered;
+  return plan;
 }
 
 const std::vector<Plan>& plans() {
@@ -31,11 +39,14 @@ const std::vector<Plan>& plans() {
       delay(600ms),
       {.kind = Kind::hang},
       suspension(900ms, "fail"),
+      answered_suspension(700ms),
+      {.kind = Kind::forget_waitpoint, .length = 1200ms},
       suspension(1500ms, "cancel"),
       delay(1200ms),
       suspension(1200ms, "escalate"),
       suspension(900ms, "auto_resume_with_timeout_signal"),
       suspension(2000ms, "expire"),
+      {.kind = Kind::taken_over},
       delay(300ms),
       suspension(700ms, std::nullopt),
       suspension(1000ms, "a_word_that_nobody_knows"),

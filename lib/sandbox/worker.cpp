@@ -1,29 +1,11 @@
 #include "sandbox/worker.hpp"
 
-#include "lease/outbox.hpp"
+#include "sandbox/steps.hpp"
 
 namespace ff::sandbox {
 namespace {
 
-const std::string kNowMs = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-
 // In every statement about one attempt: $1 partition_key, $2 execution_id, $3 attempt_index.
-
-// $1 partitions, $2 flow_id, $3 lane, $4 max_retries, $5 priority, $6 deadline in ms from now, $7 namespace,
-// $8 tag cairn.instance_id, $9 how many
-const std::string kCreate = R"sql(
-  INSERT INTO ff_exec_core
-      (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, ownership_state, eligibility_state,
-       public_state, attempt_state, priority, created_at_ms, deadline_at_ms, policy, raw_fields)
-  SELECT ($1::smallint[])[1 + i % cardinality($1)], gen_random_uuid(), $2, $3, 'runnable', 'unowned',
-         'eligible_now', 'waiting', 'pending', $5, )sql" +
-                            kNowMs + ", " + kNowMs + R"sql( + $6,
-         CASE WHEN $4 IS NOT NULL
-              THEN jsonb_build_object('retry_policy', jsonb_build_object('max_retries', $4)) END,
-         jsonb_strip_nulls(jsonb_build_object('namespace', $7, 'tags',
-                                              jsonb_build_object('cairn.instance_id', $8)))
-    FROM generate_series(0, $9 - 1) AS i
-  RETURNING partition_key, execution_id)sql";
 
 // $1 partitions, $2 lane. In random order, so that workers do not queue up in the first.
 constexpr std::string_view kPartitionsWithWork = R"sql(
@@ -58,7 +40,8 @@ const std::string kTakeAttempt = R"sql(
                                  kNowMs + " + $5, " + kNowMs + R"sql()
   ON CONFLICT (partition_key, execution_id, attempt_index) DO UPDATE
      SET worker_id = excluded.worker_id, worker_instance_id = excluded.worker_instance_id,
-         lease_epoch = a.lease_epoch + 1, lease_expires_at_ms = excluded.lease_expires_at_ms, outcome = NULL
+         lease_epoch = a.lease_epoch + 1, lease_expires_at_ms = excluded.lease_expires_at_ms,
+         started_at_ms = excluded.started_at_ms, outcome = NULL
   RETURNING lease_epoch)sql";
 
 const std::string kActivate = R"sql(
@@ -69,10 +52,19 @@ const std::string kActivate = R"sql(
                               kNowMs + R"sql()
    WHERE partition_key = $1 AND execution_id = $2)sql";
 
-constexpr std::string_view kLockAttempt = R"sql(
-  SELECT lease_epoch FROM ff_attempt
-   WHERE partition_key = $1 AND execution_id = $2 AND attempt_index = $3
+constexpr std::string_view kLockResumable = R"sql(
+  SELECT attempt_index, public_state = 'resumable' FROM ff_exec_core
+   WHERE partition_key = $1 AND execution_id = $2
      FOR UPDATE)sql";
+
+// $4 worker, $5 length of the lease in ms
+const std::string kTakeAgain = R"sql(
+  UPDATE ff_attempt
+     SET worker_id = $4, worker_instance_id = $4, lease_epoch = lease_epoch + 1,
+         lease_expires_at_ms = )sql" +
+                               kNowMs + " + $5, started_at_ms = " + kNowMs + R"sql(, outcome = NULL
+   WHERE partition_key = $1 AND execution_id = $2 AND attempt_index = $3
+  RETURNING lease_epoch)sql";
 
 // $4 length of the lease in ms
 const std::string kRenew = "UPDATE ff_attempt SET lease_expires_at_ms = " + kNowMs + R"sql( + $4
@@ -84,107 +76,45 @@ const std::string kEndAttempt = R"sql(
                                 kNowMs + R"sql(
    WHERE partition_key = $1 AND execution_id = $2 AND attempt_index = $3)sql";
 
-// The attempt goes on later. $4 what is added to the epoch
-constexpr std::string_view kInterruptAttempt = R"sql(
-  UPDATE ff_attempt SET outcome = 'interrupted', lease_expires_at_ms = NULL, lease_epoch = lease_epoch + $4
+// The attempt goes on later. $4 outcome
+constexpr std::string_view kPutAttemptAside = R"sql(
+  UPDATE ff_attempt SET outcome = $4, lease_expires_at_ms = NULL
    WHERE partition_key = $1 AND execution_id = $2 AND attempt_index = $3)sql";
 
-// $3 public_state
+// $3 what is added to raw_fields, an object; nothing: it completes
 const std::string kEndCore = R"sql(
   UPDATE ff_exec_core
      SET lifecycle_phase = 'terminal', ownership_state = 'unowned', eligibility_state = 'not_applicable',
-         public_state = $3, attempt_state = 'attempt_terminal', terminal_at_ms = )sql" +
-                             kNowMs + R"sql(
+         attempt_state = 'attempt_terminal', terminal_at_ms = )sql" +
+                             kNowMs + R"sql(,
+         raw_fields = raw_fields || jsonb_strip_nulls(jsonb_build_object('last_failure_message', $3))
    WHERE partition_key = $1 AND execution_id = $2)sql";
 
+// $3 message
 constexpr std::string_view kRetryCore = R"sql(
   UPDATE ff_exec_core
      SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
-         public_state = 'waiting', attempt_state = 'pending_retry_attempt', attempt_index = attempt_index + 1
+         attempt_state = 'pending_retry_attempt', attempt_index = attempt_index + 1,
+         raw_fields = raw_fields || jsonb_build_object('last_failure_message', $3)
    WHERE partition_key = $1 AND execution_id = $2)sql";
 
 // $3 length of the delay in ms
 const std::string kDelayCore = R"sql(
   UPDATE ff_exec_core
      SET lifecycle_phase = 'runnable', ownership_state = 'unowned',
-         eligibility_state = 'not_eligible_until_time', public_state = 'delayed',
-         attempt_state = 'attempt_interrupted', deadline_at_ms = )sql" +
+         eligibility_state = 'not_eligible_until_time', attempt_state = 'attempt_interrupted',
+         deadline_at_ms = )sql" +
                                kNowMs + R"sql( + $3
    WHERE partition_key = $1 AND execution_id = $2)sql";
 
-constexpr std::string_view kSuspendCore = R"sql(
+constexpr std::string_view kWaitCore = R"sql(
   UPDATE ff_exec_core
-     SET lifecycle_phase = 'suspended', ownership_state = 'released', eligibility_state = 'not_applicable',
-         public_state = 'suspended', attempt_state = 'attempt_interrupted'
+     SET lifecycle_phase = 'runnable', ownership_state = 'unowned',
+         eligibility_state = 'blocked_by_dependencies', attempt_state = 'attempt_interrupted',
+         blocking_reason = 'waiting_for_children'
    WHERE partition_key = $1 AND execution_id = $2)sql";
 
-// $3 key, $4 life in ms
-const std::string kAddWaitpoint = R"sql(
-  INSERT INTO ff_waitpoint_pending
-      (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key)
-  VALUES ($1, gen_random_uuid(), $2, 'sandbox', gen_random_uuid()::text, )sql" +
-                                  kNowMs + ", " + kNowMs + " + $4, $3)";
-
-// $3 timeout in ms, $4 timeout_behavior
-const std::string kAddSuspension = R"sql(
-  INSERT INTO ff_suspension_current
-      (partition_key, execution_id, suspension_id, suspended_at_ms, timeout_at_ms, condition, timeout_behavior)
-  VALUES ($1, $2, gen_random_uuid(), )sql" +
-                                   kNowMs + ", " + kNowMs + R"sql( + $3, '{"kind": "signal"}', $4))sql";
-
-// $3 outcome
-const std::string kCompletionEvent = R"sql(
-  INSERT INTO ff_completion_event
-      (partition_key, execution_id, flow_id, outcome, namespace, instance_tag, occurred_at_ms)
-  SELECT partition_key, execution_id, flow_id, $3, raw_fields->>'namespace',
-         raw_fields->'tags'->>'cairn.instance_id', )sql" +
-                                     kNowMs + R"sql(
-    FROM ff_exec_core WHERE partition_key = $1 AND execution_id = $2)sql";
-
-// A lease can outlive its core row, and still has its event.
-std::string lease_event(lease::EventType type) {
-  return lease::append_events(type, R"sql((
-    SELECT $1 AS partition_key, $2 AS execution_id, )sql" +
-                                        kNowMs +
-                                        R"sql( AS now_ms, raw_fields->>'namespace' AS name_space,
-           raw_fields->'tags'->>'cairn.instance_id' AS instance_tag
-      FROM (VALUES (0)) AS always
-      LEFT JOIN ff_exec_core ON partition_key = $1 AND execution_id = $2) AS lease)sql");
-}
-const std::string kAcquired = lease_event(lease::EventType::acquired);
-const std::string kRenewed = lease_event(lease::EventType::renewed);
-const std::string kRevoked = lease_event(lease::EventType::revoked);
-
-std::optional<std::int64_t> in_ms(const std::optional<Milliseconds>& duration) {
-  return duration ? std::optional<std::int64_t>(duration->count()) : std::nullopt;
-}
-
-pg::Params execution_of(const Claim& claim) {
-  return pg::Params::of(claim.execution.partition, claim.execution.uuid);
-}
-
-pg::Params attempt_of(const Claim& claim) {
-  return execution_of(claim).add(claim.attempt_index);
-}
-
 }  // namespace
-
-ExecutionId create(pg::Connection& connection, const NewExecution& execution) {
-  return create(connection, execution, {execution.partition}, 1).front();
-}
-
-std::vector<ExecutionId> create(pg::Connection& connection, const NewExecution& like,
-                                const Partitions& partitions, int count) {
-  pg::Transaction transaction(connection);
-  const pg::Result made = transaction.execute(
-      kCreate, pg::Params::of(partitions, like.flow, like.lane, like.max_retries, like.priority,
-                              in_ms(like.deadline_in), like.name_space, like.instance_tag, count));
-  transaction.commit();
-  std::vector<ExecutionId> ids;
-  ids.reserve(static_cast<std::size_t>(made.size()));
-  for (const pg::Row row : made) ids.push_back({row.get<PartitionKey>(0), row.get<Uuid>(1)});
-  return ids;
-}
 
 Worker::Worker(pg::Connection& connection, std::string worker_id, Milliseconds lease_ttl, std::string lane)
     : connection_(connection), id_(std::move(worker_id)), lease_ttl_(lease_ttl), lane_(std::move(lane)) {}
@@ -210,26 +140,34 @@ std::optional<Claim> Worker::take(const std::string& candidate, const pg::Params
   const pg::Row core = found.one();
   Claim claim{{core.get<PartitionKey>(0), core.get<Uuid>(1)}, core.get<std::int32_t>(2)};
   claim.lease_epoch =
-      transaction.execute(kTakeAttempt, attempt_of(claim).add(id_).add(std::int64_t{lease_ttl_.count()}))
-          .one()
-          .get<std::int64_t>(0);
-  transaction.execute(kActivate, execution_of(claim));
-  transaction.execute(kAcquired, execution_of(claim));
+      transaction.execute(kTakeAttempt, of(claim).add(id_).add(in_ms(lease_ttl_))).one().get<std::int64_t>(0);
+  transaction.execute(kActivate, of(claim.execution));
+  append_lease_event(transaction, claim.execution, "acquired");
   transaction.commit();
   return claim;
 }
 
-// Locks the attempt, if it is still ours.
-bool Worker::hold(pg::Transaction& transaction, const Claim& claim) const {
-  const pg::Result found = transaction.execute(kLockAttempt, attempt_of(claim));
-  return !found.empty() && found.one().get<std::int64_t>(0) == claim.lease_epoch;
+std::optional<Claim> Worker::claim_resumed(const ExecutionId& execution) {
+  constexpr bool kWithLeaseId = true;
+  pg::Transaction transaction(connection_);
+  const pg::Result core = transaction.execute(kLockResumable, of(execution));
+  if (core.empty() || !core.one().get<bool>(1)) return std::nullopt;
+  Claim claim{execution, core.one().get<std::int32_t>(0)};
+  const pg::Result taken = transaction.execute(kTakeAgain, of(claim).add(id_).add(in_ms(lease_ttl_)));
+  // FlowFabric, too, fails where the row is not there, and undoes all.
+  if (taken.empty()) return std::nullopt;
+  claim.lease_epoch = taken.one().get<std::int64_t>(0);
+  transaction.execute(kActivate, of(execution));
+  append_lease_event(transaction, execution, "acquired", kWithLeaseId);
+  transaction.commit();
+  return claim;
 }
 
 bool Worker::renew(const Claim& claim) {
   pg::Transaction transaction(connection_);
   if (!hold(transaction, claim)) return false;
-  transaction.execute(kRenew, attempt_of(claim).add(std::int64_t{lease_ttl_.count()}));
-  transaction.execute(kRenewed, execution_of(claim));
+  transaction.execute(kRenew, of(claim).add(in_ms(lease_ttl_)));
+  append_lease_event(transaction, claim.execution, "renewed");
   transaction.commit();
   return true;
 }
@@ -237,52 +175,45 @@ bool Worker::renew(const Claim& claim) {
 bool Worker::complete(const Claim& claim) {
   pg::Transaction transaction(connection_);
   if (!hold(transaction, claim)) return false;
-  transaction.execute(kEndAttempt, attempt_of(claim).add("success"));
-  transaction.execute(kEndCore, execution_of(claim).add("completed"));
-  transaction.execute(kCompletionEvent, execution_of(claim).add("success"));
-  transaction.execute(kRevoked, execution_of(claim));
+  transaction.execute(kEndAttempt, of(claim).add("success"));
+  transaction.execute(kEndCore, of(claim.execution).add(std::optional<std::string>()));
+  append_completion_event(transaction, claim.execution, "success");
+  append_lease_event(transaction, claim.execution, "revoked");
   transaction.commit();
   return true;
 }
 
-bool Worker::fail(const Claim& claim, bool retryable) {
+bool Worker::fail(const Claim& claim, bool retryable, const std::string& message) {
   pg::Transaction transaction(connection_);
   if (!hold(transaction, claim)) return false;
-  transaction.execute(kEndAttempt, attempt_of(claim).add(retryable ? "retry" : "failed"));
+  transaction.execute(kEndAttempt, of(claim).add(retryable ? "retry" : "failed"));
   if (retryable) {
-    transaction.execute(kRetryCore, execution_of(claim));
+    transaction.execute(kRetryCore, of(claim.execution).add(message));
   } else {
-    transaction.execute(kEndCore, execution_of(claim).add("failed"));
-    transaction.execute(kCompletionEvent, execution_of(claim).add("failed"));
+    transaction.execute(kEndCore, of(claim.execution).add(std::optional(message)));
+    append_completion_event(transaction, claim.execution, "failed");
   }
-  transaction.execute(kRevoked, execution_of(claim));
+  append_lease_event(transaction, claim.execution, "revoked");
   transaction.commit();
   return true;
 }
 
 bool Worker::delay(const Claim& claim, Milliseconds length) {
-  constexpr std::int64_t kSameEpoch = 0;
   pg::Transaction transaction(connection_);
   if (!hold(transaction, claim)) return false;
-  transaction.execute(kInterruptAttempt, attempt_of(claim).add(kSameEpoch));
-  transaction.execute(kDelayCore, execution_of(claim).add(std::int64_t{length.count()}));
-  transaction.execute(kRevoked, execution_of(claim));
+  transaction.execute(kPutAttemptAside, of(claim).add("interrupted"));
+  transaction.execute(kDelayCore, of(claim.execution).add(in_ms(length)));
+  append_lease_event(transaction, claim.execution, "revoked");
   transaction.commit();
   return true;
 }
 
-bool Worker::suspend(const Claim& claim, const Suspension& suspension) {
-  constexpr std::int64_t kNextEpoch = 1;
+bool Worker::wait_for_children(const Claim& claim) {
   pg::Transaction transaction(connection_);
   if (!hold(transaction, claim)) return false;
-  for (const auto& waitpoint : suspension.waitpoints)
-    transaction.execute(kAddWaitpoint,
-                        execution_of(claim).add(waitpoint.key).add(in_ms(waitpoint.expires_in)));
-  transaction.execute(kAddSuspension,
-                      execution_of(claim).add(in_ms(suspension.timeout_in)).add(suspension.timeout_behavior));
-  transaction.execute(kSuspendCore, execution_of(claim));
-  transaction.execute(kInterruptAttempt, attempt_of(claim).add(kNextEpoch));
-  transaction.execute(kRevoked, execution_of(claim));
+  transaction.execute(kPutAttemptAside, of(claim).add("waiting_children"));
+  transaction.execute(kWaitCore, of(claim.execution));
+  append_lease_event(transaction, claim.execution, "revoked");
   transaction.commit();
   return true;
 }

@@ -6,7 +6,7 @@
 #include "sandbox/budget_spender.hpp"
 #include "sandbox/flow_maker.hpp"
 #include "sandbox/register.hpp"
-#include "sandbox/signal_evaluator.hpp"
+#include "sandbox/signal_sender.hpp"
 #include "sandbox/simulated_worker.hpp"
 #include "sandbox/special_cases.hpp"
 
@@ -51,8 +51,8 @@ void Workload::start() {
   thread("the maker of special cases",
          [this](pg::Connection& connection) { SpecialCases(*this, connection).live(); });
   thread("the maker of flows", [this](pg::Connection& connection) { FlowMaker(*this, connection).live(); });
-  thread("the evaluator of signals",
-         [this](pg::Connection& connection) { SignalEvaluator(*this, connection).live(); });
+  thread("the sender of signals",
+         [this](pg::Connection& connection) { SignalSender(*this, connection).live(); });
   thread("the register of workers",
          [this](pg::Connection& connection) { Register(*this, connection).live(); });
   if (options_.budgets)
@@ -108,6 +108,28 @@ void Workload::keep_backlog(pg::Connection& connection) {
     }
     if (!pause(kBetweenLooks)) return;
   }
+}
+
+void Workload::will_go_on(const ExecutionId& execution) {
+  plans_.note([&] {
+    return std::map<Uuid, Plan>{{execution.uuid, {.kind = Plan::Kind::complete, .length = kWorkAfterAnswer}}};
+  });
+}
+
+void Workload::answer_in(const ExecutionId& execution, Milliseconds time) {
+  const std::lock_guard lock(mutex_);
+  answers_.emplace_back(Clock::system().now() + time, execution);
+}
+
+std::vector<ExecutionId> Workload::answers_due() {
+  const SteadyTime now = Clock::system().now();
+  const std::lock_guard lock(mutex_);
+  std::vector<ExecutionId> due;
+  std::erase_if(answers_, [&](const auto& answer) {
+    if (answer.first <= now) due.push_back(answer.second);
+    return answer.first <= now;
+  });
+  return due;
 }
 
 bool Workload::pause(Milliseconds length) const {

@@ -37,6 +37,10 @@ struct WorkerState {
   std::string note = {};    ///< what is special about it, or empty
 };
 
+/// The key of the waitpoint of those that are answered, and how long they are worked on afterwards.
+inline constexpr const char* kAnswered = "question";
+inline constexpr Milliseconds kWorkAfterAnswer{1600};
+
 /// Something worth telling, for people.
 struct Happening {
   SteadyTime at;
@@ -49,8 +53,10 @@ struct Happening {
 /// crash every worker. Some of the crashed come back after their lease was taken from them and try to go on:
 /// they have to be refused.
 ///
-/// Some executions follow a plan: they are delayed, suspended with waitpoints and each kind of time-out, or
-/// hang until their deadline. Flows make executions wait for others; workers are registered and send
+/// They claim in all of FlowFabric's ways: by handle, with grants, and what was suspended before.
+///
+/// Some executions follow a plan: they are delayed, suspended with waitpoints and each kind of time-out, answered
+/// by a signal, taken over with a reclaim grant, or hang until their deadline. Flows make executions wait for others; workers are registered and send
 /// heartbeats while they live; budgets are used up. Whatever can fall due falls due within seconds.
 ///
 /// All members are safe from any thread.
@@ -63,8 +69,8 @@ class Workload {
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
 
-  /// No further execution is made or claimed; the workers finish what they hold and end. Suspensions go on
-  /// being resumed until none is left that wants it, and budgets are not renewed after their next reset.
+  /// No further execution is made or claimed; the workers finish what they hold and end. Those that wait for an
+  /// answer get none any more, and budgets are not renewed after their next reset.
   void finish();
   /// All threads have ended, be it by an error.
   bool ended() const { return running_ == 0; }
@@ -84,13 +90,18 @@ class Workload {
   friend class SpecialCases;
   friend class FlowMaker;
   friend class BudgetSpender;
-  friend class SignalEvaluator;
+  friend class SignalSender;
   friend class Register;
 
   void start();
   void end();
   void run(const std::string& name, const std::function<void(pg::Connection&)>& body);
   void keep_backlog(pg::Connection& connection);
+  /// Notes that whoever goes on with it after an answer takes a while to complete it.
+  void will_go_on(const ExecutionId& execution);
+  void answer_in(const ExecutionId& execution, Milliseconds time);
+  /// Those whose answer is due, each once.
+  std::vector<ExecutionId> answers_due();
   /// False: cut short, because everything ends now.
   bool pause(Milliseconds length) const;
   void show(std::size_t slot, WorkerState state);
@@ -105,10 +116,11 @@ class Workload {
 
   mutable std::mutex mutex_;
   mutable std::condition_variable stopped_;
-  bool stopping_ = false;             // guarded by mutex_
-  std::vector<WorkerState> workers_;  // guarded by mutex_
-  std::deque<Happening> happenings_;  // guarded by mutex_
-  std::vector<std::string> errors_;   // guarded by mutex_
+  bool stopping_ = false;                                    // guarded by mutex_
+  std::vector<WorkerState> workers_;                         // guarded by mutex_
+  std::deque<Happening> happenings_;                         // guarded by mutex_
+  std::vector<std::string> errors_;                          // guarded by mutex_
+  std::vector<std::pair<SteadyTime, ExecutionId>> answers_;  // guarded by mutex_
   std::vector<std::jthread> threads_;
 };
 
