@@ -51,7 +51,7 @@ TEST_CASE("no act and no look at what it left reads a large table as a whole") {
   const Database database;
   auto db = database.connect();
   insert_due_rows(db);
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
     for (const Spread& spread : spreads()) {
       CAPTURE(spread.name);
@@ -75,7 +75,7 @@ TEST_CASE("no act compares the rows of its batch with each other") {
                             run_plan_of(db, pairs, pg::Params::of(kBatch), pg::Plan::fresh))
                   .empty());
 
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
     std::set<std::string> seen;
     for (const Spread& spread : spreads()) {

@@ -65,6 +65,10 @@ TEST_CASE("attempt_timeout refuses a worker whose stale attempt was cleared") {
   const auto claim = worker.claim_one(id).value();
   db.execute_script(
       "UPDATE ff_attempt SET lease_expires_at_ms = 5; UPDATE ff_exec_core SET attempt_index = 1");
+  insert_attempt(db, {.partition = {3},
+                      .execution = id.uuid,
+                      .attempt_index = 1,
+                      .lease_expires_at_ms = now_ms(db) + 60'000});
   EngineFixture engine(database, "attempt_timeout");
   REQUIRE(outcomes(engine->tick()) == "stale_cleared=1");
   CHECK_FALSE(worker.renew(claim));

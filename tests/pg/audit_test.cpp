@@ -27,9 +27,11 @@ struct Seeded {
 const Seeded kSeeded[] = {
     {"illegal_state", "UPDATE ff_exec_core SET ownership_state = 'unowned' WHERE lifecycle_phase = 'active'"},
     {"terminal_time", "UPDATE ff_exec_core SET terminal_at_ms = NULL WHERE lifecycle_phase = 'terminal'"},
-    {"endless_delay", "UPDATE ff_exec_core SET deadline_at_ms = NULL WHERE public_state = 'delayed'"},
+    {"endless_delay",
+     "UPDATE ff_exec_core SET deadline_at_ms = NULL WHERE eligibility_state = 'not_eligible_until_time'"},
     {"suspended_without_suspension", "DELETE FROM ff_suspension_current"},
-    {"active_without_lease", "UPDATE ff_exec_core SET attempt_index = 1 WHERE lifecycle_phase = 'active'"},
+    {"active_without_lease",
+     "UPDATE ff_attempt SET lease_expires_at_ms = NULL WHERE lease_expires_at_ms IS NOT NULL"},
     {"lease_without_active", "UPDATE ff_attempt SET lease_expires_at_ms = 5 WHERE outcome = 'success'"},
     {"completion_events",
      "INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms) "
@@ -94,10 +96,10 @@ TEST_CASE("the audit is clean while workers do everything at once, and afterward
   for (int i = 0; i < 10; ++i) CHECK(sandbox::audit(db) == Words{});
   for (auto& thread : threads) thread.join();
   CHECK(sandbox::audit(db) == Words{});
-  for (const char* state : {"completed", "failed", "delayed", "suspended", "running"}) {
-    CAPTURE(state);
-    CHECK(test::row(db, "SELECT count(*) FROM ff_exec_core WHERE public_state = $1",
-                    pg::Params::of(state))["count"] > 0);
+  for (const char* outcome : {"success", "failed", "retry", "interrupted", "attempt_interrupted"}) {
+    CAPTURE(outcome);
+    CHECK(test::row(db, "SELECT count(*) FROM ff_attempt WHERE outcome = $1",
+                    pg::Params::of(outcome))["count"] > 0);
   }
 }
 
@@ -125,7 +127,7 @@ TEST_CASE("the audit lists as many violations of a rule as asked for and counts 
   const test::Database database;
   auto db = database.connect();
   sandbox::create(db, {}, {{0}}, 5);
-  db.execute_script("UPDATE ff_exec_core SET public_state = 'running'");
+  db.execute_script("UPDATE ff_exec_core SET public_state = 'suspended'");
   const Words found = sandbox::audit(db, {.limit_per_rule = 2});
   REQUIRE(found.size() == 3);
   CHECK(found.back() == "illegal_state: and 3 more");

@@ -76,7 +76,7 @@ TEST_CASE("books in which a suspension ended otherwise than it had to do not bal
   Bookkeeper books;
   const sandbox::Claim claim = books.claim_new();
   const sandbox::Suspension suspension{
-      .timeout_in = 1ms, .timeout_behavior = "escalate", .waitpoints = {{"approval", 1ms}}};
+      .timeout_in = 1ms, .timeout_behavior = "escalate", .waitpoints = {{.key = "approval"}}};
   CHECK(books.worker().suspend(claim, suspension));
   books.ledger.suspended(claim, suspension);
   CHECK(books.wrong() == Questions{"every execution is in a legal state",

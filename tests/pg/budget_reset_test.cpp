@@ -89,6 +89,39 @@ TEST_CASE("budget_reset starts a budget from zero whose period is over and touch
   CHECK(report.skipped.empty());
 }
 
+TEST_CASE(
+    "budget_reset deletes what a budget's executions have spent, so that nothing of it is given back later") {
+  Stage t;
+  t.add("due", kNow - 5000);
+  t.add("later", kNow + 1);
+  t.add("due", kNow + 1, 4);
+  const auto spend = [&](const char* budget, int partition, const char* dimension) {
+    insert(t.db, "ff_budget_usage_by_exec",
+           {{"partition_key", partition},
+            {"budget_id", budget},
+            {"execution_id", to_string(new_uuid())},
+            {"dimensions_key", dimension},
+            {"delta_total", 40},
+            {"updated_at_ms", 6}});
+  };
+  for (const char* dimension : {"tokens", "tokens", "cost"}) spend("due", 3, dimension);
+  spend("later", 3, "tokens");
+  spend("due", 4, "tokens");
+  const std::string of_due =
+      "SELECT count(*) FROM ff_budget_usage_by_exec WHERE budget_id = 'due' AND partition_key = 3";
+  {
+    auto other = t.database.connect();
+    pg::Transaction releasing(other);
+    releasing.execute("SELECT FROM ff_budget_usage_by_exec WHERE dimensions_key = 'cost' FOR UPDATE");
+    CHECK(t.tick().skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
+    CHECK(number(t.db, of_due) == 3);
+    CHECK(t.usage("due", "tokens")["current_value"] == 100);
+  }
+  CHECK(outcomes(t.tick()) == "reset=1");
+  CHECK(number(t.db, of_due) == 0);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_budget_usage_by_exec") == 2);
+}
+
 TEST_CASE("budget_reset resets at the very millisecond at which the period ends") {
   Stage t;
   t.add("past", kNow - 1, 1);

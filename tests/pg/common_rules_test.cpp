@@ -1,4 +1,5 @@
 // What holds for every reconciler of the registry: whoever adds one gets these tests with it.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -31,7 +32,7 @@ TEST_CASE("every statement of every reconciler fits the migrated schema") {
   static const Database database;
   auto db = database.connect();
   const pg::Plan plan = GENERATE(pg::Plan::fresh, pg::Plan::reused);
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name, plan == pg::Plan::fresh);
     const Statements statements(reconciler, plan);
     for (const ScannerFilter& filter : {ScannerFilter{}, for_both("a", {"k", "v"})}) {
@@ -53,7 +54,7 @@ TEST_CASE("every statement of every reconciler fits the migrated schema") {
 TEST_CASE("every reconciler finds nothing to do in an empty database, and nothing is due there") {
   static const Database database;
   auto db = database.connect();
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
     EngineFixture engine(database, reconciler);
     const auto report = engine->tick();
@@ -67,13 +68,20 @@ TEST_CASE("every reconciler finds nothing to do in an empty database, and nothin
   CHECK(snapshot(db).empty());
 }
 
-TEST_CASE("the names and outcomes of reconcilers are distinct and found again") {
+TEST_CASE("the names of reconcilers are distinct and found again") {
   std::set<std::string_view> names;
   for (const Reconciler& reconciler : reconcile::registry()) {
     CAPTURE(reconciler.name);
     CHECK(names.insert(reconciler.name).second);
     CHECK(reconcile::find_reconciler(reconciler.name) == &reconciler);
     CHECK_FALSE(reconciler.summary.empty());
+  }
+  CHECK(reconcile::find_reconciler("no_such") == nullptr);
+}
+
+TEST_CASE("the outcomes of every pair are distinct, and its act can give each of them") {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
+    CAPTURE(reconciler.name);
     const std::set<std::string_view> outcomes(reconciler.outcomes.begin(), reconciler.outcomes.end());
     CHECK(outcomes.size() == reconciler.outcomes.size());
     CHECK_FALSE(outcomes.empty());
@@ -81,7 +89,26 @@ TEST_CASE("the names and outcomes of reconcilers are distinct and found again") 
     for (const auto outcome : outcomes)
       CHECK(reconciler.act.find("'" + std::string(outcome) + "'") != std::string::npos);
   }
-  CHECK(reconcile::find_reconciler("no_such") == nullptr);
+}
+
+TEST_CASE("companions share with their reconciler whatever an operator can set or see") {
+  for (const Reconciler& reconciler : reconcile::registry()) {
+    const auto all = reconcile::all_outcomes(reconciler);
+    for (const Reconciler& companion : reconciler.companions) {
+      CAPTURE(reconciler.name);
+      CHECK(companion.name == reconciler.name);
+      CHECK(companion.summary == reconciler.summary);
+      CHECK(companion.left_alone.empty());
+      CHECK(companion.companions.empty());
+      CHECK(companion.filterable == reconciler.filterable);
+      CHECK(companion.batch_size == reconciler.batch_size);
+      CHECK(companion.takes_leases == reconciler.takes_leases);
+      CHECK(companion.execution_column.empty() == reconciler.execution_column.empty());
+      CHECK(reconcile::default_settings(companion) == reconcile::default_settings(reconciler));
+      for (const auto outcome : companion.outcomes) CHECK(std::ranges::count(all, outcome) == 1);
+      CHECK(companion.interval > reconciler.interval);
+    }
+  }
 }
 
 TEST_CASE("the key of every reconciler is, with the partition, the primary key of a table that it scans") {
@@ -93,7 +120,7 @@ TEST_CASE("the key of every reconciler is, with the partition, the primary key o
       "c.relispartition "
       "CROSS JOIN LATERAL unnest(p.conkey) WITH ORDINALITY AS k(attnum, n) "
       "JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum WHERE p.contype = 'p' GROUP BY 1");
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
     // Where the rows of several tables are taken, the first column says of which.
     const auto text_from = [&](std::size_t first) {
@@ -113,7 +140,7 @@ TEST_CASE("the key of every reconciler is, with the partition, the primary key o
 }
 
 TEST_CASE("every setting of every reconciler has a default within its range") {
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     for (const auto& setting : reconciler.settings) {
       CAPTURE(reconciler.name, setting.name);
       CHECK(setting.fallback >= setting.least);
@@ -128,7 +155,7 @@ TEST_CASE("the number of parameters of a reconciler does not depend on its setti
   reconcile::Family everybody;
   for (const Reconciler& reconciler : reconcile::registry())
     everybody.enabled.emplace(reconciler.name, reconcile::default_settings(reconciler));
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
     const auto settings = reconcile::default_settings(reconciler);
     const auto alone = reconciler.parameters(settings, {});
@@ -137,7 +164,7 @@ TEST_CASE("the number of parameters of a reconciler does not depend on its setti
 }
 
 TEST_CASE("the statements of a reconciler lock by skipping and never wait") {
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
     const auto count_of = [](const std::string& text, std::string_view part) {
       int found = 0;

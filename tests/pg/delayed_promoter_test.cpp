@@ -40,8 +40,15 @@ struct Stage : StillStage {
   }
 };
 
-const Json kPromoted = {
-    {"eligibility_state", "eligible_now"}, {"deadline_at_ms", nullptr}, {"public_state", "waiting"}};
+/// A core row that was promoted, to be claimed next at this index.
+Json promoted(const Json& before, int attempt_index = 0) {
+  return changed(before, {{"eligibility_state", "eligible_now"},
+                          {"deadline_at_ms", nullptr},
+                          {"public_state", "waiting"},
+                          {"attempt_index", attempt_index},
+                          {"raw_fields", changed(before["raw_fields"],
+                                                 {{"total_attempt_count", std::to_string(attempt_index)}})}});
+}
 
 }  // namespace
 
@@ -67,7 +74,7 @@ TEST_CASE("delayed_promoter makes an execution claimable whose delay is over and
   const auto before = snapshot(t.db);
 
   const TickReport report = t.tick();
-  CHECK(own() == changed(core_before, kPromoted));
+  CHECK(own() == promoted(core_before, 2));
   CHECK(diff(before, snapshot(t.db)).size() == 2);
   CHECK(outcomes(report) == "promoted=1");
   CHECK(report.scanned == 1);
@@ -126,7 +133,7 @@ TEST_CASE("delayed_promoter skips an execution that somebody else holds and take
   CHECK(core(t.db, free)["eligibility_state"] == "eligible_now");
   holding.rollback();
   CHECK(t.tick().processed == 1);
-  CHECK(core(t.db, held) == changed(before, kPromoted));
+  CHECK(core(t.db, held) == promoted(before));
 }
 
 TEST_CASE("delayed_promoter takes an execution to whose key others refer, and whose attempt they hold") {

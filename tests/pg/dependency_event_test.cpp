@@ -76,18 +76,6 @@ TEST_CASE("dependency counts for a downstream whose own row is missing") {
   CHECK(completion_events(db).size() == 1);
 }
 
-TEST_CASE("dependency counts an event once for a downstream to which several edges lead") {
-  const Database database;
-  auto db = database.connect();
-  const FanIn f = insert_fan_in(db, 2, {.policy = kAllOf});
-  insert_edge(db, f.partition, f.flow, f.upstreams[0], f.downstream);
-  insert_edge(db, f.partition, f.flow, f.upstreams[0], f.downstream);
-  end_upstream(db, f, 0);
-  EngineFixture engine(database, "dependency");
-  CHECK(outcomes(engine->tick()) == "advanced=1");
-  CHECK(counts(db, f.downstream) == "1/0/0/1");
-}
-
 TEST_CASE("dependency applies one event to every fan-in that waits for it") {
   const Database database;
   auto db = database.connect();
@@ -149,42 +137,6 @@ TEST_CASE("dependency leaves an event to others for as long as its stale_thresho
   EngineFixture at_once(database, "dependency", {.settings = {{"stale_threshold", 0}}});
   CHECK(at_once->tick().processed == 1);
   CHECK(dispatched_at(db, future).is_null());
-}
-
-TEST_CASE("dependency matches its filter on the event's own namespace and instance tag") {
-  const Database database;
-  auto db = database.connect();
-  // The core rows say something else, and do not count.
-  const FanIn f =
-      insert_fan_in(db, 1, {.policy = kAllOf}, {.state = blocked(), .raw_fields = origin("x", "y")});
-  const auto add = [&](const std::optional<std::string>& name_space, const std::optional<std::string>& tag) {
-    return insert_completion(
-        db, {.execution = f.upstreams[0], .flow = f.flow, .name_space = name_space, .instance_tag = tag});
-  };
-  const auto both = add("a", "i");
-  const auto other_tag = add("a", "j");
-  const auto other_space = add("b", "i");
-  const auto neither = add(std::nullopt, std::nullopt);
-  const auto taken = [&](const ScannerFilter& filter) {
-    EngineFixture engine(database, "dependency", {.filter = filter});
-    engine->tick();
-    std::string text;
-    for (const auto event : {both, other_tag, other_space, neither})
-      text += dispatched_at(db, event).is_null() ? '-' : 'x';
-    // Under the lock as well: named directly, what does not match is left alone.
-    db.execute("UPDATE ff_completion_event SET dispatched_at_ms = NULL");
-    std::string direct;
-    for (const auto event : {both, other_tag, other_space, neither})
-      direct += act_on(db, reconciler(), {{{3}, {std::to_string(event)}}}, filter).empty() ? '-' : 'x';
-    db.execute("UPDATE ff_completion_event SET dispatched_at_ms = NULL");
-    CHECK(direct == text);
-    return text;
-  };
-  CHECK(taken(for_both("a", {"cairn.instance_id", "i"})) == "x---");
-  CHECK(taken(for_namespace("a")) == "xx--");
-  CHECK(taken(for_tag("i")) == "x-x-");
-  CHECK(taken(for_namespace("x")) == "----");
-  CHECK(taken({}) == "xxxx");
 }
 
 TEST_CASE("dependency leaves an event alone that another dispatches between looking and acting") {

@@ -62,7 +62,9 @@ TEST_CASE("dependency makes a blocked downstream eligible by the last success of
   CHECK(report.processed == 1);
   CHECK(report.skipped.empty());
   CHECK(core(db, f.downstream) ==
-        changed(changed(core_before, kEligible), {{"lifecycle_phase", "runnable"}}));
+        changed(changed(core_before, kEligible),
+                {{"lifecycle_phase", "runnable"},
+                 {"raw_fields", changed(core_before["raw_fields"], {{"total_attempt_count", "0"}})}}));
   CHECK(edge_group(db, f.downstream) == changed(group_before, {{"success_count", 3}, {"running_count", 0}}));
   CHECK(dispatched_at(db, event) >= from);
   CHECK(dispatched_at(db, event) <= now_ms(db));
@@ -119,104 +121,4 @@ TEST_CASE("dependency only counts while a fan-in is neither satisfied nor imposs
   CHECK(engine->tick().processed == 1);
   CHECK(counts(db, f.downstream) == "1/0/0/2");
   CHECK(diff(before, snapshot(db)).size() == 4);
-}
-
-TEST_CASE("dependency does not make a downstream eligible that is past waiting") {
-  const State state = GENERATE(active(), suspended(), terminal(), terminal("skipped"),
-                               State{"cancelled", "unowned", "not_applicable", "cancelled", "cancelled"});
-  static const Database database;
-  auto db = database.connect();
-  db.execute("DELETE FROM ff_completion_event");
-  const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf}, {.state = state});
-  const Json core_before = core(db, f.downstream);
-  end_upstream(db, f, 0);
-  EngineFixture engine(database, "dependency");
-  CHECK(outcomes(engine->tick()) == "advanced=1");
-  CHECK(counts(db, f.downstream) == "1/0/0/0");
-  CHECK(core(db, f.downstream) == core_before);
-}
-
-TEST_CASE("dependency makes a downstream eligible from each phase in which it waits") {
-  State waiting = runnable();
-  waiting.eligibility_state = "blocked_by_dependencies";
-  const State state = GENERATE_COPY(submitted(), runnable(), waiting, delayed(), blocked());
-  static const Database database;
-  auto db = database.connect();
-  db.execute("DELETE FROM ff_completion_event");
-  const FanIn f =
-      insert_fan_in(db, 1, {.policy = kAllOf}, {.state = state, .deadline_at_ms = 9'900'000'000'000});
-  const Json core_before = core(db, f.downstream);
-  end_upstream(db, f, 0);
-  EngineFixture engine(database, "dependency");
-  CHECK(outcomes(engine->tick()) == "advanced=1");
-  Json expected = changed(core_before, kEligible);
-  if (state.lifecycle_phase == "blocked") expected["lifecycle_phase"] = "runnable";
-  // The end of a delay must not be left over as a deadline of the whole execution.
-  if (state.eligibility_state == "not_eligible_until_time") expected["deadline_at_ms"] = nullptr;
-  CHECK(core(db, f.downstream) == expected);
-}
-
-TEST_CASE("dependency skips a downstream from each phase but the last and lets go of all it held") {
-  const State state = GENERATE(submitted(), runnable(), delayed(), blocked(), active(), suspended());
-  CAPTURE(state.lifecycle_phase, state.eligibility_state);
-  static const Database database;
-  auto db = database.connect();
-  db.execute("DELETE FROM ff_completion_event");
-  const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf}, {.state = state, .attempt_index = 1});
-  const bool leased = state.lifecycle_phase == "active";
-  for (const int index : {0, 1})
-    insert_attempt(
-        db, {.partition = {3},
-             .execution = f.downstream,
-             .attempt_index = index,
-             .lease_epoch = 4,
-             .lease_expires_at_ms =
-                 leased && index == 1 ? std::optional<std::int64_t>(now_ms(db) + 60'000) : std::nullopt});
-  if (state.lifecycle_phase == "suspended") {
-    insert_suspension(db, {.partition = {3}, .execution = f.downstream});
-    insert_waitpoint(db, {.partition = {3}, .execution = f.downstream});
-  }
-  const Uuid other = insert_core(db, {.partition = {3}, .state = suspended()});
-  insert_suspension(db, {.partition = {3}, .execution = other});
-  insert_waitpoint(db, {.partition = {3}, .execution = other});
-  const Json core_before = core(db, f.downstream);
-  const std::vector<Json> attempts = {attempt(db, f.downstream, 0), attempt(db, f.downstream, 1)};
-  end_upstream(db, f, 0, "expired");
-  const auto leases_before = lease_events(db).size();
-
-  EngineFixture engine(database, "dependency");
-  CHECK(outcomes(engine->tick()) == "advanced=1");
-  const Json at = core(db, f.downstream)["terminal_at_ms"];
-  CHECK(core(db, f.downstream) == changed(changed(core_before, kSkipped), {{"terminal_at_ms", at}}));
-  CHECK(attempt(db, f.downstream, 0) == attempts[0]);
-  CHECK(attempt(db, f.downstream, 1) == (leased ? changed(attempts[1], {{"outcome", "interrupted"},
-                                                                        {"lease_expires_at_ms", nullptr},
-                                                                        {"lease_epoch", 5},
-                                                                        {"terminal_at_ms", at}})
-                                                : attempts[1]));
-  CHECK(lease_events(db).size() == leases_before + (leased ? 1 : 0));
-  if (leased) CHECK(lease_events(db).back()["event_type"] == "revoked");
-  CHECK(completion_events(db).back() == skipped_event(f, at));
-  for (const char* table : {"ff_suspension_current", "ff_waitpoint_pending"}) {
-    const std::string of = "SELECT count(*) FROM " + std::string(table) + " WHERE execution_id = $1";
-    CHECK(number(db, of, pg::Params::of(f.downstream)) == 0);
-    CHECK(number(db, of, pg::Params::of(other)) == 1);
-  }
-}
-
-TEST_CASE("dependency leaves a downstream as it is that has ended before its fan-in became impossible") {
-  const State state = GENERATE(terminal(), terminal("skipped"), terminal("expired"),
-                               State{"cancelled", "unowned", "not_applicable", "cancelled", "cancelled"});
-  static const Database database;
-  auto db = database.connect();
-  db.execute("DELETE FROM ff_completion_event");
-  const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf}, {.state = state, .terminal_at_ms = 5});
-  const Json core_before = core(db, f.downstream);
-  end_upstream(db, f, 0, "failed");
-  const auto events_before = completion_events(db).size();
-  EngineFixture engine(database, "dependency");
-  CHECK(outcomes(engine->tick()) == "advanced=1");
-  CHECK(counts(db, f.downstream) == "0/1/0/0");
-  CHECK(core(db, f.downstream) == core_before);
-  CHECK(completion_events(db).size() == events_before);
 }

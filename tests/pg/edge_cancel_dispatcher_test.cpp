@@ -43,7 +43,7 @@ TEST_CASE("edge_cancel_dispatcher cancels a running sibling with all it held and
   const FanIn bystander = insert_fan_in(db, 2, {.policy = kAnyOf, .flag = true, .members = {"listed"}});
   const FanIn f = insert_listed(db, 1);
   const Uuid id = f.upstreams[0];
-  db.execute("UPDATE ff_exec_core SET raw_fields = $2::jsonb, attempt_index = 1 WHERE execution_id = $1",
+  db.execute("UPDATE ff_exec_core SET raw_fields = $2::jsonb, attempt_index = 2 WHERE execution_id = $1",
              pg::Params::of(id, changed(origin("n", "i"), {{"color", "red"}}).dump()));
   for (const int index : {0, 1})
     insert_attempt(db, {.partition = {3},

@@ -3,8 +3,10 @@
 
 #include "pg/transaction.hpp"
 #include "reconcile/ending.hpp"
+#include "reconcile/phrases.hpp"
 #include "sandbox/audit.hpp"
 #include "support/engine.hpp"
+#include "support/stalled_act.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -14,8 +16,8 @@ using reconcile::TickReport;
 
 namespace {
 
-/// Ends every execution with a deadline, as its raw_fields say: attempt_outcome, was_leased, and `spare` for
-/// one that is doomed and then is not ended after all.
+/// Ends every execution with a deadline, as its raw_fields say: attempt_outcome, and `spare` for one
+/// that is doomed and then is not ended after all.
 Reconciler ender() {
   return {.name = "ender",
           .summary = "Ends what a test wants ended.",
@@ -27,15 +29,19 @@ Reconciler ender() {
               " WHERE c.partition_key = ANY($1) AND c.deadline_at_ms IS NOT NULL",
           .act = R"sql(
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.attempt_index, c.flow_id, 1234567 AS now_ms,
+  SELECT c.partition_key, c.execution_id, c.flow_id, 1234567 AS now_ms,
+         )sql" + reconcile::phrases::current_attempt("c") +
+                 R"sql( AS attempt_index,
          'space' AS name_space, 'tag' AS instance_tag, 'cancelled' AS public_state,
          'cancelled' AS attempt_state, c.raw_fields->>'attempt_outcome' AS attempt_outcome,
-         'revoked' AS lease_event, coalesce((c.raw_fields->>'was_leased')::boolean, false) AS was_leased,
+         'revoked' AS lease_event,
          'why' AS cancellation_reason, 'who' AS cancelled_by,
          '{"patched": {"by": "ender"}}'::jsonb AS raw_patch,
          coalesce((c.raw_fields->>'spare')::boolean, false) AS spare, c.deadline_at_ms AS due_at_ms
     FROM clock, key
     JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    )sql" + reconcile::phrases::as_seen("c") +
+                 R"sql(
    WHERE c.partition_key = ANY($1) AND c.deadline_at_ms <= clock.due_ms
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),)sql" + reconcile::ending::hold_doomed() +
@@ -51,14 +57,15 @@ struct Stage {
   pg::Connection db = database.connect();
   const Reconciler reconciler = ender();
 
-  /// An execution to be ended, at its attempt 2, with a suspension and two waitpoints.
+  /// An execution to be ended, with a suspension and two waitpoints. It was claimed at 2, below a dead attempt, as a
+  /// typed claim does it; without a lease its current attempt is 3.
   Uuid add(const Json& raw_fields, std::optional<std::int64_t> lease_expires_at_ms = 5, int partition = 3) {
     const Uuid id = new_uuid();
     add_parts(id, partition, lease_expires_at_ms);
     return insert_core(db, {.partition = {static_cast<std::int16_t>(partition)},
                             .execution = id,
                             .flow = new_uuid(),
-                            .attempt_index = 2,
+                            .attempt_index = 3,
                             .priority = 7,
                             .deadline_at_ms = 1000,
                             .policy = max_retries(3),
@@ -71,7 +78,7 @@ struct Stage {
                           .execution = id,
                           .attempt_index = index,
                           .lease_epoch = 40 + index,
-                          .lease_expires_at_ms = lease_expires_at_ms,
+                          .lease_expires_at_ms = index == 2 ? lease_expires_at_ms : std::nullopt,
                           .outcome = "retry",
                           .raw_fields = {{"note", index}}});
     insert_suspension(db, {.partition = partition, .execution = id, .timeout_at_ms = 9});
@@ -90,10 +97,10 @@ struct Stage {
     return row(db, "SELECT * FROM ff_exec_core WHERE partition_key = 3 AND execution_id = $1",
                pg::Params::of(id));
   }
-  Json own_attempt(const Uuid& id) {
-    return row(db,
-               "SELECT * FROM ff_attempt WHERE partition_key = 3 AND execution_id = $1 AND attempt_index = 2",
-               pg::Params::of(id));
+  Json own_attempt(const Uuid& id, int index = 2) {
+    return row(
+        db, "SELECT * FROM ff_attempt WHERE partition_key = 3 AND execution_id = $1 AND attempt_index = $2",
+        pg::Params::of(id, index));
   }
   TickReport tick() {
     EngineFixture engine(database, reconciler);
@@ -160,34 +167,70 @@ TEST_CASE("an ending without an outcome for the attempt touches one that holds a
   const Uuid leased = t.add(Json::object());
   const Uuid idle = t.add(Json::object(), std::nullopt);
   const Json leased_before = t.own_attempt(leased);
-  const Json idle_before = t.own_attempt(idle);
+  const Json idle_before = t.own_attempt(idle, 3);
   CHECK(outcomes(t.tick()) == "ended=2");
   CHECK(t.own_attempt(leased) == changed(leased_before, {{"outcome", "interrupted"},
                                                          {"lease_expires_at_ms", nullptr},
                                                          {"lease_epoch", 43},
                                                          {"terminal_at_ms", 1234567}}));
-  CHECK(t.own_attempt(idle) == idle_before);
+  CHECK(t.own_attempt(idle, 3) == idle_before);
   CHECK(lease_events(t.db) == Json::array({lease_event(leased)}));
   CHECK(completion_events(t.db).size() == 2);
 }
 
-TEST_CASE("an ending tells of a lease that was held even if the attempt shows none or has no row") {
+TEST_CASE("an ending tells of no lease where none is held") {
   Stage t;
-  const Uuid idle = t.add({{"was_leased", true}}, std::nullopt);
-  CHECK(outcomes(t.tick()) == "ended=1");
-  CHECK(lease_events(t.db) == Json::array({lease_event(idle)}));
-  // Older attempts of its own and the attempts of others are none of its current one.
-  const Uuid bare = insert_core(t.db, {.partition = {3},
-                                       .attempt_index = 2,
-                                       .deadline_at_ms = 1000,
-                                       .raw_fields = {{"was_leased", true}, {"attempt_outcome", "stopped"}}});
-  insert_attempt(t.db, {.partition = {3}, .execution = bare, .attempt_index = 1});
-  insert_attempt(t.db, {.partition = {4}, .execution = bare, .attempt_index = 2});
-  insert_core(t.db, {.partition = {4}, .deadline_at_ms = 1000});
-  t.db.execute("UPDATE ff_exec_core SET deadline_at_ms = NULL WHERE execution_id = $1", pg::Params::of(idle));
+  t.add({{"attempt_outcome", "stopped"}}, std::nullopt);
+  // The attempts of a namesake are none of its own.
+  const Uuid bare = insert_core(
+      t.db, {.partition = {3}, .deadline_at_ms = 1000, .raw_fields = {{"attempt_outcome", "stopped"}}});
+  insert_attempt(t.db, {.partition = {4}, .execution = bare, .lease_expires_at_ms = 5});
   CHECK(outcomes(t.tick()) == "ended=2");
-  CHECK(lease_events(t.db) == Json::array({lease_event(idle), lease_event(bare)}));
-  CHECK(number(t.db, "SELECT count(*) FROM ff_attempt WHERE execution_id = $1", pg::Params::of(bare)) == 2);
+  CHECK(lease_events(t.db).empty());
+  CHECK(completion_events(t.db).size() == 2);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_attempt WHERE execution_id = $1 AND lease_epoch = 1",
+               pg::Params::of(bare)) == 1);
+}
+
+TEST_CASE("an ending takes every lease of the execution and tells of one") {
+  // In any other phase than active the greatest attempt is the current one, whoever holds a lease.
+  const bool is_active = GENERATE(true, false);
+  Stage t;
+  const Uuid id = t.add({{"attempt_outcome", "stopped"}});
+  t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = 6, outcome = NULL WHERE attempt_index = 1");
+  if (!is_active) t.db.execute("UPDATE ff_exec_core SET lifecycle_phase = 'suspended'");
+  std::vector<Json> before;
+  for (int i : {1, 2, 3}) before.push_back(t.own_attempt(id, i));
+  CHECK(outcomes(t.tick()) == "ended=1");
+  const auto cleared = [](const Json& row, const std::string& outcome) {
+    return changed(row, {{"outcome", outcome},
+                         {"lease_expires_at_ms", nullptr},
+                         {"lease_epoch", row["lease_epoch"].get<int>() + 1}});
+  };
+  CHECK(t.own_attempt(id, 1) == cleared(before[0], "interrupted"));
+  if (is_active) {
+    CHECK(t.own_attempt(id, 2) == changed(cleared(before[1], "stopped"), {{"terminal_at_ms", 1234567}}));
+    CHECK(t.own_attempt(id, 3) == before[2]);
+  } else {
+    CHECK(t.own_attempt(id, 2) == cleared(before[1], "retry"));
+    CHECK(t.own_attempt(id, 3) == changed(before[2], {{"terminal_at_ms", 1234567}, {"lease_epoch", 44}}));
+  }
+  CHECK(lease_events(t.db) == Json::array({lease_event(id)}));
+}
+
+TEST_CASE("an ending waits for a lease of an older attempt that somebody holds") {
+  Stage t;
+  const Uuid id = t.add({{"attempt_outcome", "stopped"}});
+  t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = 6 WHERE attempt_index = 1");
+  auto other = t.database.connect();
+  pg::Transaction holding(other);
+  holding.execute("SELECT FROM ff_attempt WHERE execution_id = $1 AND attempt_index = 1 FOR UPDATE",
+                  pg::Params::of(id));
+  const auto before = snapshot(t.db);
+  CHECK(t.tick().skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
+  CHECK(diff(before, snapshot(t.db)).empty());
+  holding.rollback();
+  CHECK(outcomes(t.tick()) == "ended=1");
 }
 
 TEST_CASE(
@@ -208,7 +251,7 @@ TEST_CASE(
 
 TEST_CASE("what is doomed and not ended after all stays as it is") {
   Stage t;
-  t.add({{"spare", true}, {"was_leased", true}, {"attempt_outcome", "stopped"}});
+  t.add({{"spare", true}, {"attempt_outcome", "stopped"}});
   const auto before = snapshot(t.db);
   CHECK(t.tick().processed == 0);
   CHECK(diff(before, snapshot(t.db)).empty());
@@ -223,7 +266,7 @@ TEST_CASE("an ending waits while somebody holds any row of the execution and let
   const std::string held =
       GENERATE("ff_exec_core", "ff_attempt", "ff_suspension_current", "ff_waitpoint_pending");
   Stage t;
-  const Uuid busy = t.add({{"was_leased", true}});
+  const Uuid busy = t.add(Json::object());
   const auto before = snapshot(t.db);
   const Uuid free = t.add(Json::object());
   auto other = t.database.connect();
@@ -285,14 +328,36 @@ TEST_CASE("many endings in one statement each leave their own marks") {
   CHECK(snapshot(t.db, "ff_waitpoint_pending").empty());
 }
 
-TEST_CASE("an ending with an outcome for the attempt writes it even where no lease is held") {
+TEST_CASE("an ending keeps outcome and end of an attempt without a lease, and fences it all the same") {
   Stage t;
-  const Uuid id = t.add({{"attempt_outcome", "stopped"}}, std::nullopt);
-  const Json before = t.own_attempt(id);
-  CHECK(outcomes(t.tick()) == "ended=1");
-  CHECK(t.own_attempt(id) ==
-        changed(before, {{"outcome", "stopped"}, {"lease_epoch", 43}, {"terminal_at_ms", 1234567}}));
+  const Uuid delayed = t.add({{"attempt_outcome", "stopped"}}, std::nullopt);
+  const Uuid retried = t.add({{"attempt_outcome", "stopped"}}, std::nullopt);
+  const Uuid untold = t.add({{"attempt_outcome", "stopped"}}, std::nullopt);
+  t.db.execute("UPDATE ff_attempt SET terminal_at_ms = 77 WHERE execution_id = $1", pg::Params::of(retried));
+  t.db.execute("UPDATE ff_attempt SET outcome = NULL WHERE execution_id = $1", pg::Params::of(untold));
+  const std::vector<Json> before{t.own_attempt(delayed, 3), t.own_attempt(retried, 3),
+                                 t.own_attempt(untold, 3)};
+  CHECK(outcomes(t.tick()) == "ended=3");
+  const Json fenced = {{"lease_epoch", 44}, {"terminal_at_ms", 1234567}};
+  CHECK(t.own_attempt(delayed, 3) == changed(before[0], fenced));
+  CHECK(t.own_attempt(retried, 3) == changed(before[1], {{"lease_epoch", 44}}));
+  CHECK(t.own_attempt(untold, 3) == changed(changed(before[2], fenced), {{"outcome", "stopped"}}));
   CHECK(lease_events(t.db).empty());
+}
+
+TEST_CASE("an ending leaves an execution alone that was claimed since the statement began") {
+  Stage t;
+  const Uuid id = t.add({{"attempt_outcome", "stopped"}});
+  StalledAct act(t.database, t.reconciler, {{{3}, {to_string(id)}}});
+  // Phase and index of the core are as before.
+  insert_attempt(t.db, {.partition = {3}, .execution = id, .attempt_index = 4, .lease_expires_at_ms = 9});
+  t.db.execute("UPDATE ff_exec_core SET lifecycle_phase = 'active' WHERE execution_id = $1",
+               pg::Params::of(id));
+  const auto claimed = snapshot(t.db);
+  CHECK(act.finish().empty());
+  CHECK(diff(claimed, snapshot(t.db)).empty());
+  CHECK(outcomes(t.tick()) == "ended=1");
+  CHECK(t.own_attempt(id, 4)["outcome"] == "stopped");
 }
 
 TEST_CASE("an ending tells executions of the same number in two partitions of one statement apart") {

@@ -114,20 +114,46 @@ TEST_CASE("execution_deadline ends an execution past its deadline and touches no
   CHECK(report.skipped.empty());
 }
 
-TEST_CASE("execution_deadline ends an active execution without a lease or without an attempt") {
+TEST_CASE(
+    "execution_deadline ends an active execution without a lease or an attempt, and tells of no lease") {
   Stage t;
-  const Uuid bare = insert_core(t.db, {.partition = {3}, .attempt_index = 1, .deadline_at_ms = kPast});
-  insert_attempt(t.db, {.partition = {3}, .execution = bare, .attempt_index = 0, .outcome = "retry"});
-  const Json older = attempt(t.db, bare, 0);
+  insert_core(t.db, {.partition = {3}, .attempt_index = 1, .deadline_at_ms = kPast});
+  const Uuid ended = insert_core(t.db, {.partition = {3}, .attempt_index = 1, .deadline_at_ms = kPast});
+  insert_attempt(t.db, {.partition = {3}, .execution = ended, .terminal_at_ms = 77, .outcome = "retry"});
+  const Json ended_before = attempt(t.db, ended);
   const Uuid unleased = insert_core(t.db, {.partition = {4}, .deadline_at_ms = kPast});
   insert_attempt(t.db, {.partition = {4}, .execution = unleased});
   const Json current = attempt(t.db, unleased);
-  CHECK(outcomes(t.tick()) == "expired=2");
-  CHECK(attempt(t.db, bare, 0) == older);
+  CHECK(outcomes(t.tick()) == "expired=3");
+  CHECK(attempt(t.db, ended) == changed(ended_before, {{"lease_epoch", 2}}));
   CHECK(number(t.db, "SELECT count(*) FROM ff_attempt") == 2);
   CHECK(attempt(t.db, unleased) == interrupted(current));
-  CHECK(lease_events(t.db).size() == 2);
-  CHECK(completion_events(t.db).size() == 2);
+  CHECK(lease_events(t.db).empty());
+  CHECK(completion_events(t.db).size() == 3);
+}
+
+TEST_CASE("execution_deadline fences the worker of a typed claim, below a dead attempt, too") {
+  Stage t;
+  // Claimed at 2, which sets the core to 3.
+  const Uuid id = insert_core(t.db, {.partition = {3}, .attempt_index = 3, .deadline_at_ms = kPast});
+  const auto add = [&](int index, std::optional<std::int64_t> expires) {
+    insert_attempt(t.db, {.partition = {3},
+                          .execution = id,
+                          .attempt_index = index,
+                          .lease_epoch = 7,
+                          .lease_expires_at_ms = expires,
+                          .outcome = expires ? std::nullopt : std::optional<std::string>("retry")});
+  };
+  add(2, kNow + 30'000);
+  const bool below = GENERATE(false, true);
+  if (below) add(4, std::nullopt);
+  const Json current = attempt(t.db, id, 2);
+  const Json core_before = core(t.db, id);
+  CHECK(outcomes(t.tick()) == "expired=1");
+  CHECK(core(t.db, id) == expired_core(core_before));
+  CHECK(attempt(t.db, id, 2) == interrupted(current));
+  if (below) CHECK(attempt(t.db, id, 4)["lease_epoch"] == 7);
+  CHECK(lease_events(t.db) == Json::array({lease_event(id)}));
 }
 
 TEST_CASE("execution_deadline ends what waits only if told so, and never what is delayed or has ended") {
@@ -166,8 +192,7 @@ TEST_CASE("execution_deadline ends what waits only if told so, and never what is
   for (const RowKey& key : never) CHECK(act_on(t.db, all, {key}).empty());
 }
 
-TEST_CASE(
-    "execution_deadline interrupts the attempt of what waits and tells of a lease that it still holds") {
+TEST_CASE("execution_deadline fences the attempt of what waits and tells of a lease that it still holds") {
   Stage t;
   const Uuid idle = t.add(runnable());
   insert_attempt(t.db,
@@ -178,7 +203,7 @@ TEST_CASE(
   const Json idle_before = attempt(t.db, idle);
   const Json leased_before = attempt(t.db, leased);
   CHECK(t.tick({.settings = kIncludeWaiting}).processed == 2);
-  CHECK(attempt(t.db, idle) == interrupted(idle_before));
+  CHECK(attempt(t.db, idle) == changed(idle_before, {{"lease_epoch", 7}, {"terminal_at_ms", kNow}}));
   CHECK(attempt(t.db, leased) == interrupted(leased_before));
   CHECK(lease_events(t.db) == Json::array({lease_event(leased)}));
 }

@@ -48,12 +48,10 @@ RowKey key_of(const Uuid& waitpoint) {
   return {{3}, {to_string(waitpoint)}};
 }
 
-const Json kMark = {{"status", "never_committed"}, {"closed_at_ms", kNow}, {"source", "pending_wp_expiry"}};
-
 }  // namespace
 
 TEST_CASE(
-    "pending_waitpoint_expiry closes a waitpoint, marks it in the suspension and touches nothing else") {
+    "pending_waitpoint_expiry closes a waitpoint, and touches neither its suspension nor anything else") {
   Stage t;
   const Uuid id = t.add_execution();
   const Uuid neighbour = t.add_execution();
@@ -67,60 +65,38 @@ TEST_CASE(
   const Json before = t.suspension(id);
 
   const TickReport report = t.tick();
-  CHECK(t.suspension(id) == changed(before, {{"member_map", {{"m", 1}, {"k", kMark}}}}));
+  CHECK(t.suspension(id) == before);
   CHECK_FALSE(t.pending(closed));
-  CHECK(diff(without, snapshot(t.db)).size() == 2);
+  CHECK(diff(without, snapshot(t.db)).empty());
   CHECK(outcomes(report) == "closed=1");
   CHECK(report.scanned == 1);
   CHECK(report.processed == 1);
   CHECK(report.skipped.empty());
 }
 
-TEST_CASE("pending_waitpoint_expiry names a waitpoint without a key by its uuid") {
+TEST_CASE(
+    "pending_waitpoint_expiry leaves a waitpoint alone that a suspension uses, whenever it was to expire") {
   Stage t;
   const Uuid id = t.add_execution();
-  const Uuid waitpoint = t.add(id);
-  CHECK(t.tick().processed == 1);
-  CHECK(t.suspension(id)["member_map"] == Json{{"m", 1}, {to_string(waitpoint), kMark}});
+  const Uuid used = t.add(id, "k");
+  const Uuid odd = t.add(id, "odd");
+  t.db.execute("UPDATE ff_waitpoint_pending SET state = CASE waitpoint_id WHEN $1 THEN 'active' ELSE '' END",
+               pg::Params::of(used));
+  const auto before = snapshot(t.db);
+  CHECK(t.tick().scanned == 0);
+  CHECK(act_on(t.db, reconciler(), {key_of(used), key_of(odd)}).empty());
+  CHECK(diff(before, snapshot(t.db)).empty());
 }
 
-TEST_CASE("pending_waitpoint_expiry marks every one of many waitpoints that expire together") {
-  const int batch_size = GENERATE(1, 2, 1000);
+TEST_CASE(
+    "pending_waitpoint_expiry leaves a waitpoint alone that a worker begins to use between looking and "
+    "acting") {
   Stage t;
-  const Uuid first = t.add_execution();
-  const Uuid second = t.add_execution();
-  Json of_first = {{"m", 1}};
-  Json of_second = {{"m", 1}};
-  for (const char* key : {"a", "b", "c", "", ""}) {
-    const std::string name(key);
-    const Uuid one = t.add(first, name);
-    const Uuid other = t.add(second, name);
-    of_first[name.empty() ? to_string(one) : name] = kMark;
-    of_second[name.empty() ? to_string(other) : name] = kMark;
-  }
-  t.add(first, "a");  // the same key twice is one mark
-  CHECK(outcomes(t.tick({.batch_size = batch_size})) == "closed=11");
-  CHECK(t.suspension(first)["member_map"] == of_first);
-  CHECK(t.suspension(second)["member_map"] == of_second);
-  CHECK(snapshot(t.db, "ff_waitpoint_pending").empty());
-}
-
-TEST_CASE("pending_waitpoint_expiry overwrites the member that the waitpoint stands for") {
-  Stage t;
-  const Uuid id = t.add_execution();
-  t.add(id, "m");
-  CHECK(t.tick().processed == 1);
-  CHECK(t.suspension(id)["member_map"] == Json{{"m", kMark}});
-}
-
-TEST_CASE("pending_waitpoint_expiry makes an object of a member_map that is none") {
-  const std::string odd = GENERATE("null", "5", "\"text\"", "true", "[]", "[{\"k\": 1}]", "{}");
-  Stage t;
-  const Uuid id = t.add_execution();
-  t.add(id, "k");
-  t.db.execute("UPDATE ff_suspension_current SET member_map = $1::jsonb", pg::Params::of(odd));
-  CHECK(outcomes(t.tick()) == "closed=1");
-  CHECK(t.suspension(id)["member_map"] == Json{{"k", kMark}});
+  const Uuid used = t.add(t.add_execution(), "k");
+  const SteppingInClock clock(SteppingInClock::kBeforeActing,
+                              [&] { t.db.execute("UPDATE ff_waitpoint_pending SET state = 'active'"); });
+  CHECK(t.tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  CHECK(t.pending(used));
 }
 
 TEST_CASE(
@@ -149,13 +125,11 @@ TEST_CASE("pending_waitpoint_expiry leaves a waitpoint open to the end of the la
   CHECK(report.processed == 1);
   CHECK_FALSE(t.pending(past));
   CHECK(t.pending(present));
-  CHECK(t.suspension(id)["member_map"] == Json{{"m", 1}, {"past", kMark}});
   CHECK(report.next_due == unix_millis(kNow + 1));
 }
 
-TEST_CASE(
-    "pending_waitpoint_expiry skips what somebody holds of waitpoint and suspension and takes it later") {
-  const std::string table = GENERATE("ff_waitpoint_pending", "ff_suspension_current");
+TEST_CASE("pending_waitpoint_expiry skips a waitpoint that somebody holds and takes it later") {
+  const std::string table = "ff_waitpoint_pending";
   Stage t;
   const Uuid held_execution = t.add_execution();
   const Uuid held = t.add(held_execution, "k");
@@ -185,19 +159,18 @@ TEST_CASE("pending_waitpoint_expiry closes a waitpoint while another of its exec
   pg::Transaction holding(other);
   holding.execute("SELECT FROM ff_waitpoint_pending WHERE waitpoint_key = 'held' FOR UPDATE");
   CHECK(t.tick().processed == 1);
-  CHECK(t.suspension(id)["member_map"] == Json{{"m", 1}, {"free", kMark}});
   holding.rollback();
   CHECK(t.tick().processed == 1);
-  CHECK(t.suspension(id)["member_map"] == Json{{"m", 1}, {"free", kMark}, {"held", kMark}});
+  CHECK(t.suspension(id)["member_map"] == Json{{"m", 1}});
 }
 
-TEST_CASE("pending_waitpoint_expiry does not mind who holds the core or refers to the suspension's key") {
+TEST_CASE("pending_waitpoint_expiry does not mind who holds the core or the suspension") {
   Stage t;
   t.add(t.add_execution(), "k");
   auto other = t.database.connect();
   pg::Transaction holding(other);
   holding.execute("SELECT FROM ff_exec_core FOR UPDATE");
-  holding.execute("SELECT FROM ff_suspension_current FOR KEY SHARE");
+  holding.execute("SELECT FROM ff_suspension_current FOR UPDATE");
   CHECK(outcomes(t.tick()) == "closed=1");
 }
 
@@ -241,63 +214,26 @@ TEST_CASE("a worker's expired waitpoints are closed and its suspension goes on i
   auto db = database.connect();
   sandbox::Worker worker(db, "w1", Milliseconds{30'000});
   const auto id = sandbox::create(db, {.partition = {3}});
-  REQUIRE(worker.suspend(worker.claim_one(id).value(),
-                         {.waitpoints = {{.key = "a", .expires_in = Milliseconds{-1000}},
-                                         {.expires_in = Milliseconds{-1000}},
-                                         {.key = "b"}}}));
+  const auto claim = worker.claim_one(id).value();
+  worker.create_waitpoint(claim, "a", Milliseconds{-1000});
+  worker.create_waitpoint(claim, "", Milliseconds{-1000});
+  REQUIRE(worker.suspend(claim, {.waitpoints = {{.key = "b"}}}));
   EngineFixture engine(database, "pending_waitpoint_expiry");
   CHECK(outcomes(engine->tick()) == "closed=2");
   CHECK(snapshot(db, "ff_waitpoint_pending").size() == 1);
-  CHECK(row(db, "SELECT member_map FROM ff_suspension_current")["member_map"].size() == 2);
+  CHECK(row(db, "SELECT member_map FROM ff_suspension_current")["member_map"].empty());
   CHECK(sandbox::audit(db).empty());
 }
 
-TEST_CASE("pending_waitpoint_expiry tells executions of the same number in two partitions apart") {
+TEST_CASE("pending_waitpoint_expiry tells waitpoints of the same number in two partitions apart") {
   Stage t;
   const Uuid id = t.add_execution();
   const Uuid waitpoint = t.add(id, "k");
-  insert_suspension(t.db, {.partition = {4}, .execution = id});
   insert_waitpoint(t.db, {.partition = {4}, .waitpoint = waitpoint, .execution = id, .expires_at_ms = kNow});
-  const auto twin = "SELECT * FROM ff_suspension_current WHERE partition_key = 4 AND execution_id = $1";
-  const Json before = row(t.db, twin, pg::Params::of(id));
   // Due as well, so that one statement is about both partitions.
-  const Uuid stranger = new_uuid();
-  t.add(stranger, "k", kPast, {4});
-  auto other = t.database.connect();
-  pg::Transaction holding(other);
-  holding.execute("SELECT FROM ff_suspension_current WHERE partition_key = 4 FOR UPDATE");
+  t.add(new_uuid(), "k", kPast, {4});
   CHECK(outcomes(t.tick()) == "closed=2");
-  CHECK(row(t.db, twin, pg::Params::of(id)) == before);
   CHECK(number(t.db, "SELECT partition_key::bigint FROM ff_waitpoint_pending") == 4);
-  holding.rollback();
-  // One without a suspension does not wait for that of its namesake, nor does it write there.
-  insert_suspension(t.db, {.partition = {3}, .execution = stranger});
-  t.add(stranger, "k", kPast, {4});
-  t.add(new_uuid(), "k");
-  pg::Transaction again(other);
-  again.execute("SELECT FROM ff_suspension_current WHERE partition_key = 3 FOR UPDATE");
-  CHECK(outcomes(t.tick()) == "closed=2");
-  CHECK(t.suspension(stranger)["member_map"] == Json::object());
-  again.rollback();
-  const Uuid both = t.add(stranger, "both");
-  insert_waitpoint(t.db, {.partition = {4}, .waitpoint = both, .execution = id, .expires_at_ms = kPast});
-  CHECK(outcomes(t.tick()) == "closed=2");
-}
-
-TEST_CASE(
-    "pending_waitpoint_expiry waits for a suspension although one of the same number elsewhere is free") {
-  Stage t;
-  const Uuid id = t.add_execution();
-  insert_suspension(t.db, {.partition = {4}, .execution = id});
-  const Uuid held = t.add(id, "k");
-  t.add(id, "k", kPast, {4});
-  auto other = t.database.connect();
-  pg::Transaction holding(other);
-  holding.execute("SELECT FROM ff_suspension_current WHERE partition_key = 3 FOR UPDATE");
-  const TickReport report = t.tick();
-  CHECK(report.processed == 1);
-  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
-  CHECK(t.pending(held));
 }
 
 TEST_CASE("pending_waitpoint_expiry closes the waitpoints of a single execution by hand") {

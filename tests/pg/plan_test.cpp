@@ -68,7 +68,7 @@ TEST_CASE("no scan reads a large table as a whole") {
                                  pg::Params::of("x"), pg::Plan::fresh))
             .size() == Database::kFanOut);
 
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
     const auto scan = [&](pg::Plan plan, const pg::Params& params) {
       return whole_tables(db, plan_of(db, reconcile::Statements(reconciler, plan).page, params, plan));
@@ -87,7 +87,7 @@ TEST_CASE("no look at one execution reads a large table as a whole") {
   const Database database;
   auto db = database.connect();
   fill(db);
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     const std::string sql = reconcile::Statements(reconciler, pg::Plan::fresh).of_execution;
     if (sql.empty()) continue;
     CAPTURE(reconciler.name);

@@ -50,7 +50,7 @@ TEST_CASE("no statement is planned for much longer than it runs") {
   CHECK(over_all.plan == pg::Plan::reused);
   CHECK(is_planned_too_long(best_times(db, over_all.act, over_all.params, pg::Plan::fresh)));
 
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
     const DueBatch named(db, reconciler, eight, kFew);
     CHECK(moved(reconciler, named.outcomes(db)) >= 8);

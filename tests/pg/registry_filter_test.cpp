@@ -120,7 +120,7 @@ bool names_any(const Pass& pass, const std::set<std::string>& ids) {
 }  // namespace
 
 TEST_CASE("a filtered tick of every reconciler moves only what matches, behind 100,000 rows of others") {
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     if (!reconciler.filterable) continue;
     CAPTURE(reconciler.name);
     const Stage& stage = stage_of(reconciler);
@@ -157,7 +157,7 @@ TEST_CASE("a filtered tick of every reconciler moves only what matches, behind 1
 }
 
 TEST_CASE("a filter never reaches the reconcilers whose rows belong to no execution") {
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     if (reconciler.filterable) continue;
     CAPTURE(reconciler.name);
     const Database database;

@@ -81,12 +81,15 @@ TEST_CASE("create makes an execution that can be claimed, with its namespace, ta
                                        .deadline_in = Milliseconds{60'000},
                                        .name_space = "ns",
                                        .instance_tag = "i-1"});
-  CHECK(state(db, id.uuid) == Words{"runnable", "unowned", "eligible_now", "waiting", "pending"});
+  CHECK(state(db, id.uuid) ==
+        Words{"runnable", "unowned", "eligible_now", "waiting", "pending_first_attempt"});
   const Json core = test::core(db, id.uuid);
   CHECK(core["partition_key"] == 7);
   CHECK(core["flow_id"] == to_string(flow));
-  CHECK(core["policy"] == test::max_retries(3));
-  CHECK(core["raw_fields"] == test::origin("ns", "i-1"));
+  CHECK(core["policy"]["retry_policy"]["max_retries"] == 3);
+  CHECK(core["raw_fields"]["namespace"] == "ns");
+  CHECK(core["raw_fields"]["tags"] == Json{{"cairn.instance_id", "i-1"}});
+  CHECK(core["raw_fields"]["total_attempt_count"] == "0");
   CHECK(core["deadline_at_ms"].get<std::int64_t>() == core["created_at_ms"].get<std::int64_t>() + 60'000);
   CHECK(is_about_now(db, core["created_at_ms"]));
   CHECK(test::snapshot(db, "ff_lease_event").empty());
@@ -193,18 +196,19 @@ TEST_CASE("renew pushes the lease on and changes nothing else") {
 TEST_CASE("complete ends the execution with one event in each outbox") {
   Claimed c;
   CHECK(c.worker.complete(c.claim));
-  CHECK(c.words() == Words{"terminal", "unowned", "not_applicable", "completed", "attempt_terminal"});
+  CHECK(c.words() == Words{"terminal", "unowned", "not_applicable", "running", "attempt_terminal"});
   CHECK(is_about_now(c.db, c.core()["terminal_at_ms"]));
   CHECK(c.attempt()["outcome"] == "success");
   CHECK(c.attempt()["lease_expires_at_ms"].is_null());
   CHECK(c.leases() == Words{"acquired ns i-1", "revoked ns i-1"});
-  CHECK(c.completions() == Words{"success ns i-1"});
+  CHECK(c.completions() == Words{"success"});
 }
 
 TEST_CASE("fail that can be retried makes the next attempt claimable") {
   Claimed c;
   CHECK(c.worker.fail(c.claim, true));
-  CHECK(c.words() == Words{"runnable", "unowned", "eligible_now", "waiting", "pending_retry_attempt"});
+  CHECK(c.words() == Words{"runnable", "unowned", "eligible_now", "running", "pending_retry_attempt"});
+  CHECK(c.core()["raw_fields"]["last_failure_message"] == "simulated failure");
   CHECK(c.core()["attempt_index"] == 1);
   CHECK(c.attempt()["outcome"] == "retry");
   CHECK(c.completions() == Words{});
@@ -218,17 +222,17 @@ TEST_CASE("fail that can be retried makes the next attempt claimable") {
 TEST_CASE("fail for good ends the execution as failed") {
   Claimed c;
   CHECK(c.worker.fail(c.claim, false));
-  CHECK(c.words() == Words{"terminal", "unowned", "not_applicable", "failed", "attempt_terminal"});
+  CHECK(c.words() == Words{"terminal", "unowned", "not_applicable", "running", "attempt_terminal"});
   CHECK(c.attempt()["outcome"] == "failed");
   CHECK(c.leases() == Words{"acquired ns i-1", "revoked ns i-1"});
-  CHECK(c.completions() == Words{"failed ns i-1"});
+  CHECK(c.completions() == Words{"failed"});
 }
 
 TEST_CASE("delay puts the execution back with the moment at which the delay ends") {
   Claimed c;
   CHECK(c.worker.delay(c.claim, Milliseconds{90'000}));
   CHECK(c.words() ==
-        Words{"runnable", "unowned", "not_eligible_until_time", "delayed", "attempt_interrupted"});
+        Words{"runnable", "unowned", "not_eligible_until_time", "running", "attempt_interrupted"});
   CHECK(is_about_now(c.db, c.core()["deadline_at_ms"].get<std::int64_t>() - 90'000));
   CHECK(c.core()["attempt_index"] == 0);
   CHECK(c.attempt()["outcome"] == "interrupted");
@@ -239,9 +243,9 @@ TEST_CASE("delay puts the execution back with the moment at which the delay ends
 
 TEST_CASE("suspend releases the lease at a new epoch and leaves its waitpoints behind") {
   Claimed c;
-  CHECK(c.worker.suspend(c.claim, {.timeout_in = Milliseconds{60'000},
-                                   .timeout_behavior = "cancel",
-                                   .waitpoints = {{.key = "a", .expires_in = Milliseconds{10}}, {}}}));
+  CHECK(c.worker.suspend(
+      c.claim,
+      {.timeout_in = Milliseconds{60'000}, .timeout_behavior = "cancel", .waitpoints = {{.key = "a"}, {}}}));
   CHECK(c.words() == Words{"suspended", "released", "not_applicable", "suspended", "attempt_interrupted"});
   CHECK(c.attempt()["lease_epoch"] == 2);
   CHECK(c.attempt()["lease_expires_at_ms"].is_null());
@@ -251,9 +255,12 @@ TEST_CASE("suspend releases the lease at a new epoch and leaves its waitpoints b
   CHECK(is_about_now(c.db, suspension["timeout_at_ms"].get<std::int64_t>() - 60'000));
   const Json first = test::row(c.db, "SELECT * FROM ff_waitpoint_pending WHERE waitpoint_key = 'a'");
   CHECK(first["execution_id"] == to_string(c.execution.uuid));
-  CHECK(first["expires_at_ms"].get<std::int64_t>() == first["created_at_ms"].get<std::int64_t>() + 10);
-  CHECK(test::row(c.db, "SELECT * FROM ff_waitpoint_pending WHERE waitpoint_key = ''")["expires_at_ms"]
-            .is_null());
+  CHECK(first["expires_at_ms"].get<std::int64_t>() == first["created_at_ms"].get<std::int64_t>() + 60'000);
+  CHECK(first["state"] == "active");
+  CHECK(first["required_signal_names"] == Json{sandbox::kSignal});
+  CHECK(test::row(c.db, "SELECT * FROM ff_waitpoint_pending WHERE waitpoint_key = ''")["state"] == "active");
+  CHECK(c.attempt()["outcome"] == "attempt_interrupted");
+  CHECK(c.attempt()["worker_id"].is_null());
   CHECK(c.leases() == Words{"acquired ns i-1", "revoked ns i-1"});
   CHECK_FALSE(c.worker.renew(c.claim));
 }

@@ -9,10 +9,18 @@ using reconcile::TickReport;
 
 namespace {
 
-const Json kSignal = {{"signal_name", "timeout"},
-                      {"payload", nullptr},
-                      {"delivered_at_ms", kNow},
-                      {"source", "suspension_timeout"}};
+/// The signals of the time-out. The last one is ours: its signal_id is checked to be a uuid, and left out.
+Json timeout_signals(SuspensionStage& t, const Uuid& id) {
+  Json signals = t.suspension(id)["member_map"]["__timeout__"];
+  CHECK(parse_uuid(signals.back()["signal_id"].get<std::string>()));
+  signals.back().erase("signal_id");
+  return signals;
+}
+
+const Json kSignal = {
+    {"signal_name", "timeout"}, {"signal_category", "timeout"}, {"source_type", "suspension_timeout"},
+    {"source_identity", ""},    {"correlation_id", ""},         {"accepted_at", kNow},
+    {"payload_hex", nullptr}};
 
 }  // namespace
 
@@ -76,17 +84,87 @@ TEST_CASE("suspension_timeout ends an execution as its timeout_behavior says and
   CHECK(report.skipped.empty());
 }
 
-TEST_CASE("suspension_timeout resumes by a signal and touches neither core nor waitpoints nor neighbours") {
+TEST_CASE(
+    "suspension_timeout resumes as a signal that satisfies the suspension would, and touches nobody else") {
   SuspensionStage t;
-  const Uuid id = t.add(kAutoResume);
+  const Uuid id = t.add(kAutoResume, kPast,
+                        {.partition = {3},
+                         .flow = new_uuid(),
+                         .state = suspended(),
+                         .deadline_at_ms = kNow + 5,
+                         .raw_fields = origin("a", "1")});
   t.add(kAutoResume, kNow + 60'000);
   const Json suspension_before = t.suspension(id);
+  const Json core_before = core(t.db, id);
+  const Json attempt_before = attempt(t.db, id);
   const auto before = snapshot(t.db);
   CHECK(outcomes(t.tick()) == "auto_resumed=1");
-  CHECK(t.suspension(id) ==
-        changed(suspension_before,
-                {{"timeout_at_ms", nullptr}, {"member_map", {{"m", 1}, {"__timeout__", {kSignal}}}}}));
-  CHECK(diff(before, snapshot(t.db)).size() == 2);
+  CHECK(timeout_signals(t, id) == Json::array({kSignal}));
+  Json suspension = t.suspension(id);
+  suspension["member_map"].erase("__timeout__");
+  CHECK(suspension == changed(suspension_before, {{"timeout_at_ms", nullptr}}));
+  CHECK(core(t.db, id) ==
+        changed(core_before, {{"lifecycle_phase", "runnable"},
+                              {"eligibility_state", "eligible_now"},
+                              {"public_state", "resumable"},
+                              {"raw_fields", changed(origin("a", "1"), {{"total_attempt_count", "0"}})}}));
+  CHECK(attempt(t.db, id) == attempt_before);
+  // Without the flow: FlowFabric's dispatch would count it as a failure.
+  CHECK(completion_events(t.db) == Json::array({{{"partition_key", 3},
+                                                 {"execution_id", to_string(id)},
+                                                 {"flow_id", nullptr},
+                                                 {"outcome", "resumable"},
+                                                 {"namespace", "a"},
+                                                 {"instance_tag", "1"},
+                                                 {"occurred_at_ms", kNow},
+                                                 {"dispatched_at_ms", nullptr}}}));
+  const auto changes = diff(before, snapshot(t.db));
+  CHECK(changes.size() == 7);  // suspension and core twice, two waitpoints, event
+  CHECK(beside(id, changes).empty());
+}
+
+TEST_CASE("suspension_timeout resumes at the index of the attempt that was interrupted") {
+  SuspensionStage t;
+  // A typed claim of attempt 0 has set the core one higher.
+  const Uuid id = t.add(kAutoResume, kPast, {.partition = {3}, .state = suspended(), .attempt_index = 1});
+  CHECK(outcomes(t.tick()) == "auto_resumed=1");
+  CHECK(core(t.db, id)["attempt_index"] == 0);
+  CHECK(core(t.db, id)["raw_fields"]["total_attempt_count"] == "0");
+}
+
+TEST_CASE("suspension_timeout takes only the time-out from an execution that was resumed before") {
+  const auto behavior = GENERATE(values<std::string>({"fail", "cancel", kAutoResume}));
+  SuspensionStage t;
+  State resumable = runnable();
+  resumable.public_state = "resumable";
+  std::vector<Uuid> resumed;
+  for (const State& state : {resumable, active(), runnable(), delayed(), blocked()})
+    resumed.push_back(t.add(behavior, kPast, {.partition = {3}, .state = state}));
+  const auto before = snapshot(t.db);
+  const Json suspension_before = t.suspension(resumed[0]);
+  CHECK(outcomes(t.tick()) == "resumed_before=5");
+  CHECK(t.suspension(resumed[0]) == changed(suspension_before, {{"timeout_at_ms", nullptr}}));
+  const auto changes = diff(before, snapshot(t.db));
+  CHECK(changes.size() == 10);
+  for (const auto& line : changes) CHECK(line.substr(2).starts_with("ff_suspension_current"));
+  CHECK(t.tick().scanned == 0);
+}
+
+TEST_CASE("suspension_timeout clears a cancelled execution's suspension at once while a waitpoint is open") {
+  SuspensionStage t;
+  const CoreRow ended{.partition = {3}, .state = cancelled(), .terminal_at_ms = 5};
+  const Uuid timeless = t.add("fail", std::nullopt, ended);
+  const Uuid far = t.add(kAutoResume, kNow + 60'000, ended);
+  const Uuid closed = t.add("fail", kNow + 60'000, ended);
+  t.db.execute("DELETE FROM ff_waitpoint_pending WHERE execution_id = $1", pg::Params::of(closed));
+  const Uuid living = t.add("fail", kNow + 60'000);
+  const auto before = snapshot(t.db);
+  CHECK(outcomes(t.tick()) == "orphan_cleared=4");  // waitpoints
+  const auto changes = diff(before, snapshot(t.db));
+  CHECK(changes.size() == 6);
+  CHECK(beside(timeless, beside(far, changes)).empty());
+  CHECK(t.suspension(closed)["timeout_at_ms"] == kNow + 60'000);
+  CHECK(t.suspension(living)["timeout_at_ms"] == kNow + 60'000);
 }
 
 TEST_CASE("suspension_timeout appends its signal to what is there, and makes of odd data what it needs") {
@@ -114,10 +192,12 @@ TEST_CASE("suspension_timeout appends its signal to what is there, and makes of 
   t.set_member_map(id, c.before);
   CAPTURE(c.before);
   CHECK(outcomes(t.tick()) == "auto_resumed=1");
-  Json expected = c.kept;
-  expected["__timeout__"] = c.earlier;
-  expected["__timeout__"].push_back(kSignal);
-  CHECK(t.suspension(id)["member_map"] == expected);
+  Json expected = c.earlier;
+  expected.push_back(kSignal);
+  CHECK(timeout_signals(t, id) == expected);
+  Json others = t.suspension(id)["member_map"];
+  others.erase("__timeout__");
+  CHECK(others == c.kept);
 }
 
 TEST_CASE("suspension_timeout clears the suspension of an execution that has ended, whatever its behaviour") {
@@ -129,10 +209,12 @@ TEST_CASE("suspension_timeout clears the suspension of an execution that has end
     t.add("fail", kNow + 60'000, ended);
   }
   const auto before = snapshot(t.db);
-  CHECK(outcomes(t.tick()) == "orphan_cleared=21");
+  // By their time-out, or by one of two open waitpoints each.
+  CHECK(outcomes(t.tick()) == "orphan_cleared=27");
   const auto changes = diff(before, snapshot(t.db));
-  CHECK(changes.size() == 21);
-  for (const auto& line : changes) CHECK(line.starts_with("- ff_suspension_current"));
+  CHECK(changes.size() == 72);
+  for (const auto& line : changes)
+    CHECK((line.starts_with("- ff_suspension_current") || line.starts_with("- ff_waitpoint_pending")));
 }
 
 TEST_CASE("suspension_timeout clears the suspension of an execution that does not exist") {
@@ -149,7 +231,7 @@ TEST_CASE("suspension_timeout clears the suspension of an execution that does no
   const auto before = snapshot(t.db);
   CHECK(outcomes(t.tick()) == "orphan_cleared=8");
   CHECK(snapshot(t.db, "ff_suspension_current").empty());
-  CHECK(diff(before, snapshot(t.db)).size() == 8);
+  CHECK(diff(before, snapshot(t.db)).size() == 24);
 }
 
 TEST_CASE("suspension_timeout releases a lease that the execution still holds") {
@@ -187,7 +269,7 @@ TEST_CASE("suspension_timeout gives each of many their own outcome, once") {
   }
   CHECK(outcomes(t.tick()) == "auto_resumed=3 cancelled=3 escalated=3 expired=3 failed=9");
   const auto after = snapshot(t.db);
-  CHECK(completion_events(t.db).size() == 18);
+  CHECK(completion_events(t.db).size() == 21);
   CHECK(t.tick().scanned == 0);
   CHECK(diff(after, snapshot(t.db)).empty());
 }

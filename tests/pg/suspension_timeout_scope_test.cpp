@@ -31,8 +31,8 @@ TEST_CASE("suspension_timeout leaves a suspension alone to the end of the last m
 TEST_CASE("suspension_timeout skips a suspension of which somebody holds any row and takes it later") {
   const std::string table =
       GENERATE("ff_suspension_current", "ff_exec_core", "ff_attempt", "ff_waitpoint_pending");
-  // Where nothing ends, attempt and waitpoints are nobody's concern.
-  const bool resumes = table == "ff_attempt" || table == "ff_waitpoint_pending";
+  // Where nothing ends, the attempt is nobody's concern.
+  const bool resumes = table == "ff_attempt";
   SuspensionStage t;
   const Uuid ending = t.add("fail");
   const Uuid resuming = t.add(kAutoResume);
@@ -61,7 +61,7 @@ TEST_CASE("suspension_timeout clears the suspension of an ended execution only w
   auto other = t.database.connect();
   pg::Transaction holding(other);
   holding.execute("SELECT FROM ff_exec_core WHERE execution_id = $1 FOR UPDATE", pg::Params::of(id));
-  CHECK(t.tick().skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
+  CHECK(t.tick().skipped == std::map<Skip, std::int64_t>{{Skip::locked, 3}});  // found by two waitpoints, too
   CHECK(diff(before, snapshot(t.db)).empty());
   holding.rollback();
   CHECK(outcomes(t.tick()) == "orphan_cleared=1");
@@ -103,13 +103,42 @@ TEST_CASE("suspension_timeout leaves a suspension alone that is resumed between 
   t.check_left_alone_after("UPDATE ff_suspension_current SET timeout_at_ms = NULL");
 }
 
+TEST_CASE("suspension_timeout leaves an execution alone that a signal resumes between looking and acting") {
+  SuspensionStage t;
+  const Uuid id = t.add(GENERATE(values<std::string>({"fail", kAutoResume})));
+  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
+    auto other = t.database.connect();
+    other.execute(
+        "UPDATE ff_exec_core SET lifecycle_phase = 'runnable', public_state = 'resumable',"
+        " eligibility_state = 'eligible_now'");
+    other.execute("DELETE FROM ff_waitpoint_pending");
+  });
+  CHECK(outcomes(t.tick({.clock = &clock})) == "resumed_before=1");
+  CHECK(core(t.db, id)["public_state"] == "resumable");
+  CHECK(completion_events(t.db).empty());
+}
+
+TEST_CASE("suspension_timeout leaves a waitpoint alone that is held, and whose execution has ended") {
+  SuspensionStage t;
+  const Uuid id = t.add("fail", std::nullopt, {.partition = {3}, .state = cancelled(), .terminal_at_ms = 5});
+  const auto before = snapshot(t.db);
+  auto other = t.database.connect();
+  const std::string table = GENERATE("ff_suspension_current", "ff_waitpoint_pending", "ff_exec_core");
+  pg::Transaction holding(other);
+  holding.execute("SELECT FROM " + table + " WHERE execution_id = $1 FOR UPDATE", pg::Params::of(id));
+  CHECK(t.tick().skipped == std::map<Skip, std::int64_t>{{Skip::locked, 2}});
+  CHECK(diff(before, snapshot(t.db)).empty());
+  holding.rollback();
+  CHECK(outcomes(t.tick()) == "orphan_cleared=2");
+}
+
 TEST_CASE("suspension_timeout tells executions of the same number in two partitions apart") {
   SuspensionStage t;
   const Uuid id = t.add("cancel");
   insert_core(t.db, {.partition = {4}, .execution = id, .state = terminal(), .terminal_at_ms = 5});
   t.add_suspension(id, "fail", kPast, {4});
   CHECK(outcomes(t.tick()) == "cancelled=1 orphan_cleared=1");
-  CHECK(number(t.db, "SELECT count(*) FROM ff_waitpoint_pending WHERE partition_key = 4") == 2);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_waitpoint_pending WHERE partition_key = 4") == 0);
   CHECK(number(t.db, "SELECT count(*) FROM ff_waitpoint_pending WHERE partition_key = 3") == 0);
   CHECK(completion_events(t.db).size() == 1);
 }

@@ -23,7 +23,7 @@ TEST_CASE("no act over all partitions compares the rows of its batch with each o
   auto db = database.connect();
   migrate::up(db, migrate::kDefaultFanOut);
   insert_due_rows(db, {.partitions = 256, .per_partition = 16, .one_due_in = 4});
-  for (const Reconciler& reconciler : reconcile::registry()) {
+  for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
     const DueBatch batch(db, reconciler, partition_range({0}, {255}), 2);
     CHECK(moved(reconciler, batch.outcomes(db)) >= 128);

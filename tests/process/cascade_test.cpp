@@ -49,10 +49,11 @@ reconcilers:
 constexpr const char* kMiscounted = R"sql(
 SELECT count(*) FROM ff_edge_group g
  CROSS JOIN LATERAL (
-   SELECT count(*) FILTER (WHERE u.public_state = 'completed') AS success,
-          count(*) FILTER (WHERE u.public_state = 'skipped') AS skip,
-          count(*) FILTER (WHERE u.public_state IN ('failed', 'cancelled')) AS fail
-     FROM ff_edge e JOIN ff_exec_core u ON u.partition_key = e.partition_key AND u.execution_id = e.upstream_eid
+   SELECT count(*) FILTER (WHERE u.outcome = 'success') AS success,
+          count(*) FILTER (WHERE u.outcome = 'skipped') AS skip,
+          count(*) FILTER (WHERE u.outcome IN ('failed', 'cancelled')) AS fail
+     FROM ff_edge e
+     JOIN ff_completion_event u ON u.partition_key = e.partition_key AND u.execution_id = e.upstream_eid
     WHERE e.partition_key = g.partition_key AND e.flow_id = g.flow_id AND e.downstream_eid = g.downstream_eid) ended
  WHERE (g.success_count, g.fail_count, g.skip_count, g.running_count)
        IS DISTINCT FROM (ended.success::integer, ended.fail::integer, ended.skip::integer, 0))sql";
@@ -143,7 +144,10 @@ int kill_again_and_again(pg::Connection& db, const RunningDaemon::Options& optio
 
 std::map<Uuid, std::string> states(pg::Connection& db) {
   std::map<Uuid, std::string> states;
-  for (const pg::Row row : db.execute("SELECT execution_id, public_state FROM ff_exec_core"))
+  for (const pg::Row row :
+       db.execute("SELECT execution_id, CASE outcome WHEN 'success' THEN 'completed' ELSE "
+                  "coalesce(outcome, public_state) END "
+                  "FROM ff_exec_core LEFT JOIN ff_completion_event USING (partition_key, execution_id)"))
     states[row.get<Uuid>(0)] = row.get<std::string>(1);
   return states;
 }

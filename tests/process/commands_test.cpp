@@ -44,9 +44,12 @@ TEST_CASE("status --json says what is due by exactly the keys that scripts rely 
   CHECK(done.err.empty());
   const Json status = Json::parse(done.out);
   CHECK(keys(status) == std::set<std::string>{"database_time_ms", "writable", "server_version", "schema",
-                                              "pool", "reconcilers"});
-  CHECK(keys(status["schema"]) ==
-        std::set<std::string>{"made_by", "version", "usable", "problems", "warnings"});
+                                              "partitions", "pool", "reconcilers"});
+  CHECK(keys(status["schema"]) == std::set<std::string>{"made_by", "version", "flowfabric_ledger",
+                                                        "flowfabric_annotation", "usable", "problems",
+                                                        "warnings"});
+  CHECK(status["partitions"] ==
+        Json{{"count", 256}, {"covered", "0-255"}, {"left_out", ""}, {"not_there", ""}});
   CHECK(keys(status["pool"]) == std::set<std::string>{"size", "sessions"});
   CHECK(status["writable"] == true);
   CHECK(status["schema"]["usable"] == true);

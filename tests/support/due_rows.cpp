@@ -17,7 +17,7 @@ CREATE TEMP TABLE seed AS
                     FROM wanted, generate_series(0, partitions - 1) p, generate_series(1, per_partition) n) line) line;
 CREATE TEMP TABLE execution AS
   SELECT seed.*, kind, gen_random_uuid() AS execution_id
-    FROM seed, unnest('{delayed,late,lapsed,suspended,waiting}'::text[]) kind;
+    FROM seed, unnest('{delayed,retried,parent,late,lapsed,suspended,waiting,cancelled}'::text[]) kind;
 CREATE TEMP TABLE flow AS
   SELECT seed.*, kind, gen_random_uuid() AS flow_id, gen_random_uuid() AS downstream_eid
     FROM seed, unnest('{fan_in,cancel}'::text[]) kind;
@@ -25,24 +25,26 @@ CREATE TEMP TABLE upstream AS
   SELECT flow.*, j, gen_random_uuid() AS execution_id
     FROM flow, generate_series(1, CASE WHEN due THEN 4 ELSE 1 END) j;
 CREATE TEMP TABLE core AS
-  SELECT partition_key, execution_id, NULL::uuid AS flow_id, at_ms,
-         CASE WHEN kind = 'delayed' THEN 'runnable'
+  SELECT partition_key, execution_id, CASE kind WHEN 'parent' THEN execution_id END AS flow_id, at_ms, kind,
+         CASE WHEN kind IN ('delayed', 'retried', 'parent') OR kind = 'suspended' AND v % 13 = 0 THEN 'runnable'
+              WHEN kind = 'cancelled' AND due THEN 'cancelled'
               WHEN kind = 'late' AND v % 3 > 0 OR kind = 'lapsed' AND v % 4 < 3 THEN 'active'
               WHEN kind = 'lapsed' OR kind = 'suspended' AND v % 7 = 0 THEN 'terminal'
               ELSE 'suspended' END AS lifecycle_phase,
-         CASE kind WHEN 'delayed' THEN 'not_eligible_until_time' ELSE 'not_applicable' END AS eligibility_state,
+         CASE WHEN kind IN ('delayed', 'retried') THEN 'not_eligible_until_time'
+              WHEN kind = 'parent' THEN 'blocked_by_dependencies' ELSE 'not_applicable' END AS eligibility_state,
          CASE WHEN kind IN ('delayed', 'late') THEN at_ms END AS deadline_at_ms,
          CASE WHEN kind = 'lapsed' AND v % 4 = 2 THEN 1 ELSE 0 END AS attempt_index,
          CASE WHEN kind = 'lapsed' AND v % 4 = 0 THEN '{"retry_policy": {"max_retries": 3}}'::jsonb END AS policy
     FROM execution
    WHERE NOT (kind = 'lapsed' AND v % 16 = 7 OR kind = 'suspended' AND v % 11 = 0)
    UNION ALL
-  SELECT partition_key, downstream_eid, flow_id, at_ms,
+  SELECT partition_key, downstream_eid, flow_id, at_ms, kind,
          CASE WHEN kind = 'cancel' THEN 'runnable' WHEN v % 5 = 0 THEN 'suspended' ELSE 'blocked' END,
          'not_applicable', NULL, 0, NULL
     FROM flow
    UNION ALL
-  SELECT partition_key, execution_id, flow_id, at_ms,
+  SELECT partition_key, execution_id, flow_id, at_ms, kind,
          CASE WHEN kind = 'fan_in' AND j < 4 OR kind = 'cancel' AND v % 2 = 1 THEN 'terminal'
               WHEN j = 3 THEN 'suspended' ELSE 'active' END,
          'not_applicable', NULL, 0, NULL
@@ -53,9 +55,13 @@ CREATE TEMP TABLE core AS
 constexpr std::string_view kExecutions = R"sql(
 INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, ownership_state,
                           eligibility_state, public_state, attempt_state, attempt_index, created_at_ms,
-                          deadline_at_ms, policy)
-  SELECT partition_key, execution_id, flow_id, 'default', lifecycle_phase, 'unowned', eligibility_state, 'running',
-         'running_attempt', attempt_index, 0, deadline_at_ms, policy
+                          deadline_at_ms, policy, blocking_reason, raw_fields, terminal_at_ms)
+  SELECT partition_key, execution_id, flow_id, 'default', lifecycle_phase, 'unowned', eligibility_state,
+         CASE kind WHEN 'retried' THEN 'delayed' ELSE 'running' END, 'running_attempt', attempt_index,
+         CASE kind WHEN 'parent' THEN at_ms ELSE 0 END, deadline_at_ms, policy,
+         CASE kind WHEN 'retried' THEN 'waiting_for_retry_backoff' WHEN 'parent' THEN 'waiting_for_children' END,
+         CASE kind WHEN 'retried' THEN jsonb_build_object('delay_until', at_ms::text) ELSE '{}' END,
+         CASE lifecycle_phase WHEN 'cancelled' THEN at_ms END
     FROM core;
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)
   SELECT partition_key, execution_id, attempt_index, 1,
@@ -77,7 +83,7 @@ INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, s
   SELECT c.partition_key, c.execution_id, c.execution_id, 0, '{}', c.at_ms + 7200000
     FROM core c
     LEFT JOIN execution e USING (execution_id)
-   WHERE c.lifecycle_phase = 'suspended' AND (e.kind IS NULL OR e.kind <> 'waiting' OR e.v % 5 > 0)
+   WHERE c.lifecycle_phase IN ('suspended', 'cancelled') AND (e.kind IS NULL OR e.kind <> 'waiting' OR e.v % 5 > 0)
   ON CONFLICT DO NOTHING;
 INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms,
                                   expires_at_ms, waitpoint_key)
@@ -85,12 +91,14 @@ INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, tok
          CASE WHEN e.kind = 'waiting' THEN c.at_ms ELSE c.at_ms + 7200000 END, key
     FROM core c
     LEFT JOIN execution e USING (execution_id), unnest('{named,""}'::text[]) key
-   WHERE c.lifecycle_phase = 'suspended';
+   WHERE c.lifecycle_phase IN ('suspended', 'cancelled');
 )sql";
 
 constexpr std::string_view kFlows = R"sql(
 INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy)
   SELECT partition_key, flow_id, gen_random_uuid(), execution_id, downstream_eid, '{}' FROM upstream;
+INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, success_count)
+  SELECT partition_key, flow_id, execution_id, '{}', 1 FROM core WHERE kind = 'parent';
 INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, running_count)
   SELECT partition_key, flow_id, downstream_eid,
          ('{"{}","{\"kind\": \"any_of\"}","{\"kind\": \"quorum\", \"k\": 2}"}'::jsonb[])[v % 3 + 1], 4
@@ -135,6 +143,9 @@ INSERT INTO ff_budget_usage (partition_key, budget_id, dimensions_key, current_v
   SELECT partition_key, name, dimension, 5, 0 FROM other, unnest('{one,two,three}'::text[]) dimension WHERE due;
 INSERT INTO ff_budget_usage (partition_key, budget_id, dimensions_key, current_value, updated_at_ms)
   SELECT partition_key, name, 'one', 5, 0 FROM other WHERE NOT due;
+INSERT INTO ff_budget_usage_by_exec (partition_key, budget_id, execution_id, dimensions_key, delta_total, updated_at_ms)
+  SELECT partition_key, name, gen_random_uuid(), dimension, 5, 0
+    FROM other, unnest('{one,two,three}'::text[]) dimension;
 INSERT INTO ff_worker_registry (partition_key, namespace, worker_instance_id, worker_id, lanes, capabilities_csv,
                                 last_heartbeat_ms, liveness_ttl_ms, registered_at_ms)
   SELECT partition_key, 'a', name, 'w', '{}', '', at_ms, 1, 0 FROM other;

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "pg/transaction.hpp"
+#include "reconcile/slice.hpp"
 
 namespace ff::test {
 namespace {
@@ -31,8 +32,8 @@ const reconcile::Reconciler& known(std::string_view name) {
   return *found;
 }
 
-pg::ConnectOptions options_for(const Database& database, const EngineOptions& options) {
-  pg::ConnectOptions connect = database.connector().options();
+pg::ConnectOptions options_for(const pg::Connector& database, const EngineOptions& options) {
+  pg::ConnectOptions connect = database.options();
   connect.statement_timeout = options.statement_timeout;
   return connect;
 }
@@ -66,9 +67,17 @@ const Partitions& sixteen_partitions() {
 
 EngineFixture::EngineFixture(const Database& database, std::string_view reconciler,
                              const EngineOptions& options)
-    : EngineFixture(database, known(reconciler), options) {}
+    : EngineFixture(database.connector(), known(reconciler), options) {}
 
 EngineFixture::EngineFixture(const Database& database, const reconcile::Reconciler& reconciler,
+                             const EngineOptions& options)
+    : EngineFixture(database.connector(), reconciler, options) {}
+
+EngineFixture::EngineFixture(const pg::Connector& database, std::string_view reconciler,
+                             const EngineOptions& options)
+    : EngineFixture(database, known(reconciler), options) {}
+
+EngineFixture::EngineFixture(const pg::Connector& database, const reconcile::Reconciler& reconciler,
                              const EngineOptions& options)
     : connector_(options_for(database, options)),
       pool_(connector_, options.pool_size, kAcquireTime),
@@ -117,6 +126,7 @@ pg::Params leading_params(const reconcile::Reconciler& reconciler, const Partiti
   pg::Params params =
       pg::Params::of(partitions, filter.name_space, tag ? std::optional(tag->key) : std::nullopt,
                      tag ? std::optional(tag->value) : std::nullopt);
+  if (reconciler.walk) reconcile::Slice().add_to(params);
   params.append(reconciler.parameters(own, family));
   return params.add(std::int64_t{reconciler.holdoff(own).count()});
 }

@@ -41,6 +41,11 @@ class EngineFixture {
   EngineFixture(const Database& database, std::string_view reconciler, const EngineOptions& options = {});
   EngineFixture(const Database& database, const reconcile::Reconciler& reconciler,
                 const EngineOptions& options = {});
+  /// Over any other database.
+  EngineFixture(const pg::Connector& database, std::string_view reconciler,
+                const EngineOptions& options = {});
+  EngineFixture(const pg::Connector& database, const reconcile::Reconciler& reconciler,
+                const EngineOptions& options = {});
 
   reconcile::Engine* operator->() { return &engine_; }
   reconcile::Engine& operator*() { return engine_; }

@@ -70,11 +70,11 @@ std::string counts(pg::Connection& connection, const Uuid& downstream) {
 }
 
 void insert_edge(pg::Connection& connection, PartitionKey partition, const Uuid& flow, const Uuid& upstream,
-                 const Uuid& downstream) {
+                 const Uuid& downstream, const Json& policy) {
   connection.execute(
       "INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy)"
-      " VALUES ($1, $2, gen_random_uuid(), $3, $4, '{}')",
-      pg::Params::of(partition, flow, upstream, downstream));
+      " VALUES ($1, $2, gen_random_uuid(), $3, $4, $5::jsonb)",
+      pg::Params::of(partition, flow, upstream, downstream, policy.dump()));
 }
 
 void insert_pending(pg::Connection& connection, PartitionKey partition, const Uuid& flow,

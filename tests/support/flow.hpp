@@ -31,8 +31,9 @@ Json edge_group(pg::Connection& connection, const Uuid& downstream);
 /// Its counts as "success/fail/skip/running".
 std::string counts(pg::Connection& connection, const Uuid& downstream);
 
+/// Applied unless told otherwise: only then is it in the counts of its group.
 void insert_edge(pg::Connection& connection, PartitionKey partition, const Uuid& flow, const Uuid& upstream,
-                 const Uuid& downstream);
+                 const Uuid& downstream, const Json& policy = {{"edge_state", "applied"}});
 void insert_pending(pg::Connection& connection, PartitionKey partition, const Uuid& flow,
                     const Uuid& downstream, std::int64_t enqueued_at_ms);
 

@@ -100,8 +100,7 @@ void Actor::add_verbs() {
   add_verb("fail, finally", [this](const Claim& claim) { return worker_.fail(claim, false); });
   add_verb("delay", [this](const Claim& claim) { return worker_.delay(claim, Milliseconds{0}); });
   add_verb("suspend", [this](const Claim& claim) {
-    return worker_.suspend(
-        claim, {.timeout_in = Milliseconds{0}, .waitpoints = {{.key = "k", .expires_in = Milliseconds{0}}}});
+    return worker_.suspend(claim, {.timeout_in = Milliseconds{0}, .waitpoints = {{.key = "k"}}});
   });
 }
 

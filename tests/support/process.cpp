@@ -49,6 +49,8 @@ std::string content(int fd) {
 }
 
 bool is_read_by_the_daemon(const std::string& variable) {
+  if (variable.starts_with("FF_POSTGRES_PROGRAMS="))
+    return false;  // the demo's server is of the same version
   for (const char* prefix : {"FF_", "PG", "NOTIFY_SOCKET=", "WATCHDOG_", "JOURNAL_STREAM="})
     if (variable.starts_with(prefix)) return true;
   return false;

@@ -72,6 +72,15 @@ std::vector<Stage> make_stages() {
        "execution_id",
        {core_part(delayed(), "id", {{"deadline_at_ms", "due_ms"}})},
        {core_of_id}},
+      {.reconciler = "delayed_promoter",
+       .table = "ff_exec_core",
+       .id = "execution_id",
+       .parts = {core_part(
+           delayed(), "id",
+           {{"blocking_reason", "'waiting_for_retry_backoff'"},
+            {"raw_fields", "raw_fields || jsonb_build_object('delay_until', due_ms::text)"}})},
+       .holds = {core_of_id},
+       .companion = 1},
       {"lease_expiry", "ff_attempt", "execution_id", lapsed, {attempt_of_id, core_of_id}},
       {"attempt_timeout", "ff_attempt", "execution_id", lapsed, {attempt_of_id, core_of_id}},
       {"execution_deadline",
@@ -85,12 +94,19 @@ std::vector<Stage> make_stages() {
        {core_part(suspended(), "id"), attempt_part("id", "NULL"),
         suspension_part("id", {{"timeout_at_ms", "due_ms"}}), waitpoint_part("id", "id")},
        {suspension_of_id, core_of_id, attempt_of_id, waitpoint_of_id}},
+      {.reconciler = "suspension_timeout",
+       .table = "ff_waitpoint_pending",
+       .id = "execution_id",
+       .parts = {core_part(cancelled(), "id", {{"terminal_at_ms", "due_ms"}}), suspension_part("id"),
+                 waitpoint_part("id", "id", {{"state", "'active'"}})},
+       .holds = {waitpoint_of_id, suspension_of_id, core_of_id},
+       .companion = 1},
       {"pending_waitpoint_expiry",
        "ff_waitpoint_pending",
        "execution_id",
        {core_part(suspended(), "id"), suspension_part("id"),
         waitpoint_part("id", "id", {{"expires_at_ms", "due_ms"}})},
-       {waitpoint_of_id, suspension_of_id}},
+       {waitpoint_of_id}},
       {"dependency",
        "ff_completion_event",
        "execution_id",
@@ -101,6 +117,17 @@ std::vector<Stage> make_stages() {
         group,
         other_core,
         {"ff_attempt", "execution_id IN (SELECT downstream_eid FROM ff_edge WHERE flow_id::text = $1)"}}},
+      {.reconciler = "dependency",
+       .table = "ff_exec_core",
+       .id = "execution_id",
+       .parts = {core_part(
+                     {"runnable", "unowned", "blocked_by_dependencies", "running", "attempt_interrupted"},
+                     "id",
+                     merged(kInFlow,
+                            {{"blocking_reason", "'waiting_for_children'"}, {"created_at_ms", "due_ms"}})),
+                 attempt_part("id", "NULL"), group_part("id", "id", {{"success_count", "1"}})},
+       .holds = {core_of_id, group},
+       .companion = 1},
       {"edge_cancel_dispatcher",
        "ff_pending_cancel_groups",
        "downstream_eid",
@@ -236,8 +263,15 @@ const std::vector<Stage>& stages() {
 }
 
 const Stage& stage_of(const reconcile::Reconciler& reconciler) {
-  const auto found =
-      std::ranges::find_if(stages(), [&](const Stage& stage) { return stage.reconciler == reconciler.name; });
+  int companion = 0;
+  if (const auto* main = reconcile::find_reconciler(reconciler.name); main && reconciler.act != main->act) {
+    const auto& all = main->companions;
+    const auto its = std::ranges::find(all, reconciler.act, &reconcile::Reconciler::act);
+    companion = static_cast<int>(its - all.begin()) + 1;
+  }
+  const auto found = std::ranges::find_if(stages(), [&](const Stage& stage) {
+    return stage.reconciler == reconciler.name && stage.companion == companion;
+  });
   if (found == stages().end()) throw std::out_of_range("no stage for " + std::string(reconciler.name));
   return *found;
 }

@@ -50,11 +50,13 @@ struct Stage {
   std::vector<Part> parts;
   std::vector<Hold> holds;  ///< any of them suffices
   bool has_tags = true;     ///< the filter's instance tag applies, beside its namespace
+  int companion =
+      0;  ///< its rows are those of the reconciler's first pair, or those of a companion, counted from 1
 };
 
-/// One entry for each reconciler of the registry.
+/// One entry for each pair of the registry.
 const std::vector<Stage>& stages();
-/// Throws std::out_of_range when there is none.
+/// The stage of a pair, by itself or with its companions. Throws std::out_of_range when there is none.
 const Stage& stage_of(const reconcile::Reconciler& reconciler);
 
 struct SeedOptions {
