@@ -1,0 +1,231 @@
+// Flows of the real FlowFabric: fan-ins, children that are waited for, and what becomes impossible.
+#include "world.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+// A flow with a downstream in a lane of its own and upstreams in theirs, so that `claim` finds the one that is
+// meant.
+class Flow {
+ public:
+  explicit Flow(World& world, const Json& policy = {{"policy", "all_of"}}, int upstreams = 2,
+                const Json& more = {})
+      : world_(world), id(world.real.call("create_flow", {{"partition", 2}}).at("flow")) {
+    downstream = member("downstream", more);
+    Json arguments = policy;
+    arguments.update({{"flow", id}, {"downstream", downstream}});
+    if (policy.at("policy") != "all_of") world.real.call("set_edge_policy", arguments);
+    for (int i = 0; i < upstreams; ++i) {
+      upstream.push_back(member("u" + std::to_string(i), more));
+      edge(i);
+    }
+  }
+
+  void edge(int from) {
+    world_.real.call("stage_edge", {{"flow", id},
+                                    {"upstream", upstream[static_cast<std::size_t>(from)]},
+                                    {"downstream", downstream},
+                                    {"apply", true}});
+  }
+
+  // An upstream's whole life; its event is passed on by us.
+  std::string complete(int which) {
+    claim("u" + std::to_string(which), "u");
+    world_.real.call("complete", {{"handle", "u"}});
+    return world_.tick("dependency", at_once());
+  }
+  std::string fail(int which) {
+    claim("u" + std::to_string(which), "u");
+    world_.real.call("fail", {{"handle", "u"}, {"class", "permanent"}});
+    return world_.tick("dependency", at_once());
+  }
+  void claim(const std::string& lane, const std::string& as) {
+    const Json lease = world_.real.call("claim", {{"lane", lane}, {"as", as}});
+    REQUIRE_FALSE(lease.is_null());
+  }
+  /// Events are passed on as soon as they are there.
+  static EngineOptions at_once() {
+    EngineOptions options;
+    options.settings = {{"stale_threshold", 0}};
+    return options;
+  }
+
+ private:
+  std::string member(const std::string& lane, const Json& more) {
+    Json arguments{{"flow", id}, {"lane", lane}};
+    arguments.update(more.is_null() ? Json::object() : more);
+    return world_.execution(arguments);
+  }
+
+  World& world_;
+
+ public:
+  const Json id;
+  std::string downstream;
+  std::vector<std::string> upstream;
+};
+
+const Json kAnyOf{{"policy", "any_of"}, {"on_satisfied", "let_run"}};
+
+}  // namespace
+
+TEST_CASE("who waits for children that ended before it began to wait is woken") {
+  World world;
+  Flow flow(world);
+  flow.claim("downstream", "parent");
+  flow.complete(0);
+  flow.complete(1);
+  world.real.call("wait_children", {{"handle", "parent"}});
+  REQUIRE(world.core(flow.downstream).at("eligibility_state") == "blocked_by_dependencies");
+
+  CHECK(world.tick("dependency", Flow::at_once()) == "woken=1");
+
+  CHECK(world.core(flow.downstream).at("eligibility_state") == "eligible_now");
+  flow.claim("downstream", "parent");
+  CHECK(world.real.refusal("complete", {{"handle", "parent"}}).empty());
+}
+
+TEST_CASE("who waits for children after a typed claim is woken by the last, and claimed again") {
+  for (const std::string judge : {"claim", "issue_grant_and_claim"}) {
+    INFO(judge);
+    World world;
+    Flow flow(world);
+    world.take("claim_execution", flow.downstream, "parent");
+    world.real.call("wait_children", {{"handle", "parent"}});
+    flow.complete(0);
+    CHECK(world.core(flow.downstream).at("eligibility_state") == "blocked_by_dependencies");
+    flow.complete(1);
+
+    CHECK(world.core(flow.downstream).at("eligibility_state") == "eligible_now");
+    const Json lease = world.take(judge, flow.downstream, "parent", 60'000, {{"lane", "downstream"}});
+    CHECK(lease.at("attempt") == 0);
+    CHECK(world.real.refusal("complete", {{"handle", "parent"}}).empty());
+  }
+}
+
+TEST_CASE("each of two edges between the same two executions counts") {
+  World world;
+  Flow flow(world, {{"policy", "all_of"}}, 1);
+  flow.edge(0);
+  flow.claim("downstream", "parent");
+  world.real.call("wait_children", {{"handle", "parent"}});
+  REQUIRE(number(world.connection, "SELECT sum(running_count) FROM ff_edge_group") == 2);
+
+  CHECK(flow.complete(0) == "advanced=1");
+
+  CHECK(number(world.connection, "SELECT sum(running_count) FROM ff_edge_group") == 0);
+  CHECK(number(world.connection, "SELECT sum(success_count) FROM ff_edge_group") == 2);
+  flow.claim("downstream", "parent");
+}
+
+TEST_CASE("a later success of a satisfied any_of leaves a downstream in transit alone") {
+  World world;
+  Flow flow(world, kAnyOf);
+  flow.complete(0);
+  REQUIRE(world.real.call("claim_for_worker", {{"lane", "downstream"}}).at("execution") == flow.downstream);
+
+  flow.complete(1);
+
+  CHECK(world.core(flow.downstream).at("eligibility_state") == "pending_claim");
+}
+
+TEST_CASE("a later success of a satisfied quorum leaves a delayed downstream alone") {
+  World world;
+  Flow flow(world, {{"policy", "quorum"}, {"k", 1}, {"on_satisfied", "let_run"}});
+  flow.complete(0);
+  flow.claim("downstream", "h");
+  world.real.call("delay", {{"handle", "h"}, {"delay_in_ms", 3'600'000}});
+
+  flow.complete(1);
+
+  CHECK(world.core(flow.downstream).at("eligibility_state") == "not_eligible_until_time");
+  CHECK(world.core(flow.downstream).at("deadline_at_ms").is_number());
+}
+
+TEST_CASE("a downstream of a satisfied any_of that waits for its children is woken by the last") {
+  World world;
+  Flow flow(world, kAnyOf);
+  flow.complete(0);
+  flow.claim("downstream", "parent");
+  world.real.call("wait_children", {{"handle", "parent"}});
+
+  flow.complete(1);
+
+  CHECK(world.core(flow.downstream).at("eligibility_state") == "eligible_now");
+  flow.claim("downstream", "parent");
+}
+
+TEST_CASE("a downstream that becomes impossible while it runs is fenced") {
+  for (const std::string way : {"claim", "claim_execution"}) {
+    INFO(way);
+    World world;
+    Flow flow(world);
+    world.take(way, flow.downstream, "h", 60'000, {{"lane", "downstream"}});
+
+    CHECK(flow.fail(0) == "advanced=1");
+
+    CHECK(world.states(flow.downstream) == "terminal unowned not_applicable skipped attempt_terminal");
+    CHECK(world.attempt(flow.downstream).at("outcome") == "cancelled");
+    CHECK(world.lease_events_of(flow.downstream, "revoked") == 1);
+    CHECK(world.ends_of(flow.downstream, "skipped") == 1);
+    CHECK(world.real.refusal("complete", {{"handle", "h"}}) == "Contention.LeaseConflict");
+    CHECK(world.ends_of(flow.downstream, "success") == 0);
+  }
+}
+
+TEST_CASE("a downstream that becomes impossible while it is suspended cannot be resumed") {
+  World world;
+  Flow flow(world);
+  flow.claim("downstream", "h");
+  const Json waitpoint = world.real.call("suspend", {{"handle", "h"}}).at("waitpoints").at(0);
+
+  CHECK(flow.fail(0) == "advanced=1");
+
+  CHECK(world.suspension(flow.downstream).is_null());
+  CHECK(world.real.refusal("deliver_signal", {{"execution", flow.downstream},
+                                              {"waitpoint", waitpoint.at("waitpoint")},
+                                              {"token", waitpoint.at("token")}}) == "NotFound.waitpoint");
+  CHECK(world.core(flow.downstream).at("lifecycle_phase") == "terminal");
+}
+
+TEST_CASE("a filter sees completions that FlowFabric wrote without namespace and tag by their executions'") {
+  World world;
+  const Json origin{{"namespace", "ours"}, {"tags", {{"cairn.instance_id", "i1"}}}};
+  Flow flow(world, kAnyOf, 1, origin);
+  flow.claim("downstream", "parent");
+  world.real.call("wait_children", {{"handle", "parent"}});
+  flow.claim("u0", "u");
+  world.real.call("complete", {{"handle", "u"}});
+  REQUIRE(completion_events(world.connection).at(0).at("instance_tag").is_null());
+
+  EngineOptions others = Flow::at_once();
+  others.filter = for_both("ours", {"cairn.instance_id", "i2"});
+  CHECK(world.tick("dependency", others).empty());
+  EngineOptions ours = Flow::at_once();
+  ours.filter = for_both("ours", {"cairn.instance_id", "i1"});
+  CHECK(world.tick("dependency", ours) == "advanced=1");
+  flow.claim("downstream", "parent");
+}
+
+TEST_CASE("siblings that a satisfied fan-in no longer needs are cancelled, and fenced") {
+  World world;
+  Flow flow(world, {{"policy", "any_of"}, {"on_satisfied", "cancel_remaining"}}, 3);
+  world.take("claim_execution", flow.upstream[1], "typed");
+  flow.claim("u2", "plain");
+  flow.complete(0);
+
+  CHECK(world.tick("edge_cancel_dispatcher") == "dispatched=1");
+
+  for (const char* handle : {"typed", "plain"}) {
+    INFO(handle);
+    CHECK(world.real.refusal("complete", {{"handle", handle}}) == "Contention.LeaseConflict");
+  }
+  for (const std::size_t sibling : {1U, 2U}) {
+    CHECK(world.core(flow.upstream[sibling]).at("public_state") == "cancelled");
+    CHECK(world.lease_events_of(flow.upstream[sibling], "revoked") == 1);
+    CHECK(world.ends_of(flow.upstream[sibling], "cancelled") == 1);
+  }
+  flow.claim("downstream", "parent");
+}

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "histories/stage.hpp"
+
+namespace ff::test {
+
+/// The same numbers for the same seed on every machine.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next();
+  /// 0 to n - 1.
+  int below(int n) { return static_cast<int>(next() % static_cast<std::uint64_t>(n)); }
+  bool chance(int percent) { return below(100) < percent; }
+  template <class T>
+  const T& one_of(const std::vector<T>& all) {
+    return all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+struct GeneratorOptions {
+  std::uint64_t seed = 1;
+  int executions = 60;
+  int steps = 900;
+  bool behind = false;  ///< some workers' clocks are
+  bool kills = true;
+};
+
+/// Invents a history while it is played: what comes next is drawn from what is possible now.
+class Generator {
+ public:
+  Generator(Stage& stage, const GeneratorOptions& options)
+      : stage_(stage), options_(options), dice_(options.seed) {}
+  /// The steps that were performed, refused ones among them.
+  History play();
+
+ private:
+  void next();
+  void take(const Step& step);
+  void create();
+  void create_alone();
+  void create_flow();
+  void connect(const std::string& flow, const std::vector<std::string>& members);
+  void pass_time();
+  void rescue();
+  void live(const std::string& execution);
+  void submit(const std::string& execution);
+  void begin(const std::string& execution, const ExecutionRows& rows);
+  void work(const std::string& execution, const ExecutionRows& rows);
+  void work_with(const Lease& lease, const ExecutionRows& rows);
+  void suspend(const Lease& lease);
+  void wake(const std::string& execution, const ExecutionRows& rows);
+  void operate(const std::string& execution, const ExecutionRows& rows);
+  void reclaim(const std::string& execution);
+  void haunt(const std::string& execution);
+  void spend(const std::string& execution);
+  Step claim_step(const char* what, const std::string& execution);
+  std::string new_name(char kind);
+  const Lease* lease_of(const std::string& execution) const;
+
+  Stage& stage_;
+  const GeneratorOptions options_;
+  Dice dice_;
+  History history_;
+  std::map<char, int> named_;
+};
+
+}  // namespace ff::test

@@ -1,0 +1,191 @@
+#include "histories/last_call.hpp"
+
+#include <algorithm>
+
+#include "histories/ageing.hpp"
+
+namespace ff::test {
+namespace {
+
+/// Longer than anything that a history lets wait.
+constexpr int kUnitsARound = 40;
+/// A lease lapses, is reclaimed, …: nothing needs more rounds than a chain of dependencies is long.
+constexpr int kMostRounds = 12;
+
+// Rows of one execution as they were.
+constexpr std::string_view kForget[] = {
+    "DELETE FROM ff_attempt WHERE partition_key = $1 AND execution_id = $2",
+    "DELETE FROM ff_claim_grant WHERE partition_key = $1 AND execution_id = $2",
+    "DELETE FROM ff_exec_core WHERE partition_key = $1 AND execution_id = $2"};
+constexpr std::string_view kCore =
+    "INSERT INTO ff_exec_core SELECT (jsonb_populate_record(null::ff_exec_core, $1::jsonb)).*";
+constexpr std::string_view kAttempt =
+    "INSERT INTO ff_attempt SELECT (jsonb_populate_record(null::ff_attempt, $1::jsonb)).*";
+constexpr std::string_view kGrant =
+    "INSERT INTO ff_claim_grant SELECT (jsonb_populate_record(null::ff_claim_grant, $1::jsonb)).*";
+
+/// By the state that an execution was given back in: see "Giving an execution back".
+std::vector<std::string> claims_for(const ExecutionRows& rows) {
+  const std::string attempt = rows.text("attempt_state");
+  if (rows.text("public_state") == "resumable")
+    return {"claim", "claim_resumed_execution", "issue_grant_and_claim"};
+  if (attempt == "attempt_interrupted") return {"claim", "issue_grant_and_claim"};
+  if (attempt == "pending") return {"claim", "claim_execution"};
+  return {"claim", "claim_execution", "issue_grant_and_claim"};
+}
+
+std::map<std::string, std::string> states(const Snapshot& snapshot) {
+  std::map<std::string, std::string> found;
+  for (const auto& [id, rows] : snapshot.executions) found[id] = rows.state();
+  return found;
+}
+
+}  // namespace
+
+void LastCall::run() {
+  run_clocks_out();
+  end_ = look(stage_.connection_);
+  ask_for_futures();
+  look_for_leases();
+  recount_groups();
+  recount_budgets();
+}
+
+void LastCall::run_clocks_out() {
+  std::map<std::string, std::string> last;
+  for (int round = 0; round < kMostRounds; ++round) {
+    stage_.perform({{"do", "age"}, {"ms", units(kUnitsARound)}});
+    for (const std::string& reconciler : rescuing_reconcilers())
+      stage_.perform({{"do", "tick"}, {"reconciler", reconciler}});
+    const Snapshot now = look(stage_.connection_);
+    auto reached = states(now);
+    if (now.undispatched == 0 && reached == last) return;
+    last = std::move(reached);
+  }
+}
+
+void LastCall::ask_for_futures() {
+  for (const auto& [id, rows] : end_.executions) {
+    if (!rows.core.is_object()) continue;
+    if (!rows.ended()) ask_for_a_future(stage_.name_of(id), rows);
+  }
+}
+
+void LastCall::ask_for_a_future(const std::string& execution, const ExecutionRows& rows) {
+  const std::string phase = rows.text("lifecycle_phase");
+  const std::string eligibility = rows.text("eligibility_state");
+  const auto stuck = [&](const char* why) {
+    stage_.blame(Fault::stuck, execution, rows.state() + ": " + why);
+  };
+  if (phase == "submitted") return;
+  if (phase == "suspended") {
+    if (!rows.suspension.is_object()) return stuck("no suspension");
+    if (!rows.suspension.at("timeout_at_ms").is_null()) return stuck("its time-out is over");
+    return;
+  }
+  if (phase == "active") return stuck("nobody holds it");
+  if (phase == "blocked" || eligibility == "blocked_by_dependencies") {
+    if (!something_can_still_end(rows.core.at("execution_id"))) stuck("it waits for nothing that can happen");
+    return;
+  }
+  if (eligibility == "pending_claim") return stuck("nobody comes with the grant");
+  if (eligibility != "eligible_now") return stuck("no claim takes it");
+  offer_to_every_claim(execution, rows);
+}
+
+bool LastCall::something_can_still_end(const std::string& uuid) const {
+  return std::any_of(end_.edges.begin(), end_.edges.end(), [&](const Json& edge) {
+    const auto upstream = end_.executions.find(edge.at("upstream_eid"));
+    return edge.at("downstream_eid") == uuid && upstream != end_.executions.end() &&
+           !upstream->second.ended();
+  });
+}
+
+void LastCall::offer_to_every_claim(const std::string& execution, const ExecutionRows& rows) {
+  for (const std::string& claim : claims_for(rows)) offer(execution, rows, claim);
+}
+
+void LastCall::offer(const std::string& execution, const ExecutionRows& rows, const std::string& claim) {
+  const std::string id = stage_.executions_.at(execution);
+  Json request{{"execution", id}, {"lane", execution}, {"worker", "last"}, {"as", "last"}};
+  std::string refusal;
+  try {
+    if (claim == "claim_execution") stage_.flowfabric_.call("write_grant", request);
+    const Json lease = stage_.flowfabric_.call(claim, request);
+    if (lease.is_null()) {
+      refusal = "nothing found";
+    } else {
+      const bool goes_on =
+          rows.text("attempt_state") == "attempt_interrupted" || rows.text("public_state") == "resumable";
+      if (goes_on && rows.current_attempt() && lease.at("attempt") != *rows.current_attempt())
+        refusal = "goes on at attempt " + lease.at("attempt").dump();
+      stage_.flowfabric_.call("renew", {{"handle", "last"}});
+    }
+  } catch (const FlowFabricError& error) {
+    refusal = error.what();
+  }
+  restore(rows);
+  if (!refusal.empty())
+    stage_.blame(Fault::refused, execution, claim + " of " + rows.state() + ": " + refusal);
+}
+
+void LastCall::restore(const ExecutionRows& rows) {
+  pg::Connection& connection = stage_.connection_;
+  const auto key = pg::Params::of(rows.core.at("partition_key").get<std::int16_t>(),
+                                  *parse_uuid(rows.core.at("execution_id").get<std::string>()));
+  for (const std::string_view sql : kForget) connection.execute(sql, key);
+  // What look() leaves out, and no reconciler reads.
+  connection.execute(kCore, pg::Params::of(rows.core.dump()));
+  for (const auto& [index, row] : rows.attempts) connection.execute(kAttempt, pg::Params::of(row.dump()));
+  for (const Json& row : rows.grants) connection.execute(kGrant, pg::Params::of(row.dump()));
+}
+
+void LastCall::look_for_leases() {
+  for (const auto& [id, rows] : end_.executions)
+    for (const auto& [index, row] : rows.attempts)
+      if (rows.lease_of(index))
+        stage_.blame(
+            Fault::unnoticed, stage_.name_of(id),
+            "the lapsed lease of attempt " + std::to_string(index) + " lies there still, " + rows.state());
+}
+
+// Each applied edge counts once, by the word of its upstream's end.
+void LastCall::recount_groups() {
+  for (const auto& [id, group] : end_.groups) {
+    std::int64_t edges = 0;
+    std::int64_t running = 0;
+    std::int64_t succeeded = 0;
+    for (const Json& edge : end_.edges) {
+      if (edge.at("downstream_eid") != id || edge.at("policy").value("edge_state", "") == "pending") continue;
+      const ExecutionRows& upstream = end_.executions.at(edge.at("upstream_eid"));
+      ++edges;
+      running += upstream.ended() ? 0 : 1;
+      succeeded += upstream.ended() && upstream.text("attempt_state") == "attempt_terminal" &&
+                           upstream.attempts.contains(upstream.current_attempt().value_or(-1)) &&
+                           upstream.attempts.at(*upstream.current_attempt()).at("outcome") == "success"
+                       ? 1
+                       : 0;
+    }
+    const auto count = [&](const char* column) { return group.at(column).get<std::int64_t>(); };
+    const std::int64_t counted =
+        count("success_count") + count("fail_count") + count("skip_count") + count("running_count");
+    if (counted != edges || count("running_count") != running || count("success_count") != succeeded)
+      stage_.blame(Fault::miscounted, stage_.name_of(id),
+                   std::to_string(edges) + " edges, " + std::to_string(running) + " run, " +
+                       std::to_string(succeeded) + " succeeded, but " + group.dump());
+  }
+}
+
+void LastCall::recount_budgets() {
+  for (const Json& usage : end_.budgets)
+    if (usage.at("current_value") != usage.at("spent"))
+      stage_.blame(
+          Fault::miscounted, usage.at("budget_id"),
+          "usage " + usage.at("current_value").dump() + ", by execution " + usage.at("spent").dump());
+}
+
+void Stage::run_out() {
+  LastCall(*this).run();
+}
+
+}  // namespace ff::test

@@ -1,0 +1,156 @@
+#include "histories/snapshot.hpp"
+
+#include <algorithm>
+
+#include "histories/ageing.hpp"
+
+namespace ff::test {
+namespace {
+
+std::string replaced(std::string text, std::string_view what, std::string_view with) {
+  for (auto at = text.find(what); at != text.npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
+  return text;
+}
+
+// $1: null for all, else one execution.
+constexpr std::string_view kExecutions = R"sql(
+SELECT jsonb_build_object(
+  'now', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+  'core', (SELECT jsonb_agg(to_jsonb(t) - 'payload' - 'result') FROM ff_exec_core t WHERE {mine}),
+  'attempt', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_attempt t WHERE {mine}),
+  'suspension', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_suspension_current t WHERE {mine}),
+  'waitpoint', (SELECT jsonb_agg(to_jsonb(t) - 'token' ORDER BY waitpoint_id) FROM ff_waitpoint_pending t WHERE {mine}),
+  'groups', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_edge_group t
+              WHERE t.partition_key = ANY({partitions}) AND ($1 IS NULL OR t.downstream_eid = $1::uuid)),
+  'grant', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_claim_grant t WHERE {mine}),
+  'ends', (SELECT jsonb_agg(to_jsonb(e)) FROM (SELECT execution_id, count(*) AS number
+             FROM ff_completion_event t WHERE {mine} AND outcome <> 'resumable' GROUP BY execution_id) e),
+  'lease_events', (SELECT jsonb_agg(to_jsonb(e)) FROM (SELECT execution_id, count(*) AS number
+             FROM ff_lease_event t WHERE ($1 IS NULL OR execution_id = $1)
+              AND event_type IN ('expired', 'revoked') GROUP BY execution_id) e),
+  'replayed', (SELECT jsonb_agg(to_jsonb(e)) FROM (SELECT execution_id, max(occurred_at_ms) AS at
+             FROM ff_operator_event t WHERE ($1 IS NULL OR execution_id = $1)
+              AND event_type = 'replayed' GROUP BY execution_id) e))::text
+)sql";
+
+constexpr std::string_view kMine =
+    "t.partition_key = ANY({partitions}) AND ($1 IS NULL OR t.execution_id = $1::uuid)";
+
+constexpr std::string_view kRest = R"sql(
+SELECT jsonb_build_object(
+  'edge', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_edge t WHERE partition_key = ANY({partitions})),
+  'undispatched', (SELECT count(*) FROM ff_completion_event
+                    WHERE partition_key = ANY({partitions}) AND dispatched_at_ms IS NULL),
+  'budget', (SELECT jsonb_agg(to_jsonb(t) || jsonb_build_object('spent',
+                 (SELECT coalesce(sum(delta_total), 0) FROM ff_budget_usage_by_exec u
+                   WHERE u.partition_key = t.partition_key AND u.budget_id = t.budget_id
+                     AND u.dimensions_key = t.dimensions_key
+                     AND u.partition_key = ANY({partitions}))))
+               FROM ff_budget_usage t WHERE partition_key = ANY({partitions})))::text
+)sql";
+
+const std::string& executions_statement() {
+  static const std::string text =
+      replaced(replaced(std::string(kExecutions), "{mine}", kMine), "{partitions}", kHistoryPartitions);
+  return text;
+}
+
+const std::string& rest_statement() {
+  static const std::string text = replaced(std::string(kRest), "{partitions}", kHistoryPartitions);
+  return text;
+}
+
+Json list(const Json& all, std::string_view name) {
+  const Json& found = all.at(std::string(name));
+  return found.is_null() ? Json::array() : found;
+}
+
+Snapshot read_executions(const Json& all) {
+  Snapshot snapshot;
+  snapshot.now_ms = all.at("now");
+  auto& by_id = snapshot.executions;
+  const auto of = [&](const Json& row) -> ExecutionRows& { return by_id[row.at("execution_id")]; };
+  for (Json& row : list(all, "core")) of(row).core = row;
+  for (Json& row : list(all, "attempt")) of(row).attempts.emplace(row.at("attempt_index").get<int>(), row);
+  for (Json& row : list(all, "suspension")) of(row).suspension = row;
+  for (Json& row : list(all, "groups")) by_id[row.at("downstream_eid")].group = row;
+  for (Json& row : list(all, "waitpoint")) of(row).waitpoints.push_back(row);
+  for (Json& row : list(all, "grant")) of(row).grants.push_back(row);
+  for (Json& row : list(all, "ends")) of(row).ends = row.at("number");
+  for (Json& row : list(all, "lease_events")) of(row).lease_events = row.at("number");
+  for (Json& row : list(all, "replayed"))
+    if (by_id.contains(row.at("execution_id"))) of(row).replayed_at_ms = row.at("at");
+  return snapshot;
+}
+
+Json ask(pg::Connection& connection, const std::string& sql, const pg::Params& params) {
+  return Json::parse(connection.execute_prepared(sql, params).one().get<std::string>(0));
+}
+
+}  // namespace
+
+std::string ExecutionRows::text(std::string_view column) const {
+  const auto found = core.find(std::string(column));
+  return found != core.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::optional<std::int64_t> ExecutionRows::moment(std::string_view column) const {
+  const auto found = core.find(std::string(column));
+  if (found == core.end() || !found->is_number()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+bool ExecutionRows::ended() const {
+  const std::string phase = text("lifecycle_phase");
+  return phase == "terminal" || phase == "cancelled";
+}
+
+std::optional<int> ExecutionRows::current_attempt() const {
+  std::optional<int> found;
+  if (text("lifecycle_phase") == "active")
+    for (const auto& [index, row] : attempts)
+      if (lease_of(index)) found = index;
+  if (!found && !attempts.empty()) found = attempts.rbegin()->first;
+  return found;
+}
+
+std::optional<std::int64_t> ExecutionRows::lease_of(int attempt) const {
+  const auto found = attempts.find(attempt);
+  if (found == attempts.end() || found->second.at("lease_expires_at_ms").is_null()) return std::nullopt;
+  return found->second.at("lease_expires_at_ms").get<std::int64_t>();
+}
+
+bool ExecutionRows::live_grant(std::string_view kind, std::int64_t now_ms) const {
+  return std::any_of(grants.begin(), grants.end(), [&](const Json& grant) {
+    return grant.at("kind") == kind && grant.at("expires_at_ms").get<std::int64_t>() > now_ms;
+  });
+}
+
+std::string ExecutionRows::state() const {
+  std::string words;
+  for (const char* column :
+       {"lifecycle_phase", "ownership_state", "eligibility_state", "public_state", "attempt_state"})
+    words += (words.empty() ? "" : "/") + text(column);
+  return words + " at " + (core.is_object() ? core.at("attempt_index").dump() : "?");
+}
+
+Snapshot look(pg::Connection& connection) {
+  Snapshot snapshot =
+      read_executions(ask(connection, executions_statement(), pg::Params::of(std::optional<std::string>{})));
+  const Json rest = ask(connection, rest_statement(), {});
+  for (const auto& [id, rows] : snapshot.executions)
+    if (rows.group.is_object()) snapshot.groups.emplace(id, rows.group);
+  for (Json& row : list(rest, "edge")) snapshot.edges.push_back(row);
+  snapshot.undispatched = rest.at("undispatched");
+  snapshot.budgets = list(rest, "budget");
+  return snapshot;
+}
+
+ExecutionRows look_at(pg::Connection& connection, const std::string& uuid) {
+  Snapshot snapshot =
+      read_executions(ask(connection, executions_statement(), pg::Params::of(std::optional(uuid))));
+  return std::move(snapshot.executions[uuid]);
+}
+
+}  // namespace ff::test

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pg/connection.hpp"
+
+namespace ff::test {
+
+using Json = nlohmann::json;
+
+/// Everything that stands about one execution.
+struct ExecutionRows {
+  Json core;
+  std::map<int, Json> attempts;
+  Json suspension;  ///< null: none
+  Json group;       ///< that it is downstream of; null: none
+  std::vector<Json> waitpoints;
+  std::vector<Json> grants;
+  std::int64_t ends = 0;          ///< completion events that say an end
+  std::int64_t lease_events = 0;  ///< that say a lease's end: expired, revoked
+  std::optional<std::int64_t> replayed_at_ms;
+
+  std::string text(std::string_view column) const;
+  std::optional<std::int64_t> moment(std::string_view column) const;
+  bool ended() const;
+  /// As the documentation has it: of an active one the greatest index that holds a lease, else the greatest.
+  std::optional<int> current_attempt() const;
+  std::optional<std::int64_t> lease_of(int attempt) const;
+  bool live_grant(std::string_view kind, std::int64_t now_ms) const;
+  /// "active/leased/…", for people.
+  std::string state() const;
+};
+
+/// All that a history has made, at one moment of the database's clock. Executions go by their uuid.
+struct Snapshot {
+  std::int64_t now_ms = 0;
+  std::map<std::string, ExecutionRows> executions;
+  std::map<std::string, Json> groups;  ///< by downstream
+  std::vector<Json> edges;
+  std::int64_t undispatched = 0;
+  Json budgets;  ///< rows of usage with `spent`, the sum of the ledger by execution
+};
+
+Snapshot look(pg::Connection& connection);
+/// The same for one execution; its groups and edges are left out.
+ExecutionRows look_at(pg::Connection& connection, const std::string& uuid);
+
+}  // namespace ff::test

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ff::test {
+
+using Json = nlohmann::json;
+
+/// One step of a history, a JSON object of one line. `do` says what: an operation of the program in
+/// tests/flowfabric with its fields, or
+///
+///   {"do": "age", "ms": 300000}                    time passes: everything in the database becomes older
+///   {"do": "tick", "reconciler": "lease_expiry"}   the daemon's turn; with "cut": the name of a table, it is
+///                                                  stopped where it wants to write there
+///   {"do": "kill", "reconciler": "lease_expiry", "table": "ff_lease_event"}
+///                                                  the same as a process, by SIGKILL
+///
+/// Executions, flows, budgets, handles and waitpoints go by names (e1, f1, b1, h1, w1), so that a step means
+/// the same when others are taken away; one whose names nobody made does nothing.
+using Step = Json;
+using History = std::vector<Step>;
+
+/// One step a line, as from_script() reads it back.
+std::string to_script(const History& history);
+History from_script(std::string_view lines);
+
+/// The unit of time of a history. Steps age the database by whole units, everything falls due in the middle of
+/// one: so it does not matter how long a run really takes.
+constexpr std::int64_t kUnitMs = 300'000;
+constexpr std::int64_t units(int whole) {
+  return whole * kUnitMs;
+}
+constexpr std::int64_t and_a_half(int whole) {
+  return whole * kUnitMs + kUnitMs / 2;
+}
+
+}  // namespace ff::test
