@@ -11,6 +11,10 @@ using namespace std::chrono_literals;
 
 const std::vector<Stock>& stocks() {
   static const std::vector<Stock> all{
+      {"attempt_timeout",
+       "lapsed leases, every other one of an execution with a retry left,",
+       80,
+       {"ff_exec_core", "ff_attempt", "ff_completion_event", "ff_lease_event"}},
       {"delayed_promoter", "delayed executions that may go on", 80, {"ff_exec_core"}},
       {"lease_expiry",
        "lapsed leases, one in eight of an execution that has ended,",

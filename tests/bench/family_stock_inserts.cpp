@@ -225,6 +225,7 @@ std::string with_deadline(std::string_view state, std::vector<std::string> more)
 
 const std::string& stock_insert(std::string_view reconciler) {
   static const std::map<std::string_view, std::string> all{
+      {"attempt_timeout", all_of({core("id", kActive), attempt("id", "due_ms")})},
       {"delayed_promoter", with_deadline(kDelayed, {})},
       {"lease_expiry", lease_expiry()},
       {"execution_deadline", with_deadline(kActive, {attempt("id", "9000000000000")})},

@@ -18,6 +18,7 @@
 #include "bench/compare.hpp"
 #include "bench/dense.hpp"
 #include "bench/family.hpp"
+#include "bench/flowfabric.hpp"
 #include "bench/gentle.hpp"
 #include "bench/growth.hpp"
 #include "bench/idle.hpp"
@@ -54,6 +55,7 @@ constexpr Measurement kMeasurements[] = {
     {"growth", "time per row from ten thousand to a million", measure_growth},
     {"replicas", "one, two and four on the same backlog", measure_replicas},
     {"family", "every other reconciler over a backlog of its own", measure_family},
+    {"flowfabric", "FlowFabric's own scanners; needs what ./dev conformance builds", measure_flowfabric},
     {"lateness", "the daemon, while rows fall due one by one", measure_lateness},
     {"idle", "the daemon, while nothing is due", measure_idle},
     {"memory", "the daemon and its /metrics over a million due rows", measure_memory},
