@@ -95,7 +95,8 @@ Daemon::Daemon(config::Config config)
       fork_join_(config_.helpers),
       members_(make_members()),
       supervisor_(runners(), config_.threads, watch_, longest_tick(config_), clock_),
-      http_(http_io_, config_.http.host, static_cast<unsigned short>(config_.http.port), routes()),
+      http_(http_io_, config_.http.host, static_cast<unsigned short>(config_.http.port), routes(), {},
+            [this] { metrics_.http_connection_displaced(); }),
       http_port_(http_.port()) {
   metrics_.watch_pool([this] { return pool_.state(); });
   http_thread_ = std::jthread([this] { http_io_.run(); });

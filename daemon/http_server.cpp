@@ -4,6 +4,7 @@
 
 #include <utility>
 // Asio 1.74 relies on <utility> where coroutines are on, and does not include it.
+#include <algorithm>
 #include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -15,8 +16,8 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <exception>
+#include <list>
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -39,8 +40,6 @@ using Response = http::response<http::string_body>;
 
 constexpr const char* kPlainText = "text/plain; charset=utf-8";
 constexpr Milliseconds kAcceptRetry{500};
-constexpr Milliseconds kLookAgain{
-    60'000};  // with all places taken; who leaves one wakes the accepting anyway
 // After a last reply: how long and how much is still read of a client that is not done sending.
 constexpr Milliseconds kLinger{1'000};
 constexpr std::size_t kLingerBytes = 262'144;
@@ -129,71 +128,79 @@ struct HttpServer::Impl {
   /// An open connection; it has its place among the others from the moment it is accepted.
   struct Connection {
     Connection(std::shared_ptr<Impl> of, tcp::socket socket)
-        : server(std::move(of)), stream(std::move(socket)) {
-      server->connections.insert(this);
-    }
+        : server(std::move(of)),
+          stream(std::move(socket)),
+          place(server->connections.insert(server->connections.end(), this)) {}
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
-    ~Connection() {
-      server->connections.erase(this);
-      server->pause.cancel();
-    }
+    ~Connection() { server->connections.erase(place); }
+    /// Has been answered, and is now the one that has waited least.
+    void answered() { server->connections.splice(server->connections.end(), server->connections, place); }
     const std::shared_ptr<Impl> server;
     beast::tcp_stream stream;
+    const std::list<Connection*>::iterator place;
   };
 
   Impl(asio::io_context& io, const std::string& host, unsigned short port, Routes routes_,
-       const HttpLimits& limits_)
+       const HttpLimits& limits_, std::function<void()> on_displaced_)
       : acceptor(listen(io, host, port)),
         pause(io),
         routes(std::move(routes_)),
         limits(limits_),
+        on_displaced(std::move(on_displaced_)),
         bound_port(acceptor.local_endpoint().port()) {}
 
   static asio::awaitable<void> accept_all(std::shared_ptr<Impl> self);
   static asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
-  asio::awaitable<void> wait_for_place(Milliseconds at_most);
+  void make_place();
 
-  bool full() const { return connections.size() >= limits.connections; }
   Response answer(const Parser::value_type& request) const;
   Response answer_path(std::string_view target) const;
 
   tcp::acceptor acceptor;
-  asio::steady_timer pause;  // what the accepting waits on; cancelled when a place is free
+  asio::steady_timer pause;  // before accepting is tried again
   const Routes routes;
   const HttpLimits limits;
+  const std::function<void()> on_displaced;
   const unsigned short bound_port;
-  std::set<Connection*> connections;
+  std::list<Connection*> connections;  // who has waited longest for an answer stands first
+  bool told_of_displaced = false;
   bool stopped = false;
 };
 
 asio::awaitable<void> HttpServer::Impl::accept_all(std::shared_ptr<Impl> self) {
   bool failing = false;
   while (!self->stopped) {
-    if (self->full()) {
-      co_await self->wait_for_place(kLookAgain);
-      continue;
-    }
     error_code error;
     auto socket = co_await self->acceptor.async_accept(catching(error));
     if (self->stopped) break;
     if (!error) {
       failing = false;
+      self->make_place();
       asio::co_spawn(self->acceptor.get_executor(),
                      serve(std::make_unique<Connection>(self, std::move(socket))), log_failure);
     } else if (error != asio::error::connection_aborted) {
       // Most likely no descriptor is free; the queue stays as it is, so an immediate retry would spin.
       if (!failing) spdlog::error("HTTP: cannot accept connections: {}", error.message());
       failing = true;
-      co_await self->wait_for_place(kAcceptRetry);
+      self->pause.expires_after(kAcceptRetry);
+      error_code stopped;
+      co_await self->pause.async_wait(catching(stopped));
     }
   }
 }
 
-asio::awaitable<void> HttpServer::Impl::wait_for_place(Milliseconds at_most) {
-  error_code cancelled;  // is what a free place looks like
-  pause.expires_after(at_most);
-  co_await pause.async_wait(catching(cancelled));
+// Whoever comes is let in, or a probe would wait behind clients that never say a word. One that is closed
+// ends by itself a moment later.
+void HttpServer::Impl::make_place() {
+  const auto open = [](const Connection* connection) { return connection->stream.socket().is_open(); };
+  if (static_cast<std::size_t>(std::ranges::count_if(connections, open)) < limits.connections) return;
+  (*std::ranges::find_if(connections, open))->stream.close();
+  if (on_displaced) on_displaced();
+  if (!std::exchange(told_of_displaced, true))
+    spdlog::warn(
+        "HTTP: all {} places are taken; the connection that has waited longest for an answer is closed",
+        limits.connections);
 }
 
 asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connection) {
@@ -210,11 +217,12 @@ asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connec
     if (error && !refused) break;
     Response response = refused ? std::move(*refused) : server.answer(parser.get());
     // A body that was announced and not read would be taken for the next request.
-    keep_alive = !error && parser.is_done() && parser.get().keep_alive() && !server.full() && !server.stopped;
+    keep_alive = !error && parser.is_done() && parser.get().keep_alive() && !server.stopped;
     response.keep_alive(keep_alive);
     stream.expires_after(server.limits.idle);
     co_await http::async_write(stream, response, catching(error));
     if (error) co_return;
+    connection->answered();
   }
   co_await close_gently(stream);
 }
@@ -251,8 +259,8 @@ Response HttpServer::Impl::answer_path(std::string_view target) const {
 }
 
 HttpServer::HttpServer(asio::io_context& io, const std::string& host, unsigned short port, Routes routes,
-                       const HttpLimits& limits)
-    : impl_(std::make_shared<Impl>(io, host, port, std::move(routes), limits)) {
+                       const HttpLimits& limits, std::function<void()> on_displaced)
+    : impl_(std::make_shared<Impl>(io, host, port, std::move(routes), limits, std::move(on_displaced))) {
   asio::co_spawn(io, Impl::accept_all(impl_), [](const std::exception_ptr& failure) {
     if (failure) std::rethrow_exception(failure);
   });

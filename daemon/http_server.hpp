@@ -37,18 +37,19 @@ struct HttpLimits {
 /// 404; what follows a `?` is ignored. Connections are kept alive and requests may be pipelined; whatever a
 /// client sends or does not send, it ends its own connection at most.
 ///
-/// With all places for connections taken it stops accepting, and the kernel queues who comes; a reply then
-/// closes its connection. (Answering 503 instead would tell whoever asks /livez something untrue, and would
-/// cost the very descriptors that the limit protects.)
+/// With all places for connections taken, who comes is let in and the connection that has waited longest for an
+/// answer is closed: silent clients must not keep a probe out. (Answering 503 instead would tell whoever asks
+/// /livez something untrue.)
 ///
 /// Everything happens on the thread that runs the io_context, which has to be one only; all members are
 /// called there, or while nothing runs it.
 class HttpServer {
  public:
   /// Listens at once. `host`: an IPv4 or IPv6 address, or "localhost", which is 127.0.0.1; port 0: any free
-  /// one. Throws std::runtime_error with address and reason.
+  /// one. `on_displaced` hears of each connection that is closed to make place for another. Throws
+  /// std::runtime_error with address and reason.
   HttpServer(boost::asio::io_context& io, const std::string& host, unsigned short port, Routes routes,
-             const HttpLimits& limits = {});
+             const HttpLimits& limits = {}, std::function<void()> on_displaced = {});
   /// Stops; the io_context must still be there.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

@@ -166,6 +166,9 @@ Instruments::Instruments(const Description& description)
       lease_reconnects(counters(registry, "lease_history_reconnects_total",
                                 "Times that the lease history found the database again after losing it.")
                            .Add({})),
+      http_displaced(counters(registry, "http_connections_displaced_total",
+                              "HTTP connections that were closed to make place for another.")
+                         .Add({})),
       ready(gauges(registry, "ready", "1 while the reconcilers run, as /readyz says.").Add({})),
       states(state_gauges(registry)),
       schema_version(

@@ -112,6 +112,7 @@ struct Instruments {
   prometheus::Gauge& lease_held_back;
   prometheus::Counter& lease_delivered;
   prometheus::Counter& lease_reconnects;
+  prometheus::Counter& http_displaced;
   prometheus::Gauge& ready;
   std::map<supervisor::State, prometheus::Gauge*> states;
   prometheus::Gauge& schema_version;

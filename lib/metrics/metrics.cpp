@@ -104,6 +104,10 @@ void Metrics::config_reloaded(bool successful) noexcept {
   if (successful) instruments_->reload_success_time.Set(unix_seconds(clock_.wall()));
 }
 
+void Metrics::http_connection_displaced() noexcept {
+  instruments_->http_displaced.Increment();
+}
+
 void Metrics::watch_pool(std::function<pg::PoolState()> state) {
   const std::lock_guard lock(instruments_->pool_mutex);
   instruments_->pool_state = std::move(state);

@@ -71,6 +71,9 @@ class Metrics final : public supervisor::Observer, public pg::PoolObserver, publ
   /// A re-reading of the configuration ended; a failed one left the earlier configuration in force.
   void config_reloaded(bool successful) noexcept;
 
+  /// The HTTP server has closed a connection to make place for another.
+  void http_connection_displaced() noexcept;
+
   /// Where each scrape gets the number of connections from. Whatever it uses must live until it is replaced;
   /// an empty function ends it, and the connections then count as none.
   void watch_pool(std::function<pg::PoolState()> state);

@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -17,7 +18,7 @@ daemon::Routes some_routes();
 /// A server of these routes on a free port of 127.0.0.1, run by a thread of its own.
 class RunningServer {
  public:
-  explicit RunningServer(const daemon::HttpLimits& limits = {});
+  explicit RunningServer(const daemon::HttpLimits& limits = {}, std::function<void()> on_displaced = {});
   ~RunningServer() { stop(); }
   RunningServer(const RunningServer&) = delete;
   RunningServer& operator=(const RunningServer&) = delete;
