@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log_scope.hpp"
+#include "base/printable.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -20,6 +21,16 @@ class ScopeFlag final : public spdlog::custom_flag_formatter {
       fmt::format_to(std::back_inserter(out), "[tick {}] ", id);
   }
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<ScopeFlag>(); }
+};
+
+// One message is one line, whatever it quotes: an id in a row must not forge the next line.
+class PrintableFlag final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+    const std::string_view text(message.payload.data(), message.payload.size());
+    out.append(printable(text, text.size()));
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PrintableFlag>(); }
 };
 
 // sd-daemon(3): a line that starts with <n> has that priority.
@@ -49,9 +60,9 @@ class JsonFormatter final : public spdlog::formatter {
 
 std::unique_ptr<spdlog::formatter> text_formatter() {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
-  formatter->add_flag<ScopeFlag>('*').add_flag<PriorityFlag>('&');
+  formatter->add_flag<ScopeFlag>('*').add_flag<PriorityFlag>('&').add_flag<PrintableFlag>('$');
   const bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
-  formatter->set_pattern(journal ? "%&%*%v" : "%Y-%m-%dT%H:%M:%S.%e%z %l %*%v");
+  formatter->set_pattern(journal ? "%&%*%$" : "%Y-%m-%dT%H:%M:%S.%e%z %l %*%$");
   return formatter;
 }
 

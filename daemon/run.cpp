@@ -52,13 +52,18 @@ class Life {
     notify_service_manager("RELOADING=1\nMONOTONIC_USEC=" + monotonic_usec());
     try {
       config::Config wanted = load_config(arguments_);
+      refuse_read_only(wanted);
       set_log_level(wanted.log.level);
       for (const std::string& key : daemon_.reload(std::move(wanted)))
         spdlog::warn("{} has changed, which takes a restart", key);
       spdlog::info("configuration reloaded");
     } catch (const config::Invalid& invalid) {
       daemon_.reload_failed();
-      spdlog::error("configuration not reloaded, the earlier one stays:\n{}", invalid.what());
+      for (const config::Problem& problem : invalid.problems()) spdlog::error("{}", problem.text());
+      spdlog::error("configuration not reloaded, the earlier one stays");
+    } catch (const std::exception& error) {
+      daemon_.reload_failed();
+      spdlog::error("configuration not reloaded, the earlier one stays: {}", error.what());
     }
     notify_service_manager("READY=1");
   }
@@ -87,6 +92,7 @@ class Life {
 
 int run(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
+  refuse_read_only(config);
   set_up_log(config.log);
   std::signal(SIGPIPE, SIG_IGN);
   Daemon daemon(config);

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "config/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace ff::config {
 namespace {

@@ -1,11 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ff::config {
+
+/// How much of a text from outside a problem quotes, in bytes.
+inline constexpr std::size_t kLongestQuoted = 120;
 
 /// One thing that is wrong with a configuration. No member ever holds a secret.
 struct Problem {
@@ -28,8 +32,5 @@ class Invalid : public std::runtime_error {
  private:
   std::vector<Problem> problems_;
 };
-
-/// `text` on one line and of moderate length: line breaks and other control characters become spaces.
-std::string one_line(std::string_view text);
 
 }  // namespace ff::config

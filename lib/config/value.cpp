@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "base/duration.hpp"
-#include "config/utf8.hpp"
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
 
 namespace ff::config {
 namespace {
@@ -116,12 +117,13 @@ class PartitionCollector {
   void add_part(std::string_view part) {
     if (reasons_.size() >= kEnough) return;
     try {
-      if (has_leading_zero(part)) refuse('"' + one_line(part) + "\" has a leading zero (would it be octal?)");
+      if (has_leading_zero(part))
+        refuse('"' + printable(part, kLongestQuoted) + "\" has a leading zero (would it be octal?)");
       for (const PartitionKey key : parse_partitions(part)) {
         if (!keys_.insert(key).second) refuse("partition " + std::to_string(key.value) + " is named twice");
       }
     } catch (const std::invalid_argument& error) {
-      blame(one_line(error.what()));
+      blame(printable(error.what(), kLongestQuoted));
     }
   }
 
@@ -138,7 +140,7 @@ PartitionShard parse_shard(const Node& node) {
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
     const std::string& key = node.keys[i].text;
     std::int64_t* const number = key == "shard" ? &shard : key == "of" ? &of : nullptr;
-    if (!number) refuse("unknown key \"" + one_line(key) + "\" beside shard and of");
+    if (!number) refuse("unknown key \"" + printable(key, kLongestQuoted) + "\" beside shard and of");
     if (*number != -1) refuse("duplicate key \"" + key + '"');
     try {
       *number = parse_count(node.items[i]);

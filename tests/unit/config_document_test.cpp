@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "config/utf8.hpp"
+#include "base/utf8.hpp"
 #include "config_samples.hpp"
 
 using namespace ff::config;
@@ -77,8 +77,8 @@ TEST_CASE("text that is not UTF-8 is refused with its line") {
 TEST_CASE("overlong forms, surrogates and code points beyond Unicode are not UTF-8") {
   for (const char* bytes : {"\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
                             "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x80", "\xe2\x82", "\xf0\x9f\x90"})
-    CHECK(invalid_utf8_at(bytes) == 0);
-  CHECK_FALSE(invalid_utf8_at("\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf\x7f"));
+    CHECK(ff::invalid_utf8_at(bytes) == 0);
+  CHECK_FALSE(ff::invalid_utf8_at("\xed\x9f\xbf\xee\x80\x80\xf4\x8f\xbf\xbf\x7f"));
 }
 
 TEST_CASE("a file over one mebibyte is refused") {

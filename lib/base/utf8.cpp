@@ -1,10 +1,8 @@
-#include "config/utf8.hpp"
+#include "base/utf8.hpp"
 
-namespace ff::config {
-namespace {
+namespace ff {
 
-/// The length of the well-formed sequence at the start of `text`, 0 when there is none (Unicode, table 3-7).
-std::size_t sequence_length(std::string_view text) {
+std::size_t utf8_sequence_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto within = [&](std::size_t i, unsigned least, unsigned most) {
     return byte(i) >= least && byte(i) <= most;
@@ -26,11 +24,9 @@ std::size_t sequence_length(std::string_view text) {
   return 0;
 }
 
-}  // namespace
-
 std::optional<std::size_t> invalid_utf8_at(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = sequence_length(text.substr(at));
+    const std::size_t length = utf8_sequence_length(text.substr(at));
     if (length == 0) return at;
     at += length;
   }
@@ -47,4 +43,4 @@ std::optional<std::size_t> control_character_at(std::string_view text, bool stri
   return std::nullopt;
 }
 
-}  // namespace ff::config
+}  // namespace ff

@@ -1,0 +1,60 @@
+#include "base/printable.hpp"
+
+#include <algorithm>
+
+#include "base/utf8.hpp"
+
+namespace ff {
+namespace {
+
+constexpr std::string_view kBlank = " \t\n\r";
+constexpr std::string_view kLineBreaks = "\n\r";
+
+// U+0000 to U+001F, U+007F, and U+0080 to U+009F, which some terminals obey as well.
+bool is_control(std::string_view sequence) {
+  const auto lead = static_cast<unsigned char>(sequence[0]);
+  if (sequence.size() == 2) return lead == 0xc2 && static_cast<unsigned char>(sequence[1]) < 0xa0;
+  return sequence.size() == 1 && (lead < 0x20 || lead == 0x7f);
+}
+
+bool is_tail(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0U) == 0x80U;
+}
+
+std::string escaped(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += {'\\', 'x', kDigits[byte >> 4U], kDigits[byte & 0xfU]};
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t most) {
+  const bool all = text.size() <= most;
+  if (!all) {
+    while (most > 0 && is_tail(text[most])) --most;  // not through the middle of a character
+    text = text.substr(0, most);
+  }
+  std::string shown;
+  while (!text.empty()) {
+    if (const std::size_t blank = std::min(text.find_first_not_of(kBlank), text.size()); blank > 0) {
+      const bool breaks = text.substr(0, blank).find_first_of(kLineBreaks) != std::string_view::npos;
+      const bool at_an_end = shown.empty() || blank == text.size();
+      if (!breaks) shown.append(blank, ' ');
+      if (breaks && !at_an_end) shown += ' ';
+      text.remove_prefix(blank);
+      continue;
+    }
+    const std::size_t length = utf8_sequence_length(text);
+    const std::string_view sequence = text.substr(0, std::max<std::size_t>(length, 1));
+    shown += length == 0 || is_control(sequence) ? escaped(sequence) : std::string(sequence);
+    text.remove_prefix(sequence.size());
+  }
+  return all ? shown : shown + "…";
+}
+
+}  // namespace ff
