@@ -16,6 +16,7 @@ int check_config(const Arguments& arguments) {
     return kDone;
   }
   const config::Config config = load_config(arguments.words().front(), {});
+  refuse_read_only(config);
   std::cout << config::print(config, reconciler_decls());
   return kDone;
 }

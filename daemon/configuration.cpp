@@ -55,6 +55,14 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
   return config;
 }
 
+void refuse_read_only(const config::Config& config) {
+  if (!make_connector(config.database).takes_read_only()) return;
+  throw config::Invalid(
+      {{"", 0, "database.url", config::hide_secrets(config.database.url),
+        "target_session_attrs would take a server that takes no writes (allowed: read-write, which is the "
+        "default, or primary)"}});
+}
+
 pg::Connector make_connector(const config::Database& database) {
   return pg::Connector({.conninfo = database.url,
                         .password = database.password,

@@ -17,6 +17,9 @@ const std::vector<config::ReconcilerDecl>& reconciler_decls();
 config::Config load_config(const Arguments& arguments);
 config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides);
 
+/// Throws config::Invalid where the connection string would take a server that takes no writes: for whoever writes.
+void refuse_read_only(const config::Config& config);
+
 /// Cannot fail for what load_config has returned.
 pg::Connector make_connector(const config::Database& database);
 

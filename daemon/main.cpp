@@ -3,6 +3,7 @@
 
 #include "commands.hpp"
 #include "config/problem.hpp"
+#include "config/secrets.hpp"
 #include "exit_codes.hpp"
 #include "log.hpp"
 #include "pg/error.hpp"
@@ -63,6 +64,18 @@ const std::vector<Command>& commands() {
 
 namespace {
 
+// What was typed into the wrong place may be a connection string.
+std::string without_secrets(std::string message, const std::vector<std::string>& line) {
+  for (const std::string& argument : line) {
+    const std::string shown = config::hide_secrets(argument);
+    if (shown == argument) continue;
+    for (auto at = message.find(argument); at != std::string::npos;
+         at = message.find(argument, at + shown.size()))
+      message.replace(at, argument.size(), shown);
+  }
+  return message;
+}
+
 int main(const std::vector<std::string>& line) {
   try {
     const Invocation invocation = understand(line, commands());
@@ -72,7 +85,8 @@ int main(const std::vector<std::string>& line) {
     }
     return invocation.command->run(invocation.arguments);
   } catch (const UsageError& error) {
-    std::cerr << "ff-reconcilerd: " << error.what() << "\n`ff-reconcilerd --help` lists what is allowed.\n";
+    std::cerr << "ff-reconcilerd: " << without_secrets(error.what(), line)
+              << "\n`ff-reconcilerd --help` lists what is allowed.\n";
     return kUsage;
   } catch (const config::Invalid& error) {
     std::cerr << error.what() << '\n';

@@ -1,60 +1,63 @@
 #include "pg/connect.hpp"
 
 #include <libpq-fe.h>
+#include <netdb.h>
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <array>
 #include <fstream>
-#include <map>
 #include <memory>
-#include <regex>
 #include <sstream>
-#include <stdexcept>
 
+#include "base/printable.hpp"
 #include "pg/wait.hpp"
 
 namespace ff::pg {
 namespace {
 
-using Keywords = std::map<std::string, std::string>;
+constexpr auto npos = std::string_view::npos;
+constexpr std::size_t kLongestAnswer = 64 * 1024;  // bytes of a refusal that are read at all
 
-struct FreeOptions {
-  void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
-};
-using OptionList = std::unique_ptr<PQconninfoOption, FreeOptions>;
+// A peer that has gone without a word is noticed within half a minute, whether we wait for it or talk to it.
+const std::array<std::pair<const char*, const char*>, 4> kDetection{{{"keepalives_idle", "10"},
+                                                                     {"keepalives_interval", "5"},
+                                                                     {"keepalives_count", "3"},
+                                                                     {"tcp_user_timeout", "10000"}}};
 
-void overlay(Keywords& keywords, const PQconninfoOption* option) {
-  for (; option != nullptr && option->keyword != nullptr; ++option) {
-    if (option->val != nullptr && *option->val != '\0') keywords[option->keyword] = option->val;
-  }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
 }
 
-// libpq's environment and defaults, overridden by what the conninfo says.
-Keywords parse(const std::string& conninfo) {
-  Keywords keywords;
-  overlay(keywords, OptionList(PQconndefaults()).get());
-  // Without the variable it is libpq's built-in `any` that stands there, which nobody has asked for.
-  if (std::getenv("PGTARGETSESSIONATTRS") == nullptr) keywords.erase("target_session_attrs");
-  char* message = nullptr;
-  const OptionList parsed(PQconninfoParse(conninfo.c_str(), &message));
-  const std::unique_ptr<char, void (*)(void*)> owned(message, PQfreemem);
-  if (!parsed) {
-    // libpq quotes the part at fault, and that part may be a password.
-    const std::string reason = message == nullptr ? "out of memory" : message;
-    throw std::invalid_argument("the connection string cannot be parsed: " +
-                                std::regex_replace(reason, std::regex("\"[^\"]*\"|\n"), "…"));
-  }
-  overlay(keywords, parsed.get());
-  return keywords;
+std::string place_of(const Keywords& server) {
+  const std::string& host = server.at("host");
+  const std::string& address = server.at("hostaddr");
+  return (host.empty() ? address : host) + ":" + server.at("port");
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  std::istringstream in(list);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  if (parts.empty()) parts.emplace_back();
-  return parts;
+// The same server by each address of its name. Tried one by one, a dark address takes only its share of the
+// time; libpq, given the name, would spend all of it there. A name that nobody knows is left to libpq, which
+// says so.
+std::vector<Keywords> addresses_of(const Keywords& server) {
+  const std::string& host = server.at("host");
+  const bool is_socket = host.empty() || host[0] == '/' || host[0] == '@';
+  if (is_socket || !server.at("hostaddr").empty()) return {server};
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return {server};
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, ::freeaddrinfo);
+  std::vector<Keywords> places;
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    if (::getnameinfo(address->ai_addr, address->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                      NI_NUMERICHOST) != 0)
+      continue;
+    places.push_back(server);
+    places.back()["hostaddr"] = text.data();
+  }
+  return places.empty() ? std::vector{server} : places;
 }
 
 std::string read_password(const std::string& path) {
@@ -74,37 +77,46 @@ struct Finish {
 // libpq 15 has no function that returns the SQLSTATE of a connection that was refused, but says it in the
 // text when it is asked to be verbose: "FATAL:  28P01: password authentication failed …" and a line with the
 // place in its source. The codes of a refusal begin with a digit, unlike the word FATAL.
+std::string sqlstate_in(std::string_view message) {
+  constexpr std::size_t kLength = 5;
+  for (auto at = message.find(": "); at != npos; at = message.find(": ", at + 1)) {
+    const auto begin = std::min(message.find_first_not_of(' ', at + 1), message.size());
+    const auto word = message.substr(begin, kLength);
+    const bool is_code =
+        std::ranges::all_of(word, [](char c) { return is_digit(c) || (c >= 'A' && c <= 'Z'); });
+    if (word.size() == kLength && is_code && is_digit(word[0]) && message.substr(begin + kLength, 2) == ": ")
+      return std::string(word);
+  }
+  return {};
+}
+
+std::string without_locations(const std::string& message) {
+  std::istringstream lines(message);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("LOCATION:")) kept += line + '\n';
+  return kept;
+}
+
 Error refused(const PGconn* connection) {
-  // Made once: threads whose connections are refused together must not make a regex together.
-  struct Patterns {
-    std::regex sqlstate{": +([0-9][0-9A-Z]{4}): "};
-    std::regex location{"\nLOCATION:[^\n]*"};
-    std::regex end{"\\s+$"};
-    std::regex line{"\\s*\n\\s*"};
-  };
-  static const Patterns patterns;
-  std::string message = PQerrorMessage(connection);
-  std::string sqlstate;
-  std::smatch found;
-  if (std::regex_search(message, found, patterns.sqlstate)) sqlstate = found[1];
-  message = std::regex_replace(message, patterns.location, "");
-  message = std::regex_replace(message, patterns.end, "");
-  message = std::regex_replace(message, patterns.line, " ");
-  return Error(Error::Kind::connection, message, sqlstate);
+  // Whoever answers may not be a server, and has not yet been asked who it is.
+  const std::string message = std::string(PQerrorMessage(connection)).substr(0, kLongestAnswer);
+  return Error(Error::Kind::connection, printable(without_locations(message)), sqlstate_in(message));
 }
 
 // What servers tell besides results (a deprecation, an index that exists already) is for whoever debugs.
 void log_notice(void*, const char* message) {
-  spdlog::debug("server: {}", message);
+  spdlog::debug("server: {}", printable(message));
 }
 
-void establish(PGconn* connection, SteadyTime deadline, const Interrupt* interrupt) {
+void establish(PGconn* connection, SteadyTime deadline, const Interrupt* interrupt, std::string_view place) {
   if (PQstatus(connection) == CONNECTION_BAD) throw refused(connection);
   PQsetErrorVerbosity(connection, PQERRORS_VERBOSE);
   PQsetNoticeProcessor(connection, log_notice, nullptr);
+  const std::string what = "a connection to " + std::string(place);
   for (PostgresPollingStatusType state = PGRES_POLLING_WRITING; state != PGRES_POLLING_OK;) {
-    // The descriptor may change from one step to the next: libpq tries all addresses of a name.
-    wait_for(PQsocket(connection), state == PGRES_POLLING_WRITING, deadline, interrupt, "a connection");
+    // The descriptor may change from one step to the next: libpq tries again without encryption where it may.
+    wait_for(PQsocket(connection), state == PGRES_POLLING_WRITING, deadline, interrupt, what);
     state = PQconnectPoll(connection);
     if (state == PGRES_POLLING_FAILED) throw refused(connection);
   }
@@ -115,61 +127,40 @@ void establish(PGconn* connection, SteadyTime deadline, const Interrupt* interru
 }  // namespace
 
 Connector::Connector(ConnectOptions options) : options_(std::move(options)) {
-  Keywords keywords = parse(options_.conninfo);
-  const std::string attrs = keywords["target_session_attrs"];
+  Conninfo conninfo = parse_conninfo(options_.conninfo);
+  const std::string attrs = conninfo.value("target_session_attrs");
   accept_default_read_only_ = attrs == "primary";
   accept_read_only_ = !attrs.empty() && attrs != "read-write" && attrs != "primary";
-  keywords.erase("target_session_attrs");  // checked by connect_one, which can say what it found
-  if (!options_.password.empty()) keywords["password"] = options_.password;
-  keywords.try_emplace("tcp_user_timeout", "10000");
-  if (!keywords.contains("application_name"))
-    keywords["fallback_application_name"] = options_.application_name;
+  conninfo.given["target_session_attrs"] = "any";  // checked by connect_one, which can say what it found
+  if (!options_.password.empty()) conninfo.given["password"] = options_.password;
+  for (const auto& [keyword, value] : kDetection)
+    if (conninfo.value(keyword).empty()) conninfo.given[keyword] = value;
+  if (conninfo.value("application_name").empty())
+    conninfo.given["fallback_application_name"] = options_.application_name;
+  servers_ = servers_of(conninfo);
 
-  const auto hosts = split(keywords["host"]);
-  const auto addresses = split(keywords["hostaddr"]);
-  const auto ports = split(keywords["port"]);
-  const std::size_t count = std::max(hosts.size(), addresses.size());
-  if (ports.size() > 1 && ports.size() != count)
-    throw std::invalid_argument("the connection string names " + std::to_string(ports.size()) +
-                                " ports for " + std::to_string(count) + " hosts");
-  for (std::size_t i = 0; i < count; ++i) {
-    keywords["host"] = hosts.size() > 1 ? hosts.at(i) : hosts[0];
-    keywords["hostaddr"] = addresses.size() > 1 ? addresses.at(i) : addresses[0];
-    keywords["port"] = ports.size() > 1 ? ports.at(i) : ports[0];
-    hosts_.emplace_back(keywords.begin(), keywords.end());
-  }
-}
-
-std::string Connector::description() const {
-  std::string text;
-  for (const auto& host : hosts_) {
-    const Keywords keywords(host.begin(), host.end());
-    const auto value = [&](const char* key) {
-      const auto found = keywords.find(key);
-      return found == keywords.end() ? std::string() : found->second;
-    };
-    if (text.empty())
-      text = value("user") + "@";
-    else
-      text += ",";
-    text += (value("host").empty() ? value("hostaddr") : value("host")) + ":" + value("port");
-    if (&host == &hosts_.back()) text += "/" + value("dbname");
-  }
-  return text;
+  description_ = conninfo.value("user") + "@";
+  for (const Keywords& server : servers_)
+    description_ += (&server == &servers_.front() ? "" : ",") + place_of(server);
+  description_ += "/" + conninfo.value("dbname");
 }
 
 Connection Connector::connect(SteadyTime deadline, const Interrupt* interrupt) const {
+  std::vector<Keywords> places;
+  for (const Keywords& server : servers_) std::ranges::move(addresses_of(server), std::back_inserter(places));
   std::string message;
   auto kind = Error::Kind::connection;
   std::string sqlstate;
-  const std::size_t first = preferred_;
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    const std::size_t host = (first + i) % hosts_.size();
-    const auto host_deadline =
-        std::min<SteadyTime>(deadline, Clock::system().now() + options_.connect_timeout);
+  const std::size_t first = next_;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::size_t place = (first + i) % places.size();
+    next_ = place + 1;
+    const auto now = Clock::system().now();
+    const auto share = (deadline - now) / static_cast<std::int64_t>(places.size() - i);
     try {
-      Connection connection = connect_one(hosts_[host], host_deadline, interrupt);
-      preferred_ = host;
+      Connection connection = connect_one(
+          places[place], now + std::min<SteadyTime::duration>(share, options_.connect_timeout), interrupt);
+      next_ = place;
       return connection;
     } catch (const Error& error) {
       if (error.interrupted()) throw;
@@ -181,11 +172,11 @@ Connection Connector::connect(SteadyTime deadline, const Interrupt* interrupt) c
   throw Error(kind, message, sqlstate);
 }
 
-Connection Connector::connect_one(const Parameters& host, SteadyTime deadline,
+Connection Connector::connect_one(const Keywords& place, SteadyTime deadline,
                                   const Interrupt* interrupt) const {
   std::vector<const char*> keywords;
   std::vector<const char*> values;
-  for (const auto& [keyword, value] : host) {
+  for (const auto& [keyword, value] : place) {
     if (keyword == "password" && !options_.password_file.empty()) continue;
     keywords.push_back(keyword.c_str());
     values.push_back(value.c_str());
@@ -201,7 +192,7 @@ Connection Connector::connect_one(const Parameters& host, SteadyTime deadline,
 
   std::unique_ptr<PGconn, Finish> raw(PQconnectStartParams(keywords.data(), values.data(), 0));
   if (!raw) throw Error(Error::Kind::connection, "out of memory");
-  establish(raw.get(), deadline, interrupt);
+  establish(raw.get(), deadline, interrupt, place_of(place));
   const auto reported = [&](const char* name) { return PQparameterStatus(raw.get(), name); };
   const char* standby = reported("in_hot_standby");
   const char* read_only = reported("default_transaction_read_only");

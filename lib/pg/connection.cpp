@@ -2,13 +2,17 @@
 
 #include <libpq-fe.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <future>
 #include <system_error>
+#include <thread>
 #include <vector>
 
+#include "base/printable.hpp"
 #include "pg/wait.hpp"
 
 namespace ff::pg {
@@ -16,6 +20,7 @@ namespace {
 
 // The server is asked to give up first; only when it does not even say so do we.
 constexpr Milliseconds kAnswerSlack{5000};
+constexpr Milliseconds kLongestCancel{1000};
 
 std::string trimmed(const char* message) {
   std::string text = message == nullptr ? "" : message;
@@ -25,11 +30,13 @@ std::string trimmed(const char* message) {
 
 Error server_error(const PGresult* result, std::string_view sql) {
   const auto field = [&](int code) { return trimmed(PQresultErrorField(result, code)); };
-  std::string message = field(PG_DIAG_MESSAGE_PRIMARY);
-  if (message.empty()) message = trimmed(PQresultErrorMessage(result));
+  std::string message = printable(field(PG_DIAG_MESSAGE_PRIMARY));
+  if (message.empty()) message = printable(trimmed(PQresultErrorMessage(result)));
   const std::string sqlstate = field(PG_DIAG_SQLSTATE);
   if (!sqlstate.empty()) message += " (SQLSTATE " + sqlstate + ")";
-  if (const auto detail = field(PG_DIAG_MESSAGE_DETAIL); !detail.empty()) message += ": " + detail;
+  // It may hold a whole row with what a customer keeps in it: for whoever debugs, and for nobody else.
+  if (const auto detail = field(PG_DIAG_MESSAGE_DETAIL); !detail.empty())
+    spdlog::debug("server: {}: {}", message, printable(detail));
   // An error without a SQLSTATE is libpq's own: the connection broke while it waited.
   const auto kind = sqlstate.empty() ? Error::Kind::connection : Error::Kind::server;
   return Error(kind, message, sqlstate, std::string(sql));
@@ -216,20 +223,44 @@ void Connection::wait(bool for_write, SteadyTime deadline, std::string_view sql)
   }
 }
 
+// PQcancel makes a connection of its own, waits for its end, and knows no deadline: where the server hangs, it
+// would hang with it. So it runs beside us, and is left to itself when it takes too long.
 void Connection::cancel() {
-  struct FreeCancel {
-    void operator()(PGcancel* cancel) const { PQfreeCancel(cancel); }
-  };
-  const std::unique_ptr<PGcancel, FreeCancel> request(PQgetCancel(connection_.get()));
-  std::array<char, 256> reason{};
-  if (request) PQcancel(request.get(), reason.data(), static_cast<int>(reason.size()));
+  const std::shared_ptr<PGcancel> request(PQgetCancel(connection_.get()), PQfreeCancel);
+  if (!request) return;
+  const auto done = std::make_shared<std::promise<void>>();
+  const std::future<void> sent = done->get_future();
+  try {
+    std::thread([request, done] {
+      std::array<char, 256> reason{};
+      PQcancel(request.get(), reason.data(), static_cast<int>(reason.size()));
+      done->set_value();
+    }).detach();
+  } catch (const std::system_error& error) {
+    spdlog::warn("a statement was not cancelled on the server: {}", error.what());
+    return;
+  }
+  sent.wait_for(kLongestCancel);
   // A request that fails changes nothing: the connection is closed next, and the server's statement_timeout
   // remains.
 }
 
+bool Connection::hung_up() {
+  if (lost()) return true;
+  pollfd polled{PQsocket(connection_.get()), POLLIN, 0};
+  // What a server says unasked (that it shuts down, that a setting has changed) may stand before the end.
+  while (::poll(&polled, 1, 0) > 0) {
+    if (PQconsumeInput(connection_.get()) == 0) {
+      close();
+      return true;
+    }
+  }
+  return false;
+}
+
 void Connection::fail(Error::Kind kind, std::string_view sql) {
   const std::string message =
-      trimmed(connection_ ? PQerrorMessage(connection_.get()) : "the connection is closed");
+      printable(connection_ ? PQerrorMessage(connection_.get()) : "the connection is closed");
   close();
   throw Error(kind, message, {}, std::string(sql));
 }

@@ -12,6 +12,10 @@ namespace {
 // and come again than to queue behind an ALTER TABLE, with every worker queueing behind us.
 constexpr Milliseconds kLongestLockWait{5000};
 
+// A replica that is frozen, or has lost its power, keeps its row locks until its server gives up on it. Between
+// two statements of ours nothing is waited for.
+constexpr Milliseconds kLongestSilence{10'000};
+
 // A plan over hundreds of hash children looks expensive enough to the server to be compiled, which takes
 // seconds for a statement that runs for milliseconds: no JIT. And a table whose statistics are stale looks
 // small, so that reading all of it, or all that one index condition admits, seems cheaper than finding a few
@@ -21,6 +25,7 @@ std::string begin(Milliseconds statement_timeout, Plan plan) {
   return "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = " +
          std::to_string(statement_timeout.count()) +
          "; SET LOCAL lock_timeout = " + std::to_string(lock_timeout.count()) +
+         "; SET LOCAL idle_in_transaction_session_timeout = " + std::to_string(kLongestSilence.count()) +
          "; SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off" +
          (plan == Plan::reused ? "; SET LOCAL plan_cache_mode = force_generic_plan" : "");
 }

@@ -1,11 +1,14 @@
 // One session: deadlines, interrupts, errors, prepared statements, transactions.
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <thread>
 
+#include "pg/pool.hpp"
 #include "pg/server.hpp"
 #include "pg/transaction.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
+#include "support/log_capture.hpp"
 
 using namespace ff;
 using test::Database;
@@ -110,6 +113,52 @@ TEST_CASE("a session that the server ends is lost") {
   CHECK_FALSE(error.may_be_one_row());
   CHECK(error.error_class() == "connection");
   CHECK(db.lost());
+}
+
+TEST_CASE("a connection that the server has closed is noticed before it is used") {
+  const Database database;
+  auto db = database.connect();
+  CHECK_FALSE(db.hung_up());
+  auto other = database.connect();
+  other.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(pid_of(db)));
+  CHECK(db.hung_up());
+  CHECK(db.lost());
+
+  pg::Pool pool(database.connector(), 1, 5s);
+  const auto idle = pid_of(*pool.acquire());
+  other.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(idle));
+  CHECK(pool.acquire()->execute("SELECT 1").size() == 1);
+}
+
+TEST_CASE("an interrupt is obeyed though the whole server hangs") {
+  sandbox::PrivateServer server;
+  pg::Interrupt interrupt;
+  auto db = pg::Connector({.conninfo = server.conninfo()}).connect(Clock::system().now() + 10s, &interrupt);
+  ::kill(*server.pid(), SIGSTOP);  // who would take the request to cancel
+  std::thread raiser([&] {
+    std::this_thread::sleep_for(100ms);
+    interrupt.raise();
+  });
+  CHECK(is_prompt([&] { CHECK(error_of([&] { db.execute(kSleep); }).interrupted()); }));
+  raiser.join();
+  ::kill(*server.pid(), SIGCONT);
+}
+
+TEST_CASE("what a row holds is no part of an error's message") {
+  const test::LogCapture log(spdlog::level::debug);
+  const Database database;
+  auto db = database.connect();
+  db.execute("CREATE TABLE t (n int PRIMARY KEY, payload text, CHECK (n > 0))");
+  const auto error = error_of([&] { db.execute("INSERT INTO t VALUES (0, 'a customer''s')"); });
+  CHECK_THAT(error.what(), Catch::Contains("23514") && !Catch::Contains("customer"));
+  CHECK_THAT(log.lines().back(), Catch::StartsWith("debug ") && Catch::Contains("a customer's"));
+}
+
+TEST_CASE("a session that is silent in a transaction for long is ended by its server") {
+  const Database database;
+  auto db = database.connect();
+  const pg::Transaction transaction(db);
+  CHECK(db.execute("SHOW idle_in_transaction_session_timeout").one().get<std::string>(0) == "10s");
 }
 
 TEST_CASE("a statement is prepared once per session and reused") {

@@ -1,14 +1,23 @@
 // How a connection is made: hosts, passwords, and servers that take no writes.
+#include <utility>
+// Asio 1.74 relies on <utility>.
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "base/printable.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
 
 using namespace ff;
 using test::Database;
 using namespace std::chrono_literals;
+namespace asio = boost::asio;
 
 namespace {
 
@@ -18,7 +27,7 @@ SteadyTime soon() {
   return Clock::system().now() + 10s;
 }
 
-pg::Connection connect(const pg::ConnectOptions& options) {
+pg::Connection connect_to(const pg::ConnectOptions& options) {
   return pg::Connector(options).connect(soon());
 }
 
@@ -30,7 +39,7 @@ pg::ConnectOptions to(const std::string& conninfo) {
 
 pg::Error error_of(const pg::ConnectOptions& options) {
   try {
-    connect(options);
+    connect_to(options);
   } catch (const pg::Error& error) {
     return error;
   }
@@ -50,7 +59,7 @@ struct PasswordServer {
   std::filesystem::path file = server.directory() / "password";
 
   PasswordServer() {
-    auto admin = ::connect(to(server.conninfo()));
+    auto admin = connect_to(to(server.conninfo()));
     admin.execute_script("CREATE ROLE guarded LOGIN PASSWORD 'right'");
     const auto path = admin.execute("SHOW hba_file").one().get<std::string>(0);
     std::ifstream before(path);
@@ -66,7 +75,7 @@ struct PasswordServer {
     auto with = options();
     with.password = password;
     try {
-      ::connect(with);
+      connect_to(with);
       return true;
     } catch (const pg::Error&) {
       return false;
@@ -75,23 +84,72 @@ struct PasswordServer {
   void write(const std::string& content) const { std::ofstream(file) << content; }
 };
 
+/// A port of this machine where everybody can connect and nobody says a word.
+class SilentPort {
+ public:
+  SilentPort() : acceptor_(io_, {asio::ip::make_address("127.0.0.1"), 0}) {}
+  unsigned short number() const { return acceptor_.local_endpoint().port(); }
+
+ protected:
+  asio::io_context io_;
+  asio::ip::tcp::acceptor acceptor_;
+};
+
+/// What a server sends instead of letting somebody in (PostgreSQL documentation, "Message Formats").
+std::string refusal(const std::string& sqlstate, const std::string& message) {
+  std::string fields;
+  for (const auto& field :
+       {std::string("SFATAL"), std::string("VFATAL"), "C" + sqlstate, "M" + message, std::string()})
+    fields += field + '\0';
+  const auto length = static_cast<std::uint32_t>(fields.size() + sizeof(std::uint32_t));
+  std::string answer = "E";
+  for (const unsigned shift : {24U, 16U, 8U, 0U}) answer += static_cast<char>(length >> shift);
+  return answer + fields;
+}
+
+/// One that gives the first who comes and asks this answer.
+class Impostor : public SilentPort {
+ public:
+  explicit Impostor(std::string answer) : answer_(std::move(answer)) {}
+
+ private:
+  void say() {
+    auto peer = acceptor_.accept();
+    std::array<char, 8> asked{};
+    asio::read(peer, asio::buffer(asked));
+    boost::system::error_code error;  // who has heard enough may hang up
+    asio::write(peer, asio::buffer(answer_), error);
+  }
+  const std::string answer_;
+  std::jthread thread_{[this] { say(); }};
+};
+
+/// A variable of the environment, for the time that this lives.
+struct Variable {
+  Variable(const char* name_, const std::string& value) : name(name_) { ::setenv(name, value.c_str(), 1); }
+  ~Variable() { ::unsetenv(name); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  const char* name;
+};
+
 }  // namespace
 
 TEST_CASE("a connection names its application and its place") {
   const Database database;
   auto options = to(database.conninfo());
   options.application_name = "ff-name";
-  auto db = connect(options);
+  auto db = connect_to(options);
   CHECK(db.execute("SELECT current_setting('application_name')").one().get<std::string>(0) == "ff-name");
   CHECK(db.description().find("/" + database.name() + " as ") != std::string::npos);
   options.conninfo += " application_name=theirs";
-  auto other = connect(options);
+  auto other = connect_to(options);
   CHECK(other.execute("SELECT current_setting('application_name')").one().get<std::string>(0) == "theirs");
 }
 
 TEST_CASE("of several hosts the first that answers is taken, and remembered") {
   const Database database;
-  const auto where = connect(to(database.conninfo())).description();
+  const auto where = connect_to(to(database.conninfo())).description();
   const auto alive = where.substr(0, where.find(':'));
   const pg::Connector connector(to(database.conninfo() + " host=" + kNowhere + "," + alive));
   auto first = connector.connect(soon());
@@ -111,6 +169,93 @@ TEST_CASE("a number of ports that does not fit the hosts is refused at once") {
   CHECK_THROWS_AS(pg::Connector(to("host=a,b port=1,2,3")), std::invalid_argument);
   CHECK_NOTHROW(pg::Connector(to("host=a,b port=1,2")));
   CHECK_NOTHROW(pg::Connector(to("host=a,b port=1")));
+}
+
+TEST_CASE("hosts that are dark leave the others their share of the time") {
+  const Database database;
+  const auto where = connect_to(to(database.conninfo())).description();
+  const auto socket = where.substr(0, where.find(':'));
+  const SilentPort one;
+  const SilentPort two;
+  const pg::Connector connector(to(database.conninfo() + " host=127.0.0.1,127.0.0.1," + socket +
+                                   " port=" + std::to_string(one.number()) + "," +
+                                   std::to_string(two.number()) + ",5432"));
+  CHECK_NOTHROW(connector.connect(Clock::system().now() + 3s));
+}
+
+TEST_CASE("after an attempt that failed the next begins behind it") {
+  const Database database;
+  const auto where = connect_to(to(database.conninfo())).description();
+  const SilentPort dark;
+  auto options = to(database.conninfo() + " host=127.0.0.1," + where.substr(0, where.find(':')) +
+                    " port=" + std::to_string(dark.number()) + ",5432");
+  options.connect_timeout = 60s;
+  const pg::Connector connector(options);
+  pg::Interrupt interrupt;
+  std::thread raiser([&] {
+    std::this_thread::sleep_for(100ms);
+    interrupt.raise();
+  });
+  CHECK_THROWS_AS(connector.connect(soon(), &interrupt), pg::Error);
+  raiser.join();
+  const auto started = Clock::system().now();
+  CHECK_NOTHROW(connector.connect(soon()));
+  CHECK(Clock::system().now() - started < 4s);  // the dark one would have had five
+}
+
+TEST_CASE("what nobody has set does not override the service") {
+  const sandbox::PrivateServer server;
+  const Impostor without_tls("N");
+  const auto file = server.directory() / "services";
+  std::ofstream(file) << "[real]\n"
+                      << "host=" << server.directory().string()
+                      << "\nport=5432\nuser=postgres\ndbname=template1\n"
+                      << "[verified]\nhost=127.0.0.1\nport=" << without_tls.number()
+                      << "\nuser=somebody\ndbname=x\nsslmode=verify-full\n"
+                      << "[any]\nhost=h1,h2\nport=1,2\nuser=u\ndbname=d\ntarget_session_attrs=primary\n";
+  const Variable services("PGSERVICEFILE", file);
+  CHECK(connect_to(to("service=real")).description().ends_with("/template1 as postgres"));
+  CHECK(connect_to(to("service=real dbname=postgres")).description().ends_with("/postgres as postgres"));
+  CHECK(pg::Connector(to("service=verified")).description().starts_with("somebody@127.0.0.1:"));
+  // Libpq's own default would go on without.
+  CHECK_THAT(error_of(to("service=verified")).what(),
+             Catch::Contains("SSL") || Catch::Contains("root certificate"));
+  CHECK(pg::Connector(to("service=any")).description() == "u@h1:1,h2:2/d");
+  CHECK_FALSE(pg::Connector(to("service=any")).takes_read_only());
+  CHECK_THROWS_AS(pg::Connector(to("service=none")), std::invalid_argument);
+  const Variable service("PGSERVICE", "real");
+  CHECK(connect_to(to("")).description().ends_with("/template1 as postgres"));
+}
+
+TEST_CASE("what libpq can never use is refused at once") {
+  const auto conninfo =
+      GENERATE(as<std::string>(), "host=a sslmode=bogus", "host=a channel_binding=bogus",
+               "host=a,b hostaddr=127.0.0.1,127.0.0.1,127.0.0.1", "host=a service=not_there");
+  CAPTURE(conninfo);
+  CHECK_THROWS_AS(pg::Connector(to(conninfo)), std::invalid_argument);
+}
+
+TEST_CASE("a URL with a bare sign in its password is refused, without the password") {
+  const auto url = GENERATE(as<std::string>(), "postgresql://u:s3/cret@h/d", "postgresql://u:s3@cret@h/d",
+                            "postgres://u:s3%40/cret@h:5432/d?application_name=x");
+  CAPTURE(url);
+  try {
+    const pg::Connector connector(to(url));
+    FAIL("it was accepted");
+  } catch (const std::invalid_argument& error) {
+    CHECK_THAT(error.what(), Catch::Contains("percent-encode") && !Catch::Contains("cret"));
+  }
+  CHECK_NOTHROW(pg::Connector(to("postgresql://u:s3%40%2fcret@h/d?application_name=a@b/c")));
+  CHECK_NOTHROW(pg::Connector(to("user=u password=a@b/c://d host=h")));
+}
+
+TEST_CASE("whatever a peer says before it has shown who it is, it is told in short and on one line") {
+  const Impostor impostor(refusal("28P01", std::string(28'000, ' ') + "\nno\x1b[2J" + std::string(200, ':')));
+  const auto error = error_of(
+      to("host=127.0.0.1 sslmode=disable user=u dbname=d port=" + std::to_string(impostor.number())));
+  const std::string said = error.what();
+  CHECK(said.size() <= 2 * kLongestShown);
+  CHECK(said.find_first_of("\n\x1b") == std::string::npos);
 }
 
 TEST_CASE("a database that does not exist is an error of authentication") {
@@ -153,7 +298,7 @@ TEST_CASE("a password comes from the options, over the connection string, or fro
   CHECK(error_of(options).sqlstate() == "28P01");
   CHECK_THAT(error_of(options).what(), !Catch::Contains("wrong"));
   options.password = "right";
-  CHECK_NOTHROW(connect(options));
+  CHECK_NOTHROW(connect_to(options));
 
   options.password = "wrong";
   options.password_file = guarded.file;
@@ -185,8 +330,8 @@ TEST_CASE("a server that takes no writes is refused unless the connection string
   CHECK(error.not_writable());
   CHECK_FALSE(error.connection_lost());
   CHECK(error_of(to(database.conninfo() + " target_session_attrs=read-write")).not_writable());
-  CHECK_NOTHROW(connect(to(database.conninfo() + " target_session_attrs=primary")));
-  CHECK_NOTHROW(connect(to(database.conninfo() + " target_session_attrs=any")));
+  CHECK_NOTHROW(connect_to(to(database.conninfo() + " target_session_attrs=primary")));
+  CHECK_NOTHROW(connect_to(to(database.conninfo() + " target_session_attrs=any")));
 }
 
 TEST_CASE("a connection that is not made in time ends at its deadline") {

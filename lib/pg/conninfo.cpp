@@ -1,0 +1,147 @@
+#include "pg/conninfo.hpp"
+
+#include <libpq-fe.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+
+#include "base/printable.hpp"
+
+namespace ff::pg {
+namespace {
+
+struct FreeOptions {
+  void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
+};
+using OptionList = std::unique_ptr<PQconninfoOption, FreeOptions>;
+
+struct Finish {
+  void operator()(PGconn* connection) const { PQfinish(connection); }
+};
+using Attempt = std::unique_ptr<PGconn, Finish>;
+
+// A word that libpq knows for no setting.
+constexpr const char* kNoWord = "none-of-libpq's-words";
+
+Keywords keywords_of(const OptionList& options) {
+  Keywords keywords;
+  for (const PQconninfoOption* option = options.get(); option != nullptr && option->keyword != nullptr;
+       ++option)
+    if (option->val != nullptr && *option->val != '\0') keywords[option->keyword] = option->val;
+  return keywords;
+}
+
+// libpq quotes the part at fault, and that part may be a password.
+std::string without_quotes(const std::string& message) {
+  std::string shown;
+  for (std::size_t at = 0; at < message.size();) {
+    const std::size_t open = message.find('"', at);
+    shown += message.substr(at, open - at);
+    if (open == std::string::npos) break;
+    shown += "…";
+    const std::size_t close = message.find('"', open + 1);
+    at = close == std::string::npos ? message.size() : close + 1;
+  }
+  return printable(shown);
+}
+
+// A bare "/" or "@" in a user or password is legal where libpq takes it for the end of one: the rest of the
+// password becomes a host, a port or a database, and is no secret any more.
+void refuse_bare_signs(std::string_view url) {
+  const auto scheme = url.find("://");
+  if (scheme == std::string_view::npos ||
+      url.substr(0, scheme).find_first_of("= \t\n") != std::string_view::npos)
+    return;
+  url = url.substr(scheme + 3, url.find('?', scheme) - scheme - 3);
+  const auto at = url.find('@');
+  if (at == std::string_view::npos) return;
+  if (at > url.find('/') || url.find('@', at + 1) != std::string_view::npos)
+    throw std::invalid_argument(
+        "the URL has a bare \"@\" or \"/\" in user, password or database: percent-encode it (%40, %2F)");
+}
+
+Keywords given_in(const std::string& text) {
+  refuse_bare_signs(text);
+  char* message = nullptr;
+  const OptionList parsed(PQconninfoParse(text.c_str(), &message));
+  const std::unique_ptr<char, void (*)(void*)> owned(message, PQfreemem);
+  if (!parsed)
+    throw std::invalid_argument("the connection string cannot be parsed: " +
+                                without_quotes(message == nullptr ? "out of memory" : message));
+  return keywords_of(parsed);
+}
+
+// libpq tells what it would use only of a connection that was begun. With a word that it does not know for one
+// setting the attempt ends before it reaches for the network, all others being known and, if they stand before
+// that setting in libpq's own order, found right.
+Attempt attempt(Keywords keywords, const std::string& spoilt) {
+  keywords[spoilt] = kNoWord;
+  std::vector<const char*> names;
+  std::vector<const char*> values;
+  for (const auto& [name, value] : keywords) {
+    names.push_back(name.c_str());
+    values.push_back(value.c_str());
+  }
+  names.push_back(nullptr);
+  values.push_back(nullptr);
+  Attempt begun(PQconnectStartParams(names.data(), values.data(), 0));
+  if (!begun) throw std::bad_alloc();
+  return begun;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  std::istringstream in(list);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  if (parts.empty()) parts.emplace_back();
+  return parts;
+}
+
+}  // namespace
+
+std::string Conninfo::value(const std::string& keyword) const {
+  const auto found = effective.find(keyword);
+  return found == effective.end() ? std::string() : found->second;
+}
+
+Conninfo parse_conninfo(const std::string& text) {
+  Conninfo conninfo;
+  conninfo.given = given_in(text);
+  // target_session_attrs is the last that libpq looks at.
+  const Attempt all = attempt(conninfo.given, "target_session_attrs");
+  const std::string message = PQerrorMessage(all.get());
+  if (message.find(kNoWord) == std::string::npos)
+    throw std::invalid_argument("the connection string cannot be used: " + printable(message));
+  conninfo.effective = keywords_of(OptionList(PQconninfo(all.get())));
+  const Attempt other = attempt(conninfo.given, "channel_binding");
+  Keywords rest = keywords_of(OptionList(PQconninfo(other.get())));
+  std::string& attrs = conninfo.effective["target_session_attrs"] = rest["target_session_attrs"];
+  if (attrs == "any" && !conninfo.given.contains("target_session_attrs") &&
+      std::getenv("PGTARGETSESSIONATTRS") == nullptr)
+    attrs.clear();  // libpq's own default
+  for (const char* secret : {"password", "sslpassword"}) conninfo.effective.erase(secret);
+  return conninfo;
+}
+
+std::vector<Keywords> servers_of(const Conninfo& conninfo) {
+  const auto hosts = split(conninfo.value("host"));
+  const auto addresses = split(conninfo.value("hostaddr"));
+  const auto ports = split(conninfo.value("port"));
+  const auto one_of = [](const std::vector<std::string>& list, std::size_t i) {
+    return list.size() > 1 ? list.at(i) : list.front();
+  };
+  std::vector<Keywords> servers;
+  for (std::size_t i = 0; i < std::max(hosts.size(), addresses.size()); ++i) {
+    Keywords server = conninfo.given;
+    server["host"] = one_of(hosts, i);
+    server["hostaddr"] = one_of(addresses, i);
+    server["port"] = one_of(ports, i);
+    servers.push_back(std::move(server));
+  }
+  return servers;
+}
+
+}  // namespace ff::pg

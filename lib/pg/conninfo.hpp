@@ -1,0 +1,33 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace ff::pg {
+
+/// libpq's keywords and their values (PostgreSQL documentation, "Parameter Key Words").
+using Keywords = std::map<std::string, std::string>;
+
+/// What a connection string means, by libpq's own reading of it: what the string says goes over the service
+/// that it names, that over the environment, and that over libpq's defaults.
+struct Conninfo {
+  /// What the string itself says. The rest is left to libpq, which alone knows what goes over what.
+  Keywords given;
+  /// Everything that holds; no password. A target_session_attrs of `any` is left out where nobody has set it.
+  Keywords effective;
+
+  /// The effective value, or empty.
+  std::string value(const std::string& keyword) const;
+};
+
+/// Connects to nothing. Throws std::invalid_argument, without any
+/// secret in its message, for what libpq cannot parse or knows that it can never use: an unknown sslmode, a
+/// service that is not there, a number of ports that does not fit the hosts. So is a URL with a bare "@" or "/"
+/// where only an encoded one can be meant.
+Conninfo parse_conninfo(const std::string& text);
+
+/// The servers to try, in their order: what libpq is told about each. One entry at least.
+std::vector<Keywords> servers_of(const Conninfo& conninfo);
+
+}  // namespace ff::pg
