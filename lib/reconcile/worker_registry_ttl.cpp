@@ -2,7 +2,8 @@
 //
 // Rows     ff_worker_registry whose last heartbeat is older than liveness_ttl_ms. The register has 256
 //          partitions of its own. The filter's namespace applies; a worker has no tags.
-// Changes  the row is deleted, an event row `ttl_swept` is kept.
+// Changes  the row is deleted, an event row `ttl_swept` is kept; but for an id so long that it just fits the
+//          register's index and would not fit that of the events, whose key is longer.
 // Others   The worker itself sends a heartbeat: a row that it holds, or has just refreshed, is left alone.
 // Repeat   The row is gone afterwards; a worker that comes back registers anew.
 
@@ -41,6 +42,7 @@ swept AS (
 event AS (
   INSERT INTO ff_worker_registry_event (partition_key, namespace, worker_instance_id, event_at_ms, event_kind)
   SELECT partition_key, namespace, worker_instance_id, now_ms, 'ttl_swept' FROM silent
+   WHERE octet_length(namespace) + octet_length(worker_instance_id) <= 2600
   ON CONFLICT DO NOTHING
 ),
 moved AS (SELECT partition_key, namespace, worker_instance_id, due_at_ms, 'swept' AS outcome FROM silent))sql";

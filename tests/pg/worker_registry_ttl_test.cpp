@@ -186,3 +186,17 @@ TEST_CASE("worker_registry_ttl tells workers of the same name in two partitions 
   t.add({.name = "both", .partition = 4});
   CHECK(t.tick().processed == 2);
 }
+
+TEST_CASE("a worker is swept though its id is too long for the index of the events") {
+  Stage stage;
+  std::string id;  // that cannot be compressed
+  for (int i = 0; id.size() < 2'680; ++i)
+    id +=
+        stage.db.execute("SELECT md5($1::text)", pg::Params::of(std::to_string(i))).one().get<std::string>(0);
+  id.resize(2'680);
+  stage.add({.name = id});
+  stage.add({.name = "short"});
+  const TickReport report = stage.tick();
+  CHECK(outcomes(report) == "swept=2");
+  CHECK(stage.registered().empty());
+}
