@@ -33,7 +33,8 @@ SELECT count(*) FROM ff_attempt
  WHERE lease_expires_at_ms IS NULL AND outcome = 'interrupted' AND lease_epoch = 2 AND terminal_at_ms IS NOT NULL)sql";
 
 constexpr std::string_view kExecutions = R"sql(
-SELECT count(*) FILTER (WHERE lifecycle_phase = 'runnable' AND attempt_index = 1 AND public_state = 'waiting'),
+SELECT count(*) FILTER (WHERE lifecycle_phase = 'runnable' AND attempt_index = 1 AND public_state = 'waiting'
+                          AND raw_fields->>'total_attempt_count' = '1'),
        count(*) FILTER (WHERE lifecycle_phase = 'terminal' AND attempt_index = 0 AND public_state = 'expired')
   FROM ff_exec_core WHERE ownership_state = 'unowned' AND raw_fields->>'last_failure_message' = 'attempt_timeout')sql";
 
@@ -58,6 +59,7 @@ constexpr std::string_view kTables[] = {"ff_exec_core",
                                         "ff_lease_event",
                                         "ff_budget_policy",
                                         "ff_budget_usage",
+                                        "ff_budget_usage_by_exec",
                                         "ff_worker_registry",
                                         "ff_worker_registry_event"};
 

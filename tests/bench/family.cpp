@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "bench/compare.hpp"
 #include "bench/family_contest.hpp"
 #include "migrate/migrate.hpp"
 #include "reconcile/registry.hpp"
@@ -31,11 +32,6 @@ std::string_view name_of(Contest::Way way) {
       return "floor";
   }
   throw std::invalid_argument("no such way");
-}
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 bool is_member(const reconcile::Reconciler& reconciler) {
@@ -90,8 +86,8 @@ std::vector<std::string> remarks_on(const Contest& contest, const Size& size, bo
           "Row by row worked off {} of the {} rows, those of {} partitions: it is a rate, and the rows lie "
           "as dense there.",
           size.rows / kPartitions * (size.rival_partitions - 1), size.rows, size.rival_partitions - 1),
-      "All ways left the same rows, but for event numbers and written times, of a smaller backlog of this "
-      "kind."};
+      "All ways left the same rows, but for event numbers, signal ids and written times, of a smaller "
+      "backlog of this kind."};
   if (has_floor)
     remarks.emplace_back("The floor has two connections, as ours, and half of the partitions on each.");
   else
@@ -122,14 +118,12 @@ Regime measure_one(const Bench& bench, Lanes& lanes, const reconcile::Reconciler
                           ways[i] == Contest::Way::row_by_row ? size.rival_partitions : kPartitions));
   contest.clear();
 
-  std::vector<double> ratios;
-  for (std::size_t round = 0; round < regime.ways[0].rounds.size(); ++round)
-    ratios.push_back(regime.ways[0].rounds[round] / regime.ways[1].rounds[round]);
-  const double ratio = median_of(ratios);
-  regime.goals = {{.wanted = fmt::format("at least {:.0f} times row by row", kWantedRatio),
-                   .reached = fmt::format("{:.1f} times", ratio),
-                   .met = ratio >= kWantedRatio}};
+  regime.goals = {at_least_times(kWantedRatio, median_ratio(regime.ways[0], regime.ways[1]), "row by row")};
   regime.remarks = remarks_on(contest, size, ways.size() == 3);
+  if (!reconciler.companions.empty())
+    regime.remarks.emplace_back(
+        "Ours has looked for what its companions take, too, of which there is nothing and which no other way "
+        "looks for.");
   regime.plot = {.x = "", .y = "rows/s"};
   return regime;
 }

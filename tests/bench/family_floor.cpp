@@ -36,11 +36,15 @@ std::string lease_events(const std::string& type, const std::string& from) {
          from;
 }
 
+// Of a core row c whose attempt goes on.
+const std::string kCounted =
+    "c.raw_fields || jsonb_build_object('total_attempt_count', c.attempt_index::text)";
+
 Statements delayed_promoter() {
   return {
       "UPDATE ff_exec_core c SET eligibility_state = 'eligible_now', deadline_at_ms = NULL, public_state = "
-      "'waiting' WHERE " +
-      mine("c") +
+      "'waiting', raw_fields = " +
+      kCounted + " WHERE " + mine("c") +
       " AND c.deadline_at_ms <= $4 AND c.lifecycle_phase = 'runnable' AND c.eligibility_state = "
       "'not_eligible_until_time'"};
 }
@@ -51,8 +55,8 @@ Statements lease_expiry() {
                                       " WHERE " + mine("c") + " AND " + lapsed),
           "UPDATE ff_exec_core c SET lifecycle_phase = 'runnable', ownership_state = 'unowned', "
           "eligibility_state = "
-          "'eligible_now', attempt_state = 'attempt_interrupted', public_state = 'waiting', raw_fields = "
-          "c.raw_fields || jsonb_build_object('lease_expired_at_ms', $3) FROM ff_attempt a WHERE " +
+          "'eligible_now', attempt_state = 'pending_retry_attempt', public_state = 'waiting', raw_fields = " +
+              kCounted + " || jsonb_build_object('lease_expired_at_ms', $3) FROM ff_attempt a WHERE " +
               same_execution("c", "a") +
               " AND c.attempt_index = a.attempt_index AND c.lifecycle_phase = 'active' "
               "AND " +
@@ -81,15 +85,21 @@ Statements execution_deadline() {
           late};
 }
 
+// Suspensions come last: by then the core tells what becomes of them.
 Statements suspension_timeout() {
   const std::string lapsed = mine("s") + " AND s.timeout_at_ms <= $4";
-  const std::string resumes = "s.timeout_behavior IS NOT DISTINCT FROM 'auto_resume_with_timeout_signal'";
-  const std::string ends = same_execution("c", "s") + " AND " + mine("c") + " AND " + lapsed + " AND NOT " +
-                           resumes + " AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')";
-  const std::string state = "CASE s.timeout_behavior WHEN 'cancel' THEN 'cancelled' ELSE 'expired' END";
-  return {completions(state, "ff_suspension_current s, ff_exec_core c WHERE " + ends),
+  const std::string of_core = same_execution("c", "s") + " AND " + mine("c") + " AND " + lapsed;
+  const std::string suspended = of_core + " AND c.lifecycle_phase = 'suspended'";
+  const std::string state =
+      "CASE s.timeout_behavior WHEN 'auto_resume_with_timeout_signal' THEN 'resumable' WHEN 'cancel' THEN "
+      "'cancelled' ELSE 'expired' END";
+  return {completions(state, "ff_suspension_current s, ff_exec_core c WHERE " + suspended),
           "DELETE FROM ff_waitpoint_pending w USING ff_suspension_current s, ff_exec_core c WHERE " +
-              mine("w") + " AND " + same_execution("w", "s") + " AND " + ends,
+              mine("w") + " AND " + same_execution("w", "s") + " AND " + suspended,
+          "UPDATE ff_exec_core c SET lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', "
+          "public_state = 'resumable', raw_fields = " +
+              kCounted + " FROM ff_suspension_current s WHERE " + suspended +
+              " AND s.timeout_behavior = 'auto_resume_with_timeout_signal'",
           "UPDATE ff_exec_core c SET lifecycle_phase = 'terminal', ownership_state = 'unowned', "
           "eligibility_state = "
           "'not_applicable', attempt_state = 'attempt_terminal', terminal_at_ms = $3, public_state = " +
@@ -98,26 +108,21 @@ Statements suspension_timeout() {
               "raw_fields = "
               "c.raw_fields || jsonb_build_object('last_failure_message', 'suspension_timeout') FROM "
               "ff_suspension_current s WHERE " +
-              ends,
-          "UPDATE ff_suspension_current s SET timeout_at_ms = NULL, member_map = member_map || "
-          "jsonb_build_object('__timeout__', coalesce(member_map->'__timeout__', '[]') || "
-          "jsonb_build_array(jsonb_build_object('signal_name', 'timeout', 'payload', NULL, "
-          "'delivered_at_ms', $3, "
-          "'source', 'suspension_timeout'))) WHERE " +
-              lapsed + " AND " + resumes,
-          "DELETE FROM ff_suspension_current s WHERE " + lapsed};
+              suspended,
+          "DELETE FROM ff_suspension_current s USING ff_exec_core c WHERE " + of_core +
+              " AND c.lifecycle_phase = 'terminal'",
+          "UPDATE ff_suspension_current s SET timeout_at_ms = NULL, member_map = CASE c.public_state WHEN "
+          "'resumable' THEN s.member_map || jsonb_build_object('__timeout__', "
+          "coalesce(s.member_map->'__timeout__', '[]') || jsonb_build_array(jsonb_build_object('signal_id', "
+          "gen_random_uuid(), 'signal_name', 'timeout', 'signal_category', 'timeout', 'source_type', "
+          "'suspension_timeout', 'source_identity', '', 'correlation_id', '', 'accepted_at', $3, "
+          "'payload_hex', NULL))) ELSE s.member_map END FROM ff_exec_core c WHERE " +
+              of_core};
 }
 
 Statements pending_waitpoint_expiry() {
-  const std::string expired = mine("w") + " AND w.expires_at_ms <= $4";
-  return {
-      "UPDATE ff_suspension_current s SET member_map = s.member_map || m.marks FROM (SELECT w.partition_key, "
-      "w.execution_id, jsonb_object_agg(CASE WHEN w.waitpoint_key = '' THEN w.waitpoint_id::text ELSE "
-      "w.waitpoint_key END, jsonb_build_object('status', 'never_committed', 'closed_at_ms', $3, 'source', "
-      "'pending_wp_expiry')) AS marks FROM ff_waitpoint_pending w WHERE " +
-          expired + " GROUP BY w.partition_key, w.execution_id) m WHERE " + mine("s") + " AND " +
-          same_execution("s", "m"),
-      "DELETE FROM ff_waitpoint_pending w WHERE " + expired};
+  return {"DELETE FROM ff_waitpoint_pending w WHERE " + mine("w") +
+          " AND w.expires_at_ms <= $4 AND w.state = 'pending'"};
 }
 
 Statements edge_cancel_reconciler() {
@@ -137,6 +142,10 @@ Statements budget_reset() {
       "UPDATE ff_budget_usage u SET current_value = 0, last_reset_at_ms = $3, updated_at_ms = $3 FROM "
       "ff_budget_policy b WHERE u.partition_key = b.partition_key AND u.budget_id = b.budget_id AND " +
           mine("u") + " AND " + due,
+      "DELETE FROM ff_budget_usage_by_exec l USING ff_budget_policy b WHERE l.partition_key = "
+      "b.partition_key "
+      "AND l.budget_id = b.budget_id AND " +
+          mine("l") + " AND " + due,
       "UPDATE ff_budget_policy b SET last_breach_at_ms = NULL, last_breach_dim = NULL, updated_at_ms = $3, "
       "next_reset_at_ms = $3 + (policy_json->>'reset_interval_ms')::bigint WHERE " +
           due};

@@ -1,7 +1,7 @@
 #include "bench/family_rival.hpp"
 
-// The reconcilers that move executions by a time of their own. $4 is the execution, but for
-// pending_waitpoint_expiry.
+// The reconcilers that move executions by a time of their own, and the one of their waitpoints. $4 is the execution or
+// the waitpoint.
 
 namespace ff::bench {
 namespace {
@@ -40,7 +40,8 @@ SELECT FROM ff_exec_core
                      {},
                      {{R"sql(
 UPDATE ff_exec_core
-   SET eligibility_state = 'eligible_now', deadline_at_ms = NULL, public_state = 'waiting'
+   SET eligibility_state = 'eligible_now', deadline_at_ms = NULL, public_state = 'waiting',
+       raw_fields = raw_fields || jsonb_build_object('total_attempt_count', attempt_index::text)
  WHERE partition_key = $1 AND execution_id = $4::uuid)sql"}}}}};
 }
 
@@ -69,8 +70,9 @@ UPDATE ff_attempt
                         {R"sql(
 UPDATE ff_exec_core
    SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
-       attempt_state = 'attempt_interrupted', public_state = 'waiting',
-       raw_fields = raw_fields || jsonb_build_object('lease_expired_at_ms', $2)
+       attempt_state = 'pending_retry_attempt', public_state = 'waiting',
+       raw_fields = raw_fields
+         || jsonb_build_object('lease_expired_at_ms', $2, 'total_attempt_count', attempt_index::text)
  WHERE partition_key = $1 AND execution_id = $4::uuid)sql",
                          {"reclaimable"}},
                         {kLeaseExpired}}}}}}};
@@ -107,7 +109,7 @@ UPDATE ff_exec_core
 // $5 behaviour, $6 the new public state, then what comes of the execution.
 constexpr std::string_view kJudgeSuspended = R"sql(
 SELECT CASE $5 WHEN 'cancel' THEN 'cancelled' ELSE 'expired' END,
-       CASE WHEN lifecycle_phase IN ('terminal', 'cancelled') THEN 'has ended'
+       CASE WHEN lifecycle_phase <> 'suspended' THEN 'was resumed'
             WHEN $5 = 'auto_resume_with_timeout_signal' THEN 'resumes' ELSE 'ends' END
   FROM ff_exec_core WHERE partition_key = $1 AND execution_id = $4::uuid FOR UPDATE)sql";
 
@@ -129,7 +131,19 @@ UPDATE ff_suspension_current
    SET timeout_at_ms = NULL,
        member_map = member_map || jsonb_build_object('__timeout__',
          coalesce(member_map->'__timeout__', '[]') || jsonb_build_array(jsonb_build_object(
-           'signal_name', 'timeout', 'payload', NULL, 'delivered_at_ms', $2, 'source', 'suspension_timeout')))
+           'signal_id', gen_random_uuid(), 'signal_name', 'timeout', 'signal_category', 'timeout',
+           'source_type', 'suspension_timeout', 'source_identity', '', 'correlation_id', '', 'accepted_at', $2,
+           'payload_hex', NULL)))
+ WHERE partition_key = $1 AND execution_id = $4::uuid)sql",
+                         {"resumes"}},
+                        {R"sql(
+UPDATE ff_suspension_current SET timeout_at_ms = NULL
+ WHERE partition_key = $1 AND execution_id = $4::uuid)sql",
+                         {"was resumed"}},
+                        {R"sql(
+UPDATE ff_exec_core
+   SET lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'resumable',
+       raw_fields = raw_fields || jsonb_build_object('total_attempt_count', attempt_index::text)
  WHERE partition_key = $1 AND execution_id = $4::uuid)sql",
                          {"resumes"}},
                         {R"sql(
@@ -140,34 +154,24 @@ UPDATE ff_exec_core
        raw_fields = raw_fields || jsonb_build_object('last_failure_message', 'suspension_timeout')
  WHERE partition_key = $1 AND execution_id = $4::uuid)sql",
                          {"ends"}},
-                        {kDeleteSuspension, {"ends", "has ended"}},
-                        {kDeleteWaitpoints, {"ends"}},
-                        {kCompletion, {"ends"}}}}}}}};
+                        {kDeleteSuspension, {"ends"}},
+                        {kDeleteWaitpoints, {"ends", "resumes"}},
+                        {kCompletion, {"ends", "resumes"}}}}}}}};
 }
 
-// $4 waitpoint, $5 execution, $6 the key under which the waitpoint is marked.
 RowByRow pending_waitpoint_expiry() {
   return {.name = "pending_waitpoint_expiry",
           .list = R"sql(
 SELECT waitpoint_id FROM ff_waitpoint_pending
- WHERE partition_key = $1 AND expires_at_ms IS NOT NULL AND expires_at_ms <= $2
+ WHERE partition_key = $1 AND expires_at_ms IS NOT NULL AND expires_at_ms <= $2 AND state = 'pending'
  ORDER BY expires_at_ms LIMIT $3)sql",
-          .steps = {
-              {R"sql(
-SELECT execution_id, CASE WHEN waitpoint_key = '' THEN waitpoint_id::text ELSE waitpoint_key END
-  FROM ff_waitpoint_pending
- WHERE partition_key = $1 AND waitpoint_id = $4::uuid AND expires_at_ms <= $3
+          .steps = {{R"sql(
+SELECT FROM ff_waitpoint_pending
+ WHERE partition_key = $1 AND waitpoint_id = $4::uuid AND expires_at_ms <= $3 AND state = 'pending'
    FOR UPDATE)sql",
-               {},
-               {{R"sql(
-SELECT FROM ff_suspension_current WHERE partition_key = $1 AND execution_id = $5::uuid FOR UPDATE)sql",
-                 {},
-                 {{R"sql(
-UPDATE ff_suspension_current
-   SET member_map = member_map || jsonb_build_object($6, jsonb_build_object(
-         'status', 'never_committed', 'closed_at_ms', $2, 'source', 'pending_wp_expiry'))
- WHERE partition_key = $1 AND execution_id = $5::uuid)sql"}}},
-                {"DELETE FROM ff_waitpoint_pending WHERE partition_key = $1 AND waitpoint_id = $4::uuid"}}}}};
+                     {},
+                     {{R"sql(
+DELETE FROM ff_waitpoint_pending WHERE partition_key = $1 AND waitpoint_id = $4::uuid)sql"}}}}};
 }
 
 }  // namespace

@@ -92,8 +92,9 @@ SELECT CASE WHEN cancel_siblings_pending_flag THEN 'drained' ELSE 'stale' END
 // The counts of a group after an event, and what they mean. $9 success, $10 fail, $11 skip, $12 running.
 constexpr std::string_view kJudgeGroup = R"sql(
 SELECT success, fail, skip, running,
-       CASE WHEN satisfied THEN CASE WHEN kind IN ('any_of', 'quorum') AND NOT let_run AND NOT was_satisfied
-                                     THEN 'cancels the rest' ELSE 'satisfied' END
+       CASE WHEN was_satisfied THEN 'was satisfied'
+            WHEN satisfied AND kind IN ('any_of', 'quorum') AND NOT let_run THEN 'cancels the rest'
+            WHEN satisfied THEN 'satisfied'
             WHEN impossible THEN 'impossible' ELSE 'undecided' END
   FROM (SELECT t.*,
                CASE kind WHEN 'any_of' THEN success >= 1 WHEN 'quorum' THEN success >= k
@@ -123,7 +124,8 @@ UPDATE ff_edge_group
                                 {R"sql(
 UPDATE ff_exec_core
    SET eligibility_state = 'eligible_now', public_state = 'waiting',
-       lifecycle_phase = CASE WHEN lifecycle_phase = 'blocked' THEN 'runnable' ELSE lifecycle_phase END
+       lifecycle_phase = CASE WHEN lifecycle_phase = 'blocked' THEN 'runnable' ELSE lifecycle_phase END,
+       raw_fields = raw_fields || jsonb_build_object('total_attempt_count', attempt_index::text)
  WHERE partition_key = $1 AND execution_id = $8::uuid
    AND lifecycle_phase IN ('submitted', 'runnable', 'blocked'))sql",
                                  {"satisfied", "cancels the rest"}},
@@ -164,8 +166,9 @@ SELECT execution_id, flow_id, outcome FROM ff_completion_event
    FOR UPDATE SKIP LOCKED)sql",
                      {},
                      {{R"sql(
-SELECT DISTINCT downstream_eid FROM ff_edge
+SELECT downstream_eid FROM ff_edge
  WHERE partition_key = $1 AND flow_id = $6::uuid AND upstream_eid = $5::uuid
+   AND policy->>'edge_state' IS DISTINCT FROM 'pending'
  ORDER BY downstream_eid)sql",
                        {},
                        {{kJudgeGroup, {}, apply}}},

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "bench/family_stock_inserts.hpp"
+#include "reconcile/registry.hpp"
 
 namespace ff::bench {
 namespace {
@@ -15,7 +16,7 @@ const std::vector<Stock>& stocks() {
        "lapsed leases, every other one of an execution with a retry left,",
        80,
        {"ff_exec_core", "ff_attempt", "ff_completion_event", "ff_lease_event"}},
-      {"delayed_promoter", "delayed executions that may go on", 80, {"ff_exec_core"}},
+      {"delayed_promoter", "delayed executions that may go on", 80, {"ff_exec_core", "ff_attempt"}},
       {"lease_expiry",
        "lapsed leases, one in eight of an execution that has ended,",
        80,
@@ -25,14 +26,14 @@ const std::vector<Stock>& stocks() {
        80,
        {"ff_exec_core", "ff_attempt", "ff_completion_event", "ff_lease_event"}},
       {"suspension_timeout",
-       "suspensions of all behaviours, with a waitpoint each and one in six of an execution that has ended,",
+       "suspensions of all behaviours, one in six of an execution that was resumed before,",
        60,
        {"ff_exec_core", "ff_attempt", "ff_suspension_current", "ff_waitpoint_pending", "ff_completion_event",
         "ff_lease_event"}},
       {"pending_waitpoint_expiry",
-       "waitpoints, two an execution,",
+       "waitpoints that no suspension uses",
        80,
-       {"ff_exec_core", "ff_suspension_current", "ff_waitpoint_pending"}},
+       {"ff_exec_core", "ff_waitpoint_pending"}},
       {"dependency",
        "events, four of them to a group and three groups in eight decided by them,",
        48,
@@ -46,7 +47,10 @@ const std::vector<Stock>& stocks() {
        "groups with nothing left to cancel, half of them with four siblings listed,",
        20,
        {"ff_exec_core", "ff_edge_group", "ff_pending_cancel_groups"}},
-      {"budget_reset", "budgets of two dimensions", 80, {"ff_budget_policy", "ff_budget_usage"}},
+      {"budget_reset",
+       "budgets of two dimensions, both spent by one execution,",
+       80,
+       {"ff_budget_policy", "ff_budget_usage", "ff_budget_usage_by_exec"}},
       {"worker_registry_ttl", "silent workers", 80, {"ff_worker_registry", "ff_worker_registry_event"}},
       {"outbox_retention",
        "events, half of them in each outbox,",
@@ -71,6 +75,13 @@ const Stock& stock_of(std::string_view reconciler) {
   for (const Stock& stock : stocks())
     if (stock.name == reconciler) return stock;
   throw std::out_of_range("there is no stock for " + std::string(reconciler));
+}
+
+Settings settings_for_stock(const reconcile::Reconciler& reconciler) {
+  Settings settings = reconcile::default_settings(reconciler);
+  if (const auto found = settings.find("stale_threshold"); found != settings.end())
+    found->second = kStale.count();
+  return settings;
 }
 
 void stock_up(pg::Connection& connection, const Stock& stock, int rows, int partitions) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "pg/connection.hpp"
+#include "reconcile/reconciler.hpp"
 
 namespace ff::bench {
 
@@ -18,6 +19,13 @@ struct Stock {
 
 /// Throws std::out_of_range when there is none for the reconciler.
 const Stock& stock_of(std::string_view reconciler);
+
+/// How old an event of the dependency stock is at least: older than those that are added while it is worked off, which
+/// a slow way would otherwise meet and a quick one not.
+constexpr Milliseconds kStale = std::chrono::hours{1};
+
+/// The reconciler's defaults, but for kStale.
+Settings settings_for_stock(const reconcile::Reconciler& reconciler);
 
 /// Adds so many rows, and brings visibility up to date, as an old table's is.
 void stock_up(pg::Connection& connection, const Stock& stock, int rows, int partitions);

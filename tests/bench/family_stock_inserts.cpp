@@ -84,29 +84,24 @@ std::string waitpoint(std::string_view waitpoint, std::string_view execution, co
       from);
 }
 
+// As a suspension uses it.
+const Columns kActiveWaitpoint{", state, activated_at_ms", ", 'active', 1"};
+
 std::string lease_expiry() {
   return all_of({core("id", kActive, {}, "seed WHERE n % 8 <> 7"),
                  core("id", kCompleted, {", terminal_at_ms", ", 5"}, "seed WHERE n % 8 = 7"),
                  attempt("id", "due_ms")});
 }
 
+// A resumed one's worker is at work, and its waitpoint gone; its time-out was left.
 std::string suspension_timeout() {
   return all_of({core("id", kSuspended, {}, "seed WHERE n % 6 <> 5"),
-                 core("id", kCompleted, {", terminal_at_ms", ", 5"}, "seed WHERE n % 6 = 5"),
-                 attempt("id", "NULL"), waitpoint("flow", "id", {}),
+                 core("id", kActive, {}, "seed WHERE n % 6 = 5"),
+                 attempt("id", "CASE WHEN n % 6 = 5 THEN 9000000000000 END"),
+                 waitpoint("flow", "id", kActiveWaitpoint, "seed WHERE n % 6 <> 5"),
                  suspension("id", {", timeout_at_ms, timeout_behavior",
                                    ", due_ms, (ARRAY['fail', 'expire', 'escalate', 'cancel', "
                                    "'auto_resume_with_timeout_signal'])[1 + n % 6]"})});
-}
-
-// Two waitpoints an execution, one of them without a key.
-std::string pending_waitpoint_expiry() {
-  const std::string execution = "md5('execution ' || partition_key || ' ' || n / 2)::uuid";
-  return all_of({core(execution, kSuspended, {}, "seed WHERE n % 2 = 0"),
-                 suspension(execution, {}, "seed WHERE n % 2 = 0"),
-                 waitpoint("id", execution,
-                           {", expires_at_ms, waitpoint_key",
-                            ", due_ms, CASE WHEN n % 2 = 0 THEN 'approval' ELSE '' END"})});
 }
 
 constexpr std::string_view kSiblings = "seed, generate_series(1, 4) AS k";
@@ -131,12 +126,12 @@ std::string edge_cancel_dispatcher() {
   const auto those = [](std::string_view which) {
     return std::string(kSiblings) + " WHERE k " + std::string(which);
   };
-  return all_of({core("id", kRunnable, in_flow), core(kSibling, kActive, in_flow, those("<= 2")),
-                 core(kSibling, kRunnable, in_flow, those("= 3")),
-                 core(kSibling, kSuspended, in_flow, those("= 4")),
-                 attempt(kSibling, "CASE WHEN k <= 2 THEN 9000000000000 END", those("<> 3")),
-                 suspension(kSibling, {}, those("= 4")), waitpoint(kSibling, kSibling, {}, those("= 4")),
-                 cancel_group("true"), pending_group()});
+  return all_of(
+      {core("id", kRunnable, in_flow), core(kSibling, kActive, in_flow, those("<= 2")),
+       core(kSibling, kRunnable, in_flow, those("= 3")), core(kSibling, kSuspended, in_flow, those("= 4")),
+       attempt(kSibling, "CASE WHEN k <= 2 THEN 9000000000000 END", those("<> 3")),
+       suspension(kSibling, {}, those("= 4")), waitpoint(kSibling, kSibling, kActiveWaitpoint, those("= 4")),
+       cancel_group("true"), pending_group()});
 }
 
 // Every other flag is down already; of the others all siblings have ended.
@@ -193,6 +188,10 @@ std::string budget_reset() {
             "due_ms"}),
        insert("ff_budget_usage",
               {"budget_id, dimensions_key, current_value, updated_at_ms", "id::text, dimension, 101, 5"},
+              "seed, unnest(ARRAY['tokens', 'requests']) AS dimension"),
+       insert("ff_budget_usage_by_exec",
+              {"budget_id, execution_id, dimensions_key, delta_total, updated_at_ms",
+               "id::text, flow, dimension, 101, 5"},
               "seed, unnest(ARRAY['tokens', 'requests']) AS dimension")});
 }
 
@@ -226,11 +225,12 @@ std::string with_deadline(std::string_view state, std::vector<std::string> more)
 const std::string& stock_insert(std::string_view reconciler) {
   static const std::map<std::string_view, std::string> all{
       {"attempt_timeout", all_of({core("id", kActive), attempt("id", "due_ms")})},
-      {"delayed_promoter", with_deadline(kDelayed, {})},
+      {"delayed_promoter", with_deadline(kDelayed, {attempt("id", "NULL")})},
       {"lease_expiry", lease_expiry()},
       {"execution_deadline", with_deadline(kActive, {attempt("id", "9000000000000")})},
       {"suspension_timeout", suspension_timeout()},
-      {"pending_waitpoint_expiry", pending_waitpoint_expiry()},
+      {"pending_waitpoint_expiry",
+       all_of({core("id", kActive), waitpoint("flow", "id", {", expires_at_ms", ", due_ms"})})},
       {"dependency", dependency()},
       {"edge_cancel_dispatcher", edge_cancel_dispatcher()},
       {"edge_cancel_reconciler", edge_cancel_reconciler()},

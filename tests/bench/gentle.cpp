@@ -31,7 +31,8 @@ constexpr const char* kBulk = R"sql(
 UPDATE ff_exec_core c
    SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
        attempt_state = 'pending_retry_attempt', public_state = 'waiting', attempt_index = c.attempt_index + 1,
-       raw_fields = c.raw_fields || '{"last_failure_message": "attempt_timeout"}'
+       raw_fields = c.raw_fields || jsonb_build_object('last_failure_message', 'attempt_timeout',
+                                                       'total_attempt_count', (c.attempt_index + 1)::text)
   FROM ff_attempt a
  WHERE a.partition_key = c.partition_key AND a.execution_id = c.execution_id
    AND a.lease_expires_at_ms < floor(extract(epoch FROM now()) * 1000)::bigint;

@@ -44,8 +44,8 @@ SELECT i % 256, md5('suspended ' || i)::uuid, gen_random_uuid(), $2, $3 + i, '{}
 
 constexpr std::string_view kWaitpoint = R"sql(
 INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms,
-                                  expires_at_ms)
-SELECT i % 256, gen_random_uuid(), md5('suspended ' || i)::uuid, 'k', 't', $2, $3 + i
+                                  expires_at_ms, state)
+SELECT i % 256, gen_random_uuid(), md5('suspended ' || i)::uuid, 'k', 't', $2, $3 + i, 'active'
   FROM generate_series(1, $1) AS i)sql";
 
 constexpr std::string_view kBudget = R"sql(

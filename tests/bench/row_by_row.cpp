@@ -35,7 +35,8 @@ constexpr std::string_view kRetry = R"sql(
 UPDATE ff_exec_core
    SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
        attempt_state = 'pending_retry_attempt', public_state = 'waiting', attempt_index = attempt_index + 1,
-       raw_fields = raw_fields || jsonb_build_object('last_failure_message', 'attempt_timeout')
+       raw_fields = raw_fields || jsonb_build_object('last_failure_message', 'attempt_timeout',
+                                                     'total_attempt_count', (attempt_index + 1)::text)
  WHERE partition_key = $1 AND execution_id = $2)sql";
 
 constexpr std::string_view kExpire = R"sql(

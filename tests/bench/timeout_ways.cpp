@@ -44,6 +44,7 @@ UPDATE ff_exec_core c
        attempt_index = c.attempt_index + n.attempts,
        terminal_at_ms = CASE WHEN n.attempts = 0 THEN $2 ELSE c.terminal_at_ms END,
        raw_fields = c.raw_fields || '{"last_failure_message": "attempt_timeout"}'
+         || CASE WHEN n.retries THEN jsonb_build_object('total_attempt_count', (c.attempt_index + 1)::text) ELSE '{}' END
   FROM (VALUES (true, 'runnable', 'eligible_now', 'pending_retry_attempt', 'waiting', 1),
                (false, 'terminal', 'not_applicable', 'attempt_terminal', 'expired', 0))
        AS n(retries, lifecycle_phase, eligibility_state, attempt_state, public_state, attempts)
