@@ -75,13 +75,15 @@ class MassExpiry {
         rows_(rows) {
     const SteadyTime started = Clock::system().now();
     latency_during(bench.connector, [&] { workers_start_up_ = since(started); });
+    const SteadyTime preparing = Clock::system().now();
+    prepare(1h);
+    preparing_takes_ = since(preparing);
     clear_out(connection_, lease_tables());
   }
 
   WorkerLatency nobody() {
     add_backlog();
-    const WorkerLatency latency =
-        from_the_moment([&] { std::this_thread::sleep_for(bench_.quick ? 1s : 5s); });
+    WorkerLatency latency = from_the_moment([&] { std::this_thread::sleep_for(bench_.quick ? 1s : 5s); });
     if (leases_left(connection_, kNameSpace) != rows_) throw std::runtime_error("somebody took the leases");
     clear_out(connection_, lease_tables());
     return latency;
@@ -93,7 +95,7 @@ class MassExpiry {
     add_leases(connection_, {.count = kWarmUpRows, .name_space = kWarmUp});
     wait_until_moved(daemon, kWarmUpRows);
     add_backlog();
-    const WorkerLatency latency = from_the_moment([&] { wait_until_moved(daemon, kWarmUpRows + rows_); });
+    WorkerLatency latency = from_the_moment([&] { wait_until_moved(daemon, kWarmUpRows + rows_); });
     require_no_errors(daemon.metrics());
     daemon.stop();
     clear_backlog();
@@ -102,7 +104,7 @@ class MassExpiry {
 
   WorkerLatency bulk() {
     add_backlog();
-    const WorkerLatency latency =
+    WorkerLatency latency =
         from_the_moment([&] { connection_.execute_script(kBulk, Clock::system().now() + kPatience); });
     clear_backlog();
     return latency;
@@ -116,10 +118,14 @@ class MassExpiry {
     return std::chrono::duration_cast<Milliseconds>(Clock::system().now() - started);
   }
 
-  // Leases that hold until all is prepared. How long that takes is known afterwards only.
+  // Leases that hold until all is prepared: how long that takes this time is known afterwards only.
   void add_backlog() {
-    const Milliseconds hold = bench_.quick ? 4s : 15s;
+    const Milliseconds hold = 3 * preparing_takes_ + workers_start_up_;
     moment_ = Clock::system().now() + hold;
+    prepare(hold);
+  }
+
+  void prepare(Milliseconds hold) {
     add_leases(connection_, {.count = rows_,
                              .name_space = kNameSpace,
                              .from_ms = count(Clock::system().wall()) + hold.count(),
@@ -156,6 +162,7 @@ class MassExpiry {
   const Bench& bench_;
   pg::Connection connection_;
   const int rows_;
+  Milliseconds preparing_takes_{0};   // as it did once
   Milliseconds workers_start_up_{0};  // as it was the last time
   Milliseconds most_off_{0};
   SteadyTime moment_;  // when the leases lapse

@@ -152,7 +152,7 @@ Regime regime_of(const Wanted& wanted, const Times& times, const Lateness& ours,
 }
 
 Regime measure(const Bench& bench, pg::Connection& connection, const Wanted& wanted) {
-  const Times times = bench.quick ? Times{1s, 1s, 1s} : Times{6s, 1500ms, 10s};
+  const Times times = bench.quick ? Times{4s, 2s, 1s} : Times{6s, 1500ms, 10s};
   const int rounds = bench.quick ? 1 : 2;
   Lateness ours{"ours"};
   Lateness rival{"interval polling"};
