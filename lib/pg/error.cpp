@@ -48,6 +48,12 @@ bool Error::authentication() const {
 }
 
 bool Error::may_be_one_row() const {
+  if (kind_ != Kind::server || sqlstate_.empty()) return false;
+  if (connection_lost() || not_writable() || statement_name_lost() || sqlstate_ == "55P03") return false;
+  return class_of(sqlstate_) != "57" || sqlstate_ == "57014";
+}
+
+bool Error::is_of_the_data() const {
   if (kind_ != Kind::server) return false;
   constexpr std::array kOfTheData{"21"sv, "22"sv, "23"sv, "2F"sv, "38"sv,
                                   "39"sv, "44"sv, "54"sv, "P0"sv, "XX"sv};

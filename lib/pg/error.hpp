@@ -45,9 +45,11 @@ class Error : public std::runtime_error {
   bool authentication() const;
   /// A prepared statement is not there, or is somebody else's: a pooler stands in between.
   bool statement_name_lost() const;
-  /// The fault may lie in the data of a single row (a constraint, a trigger that raises, a value that does
-  /// not cast), so that the same statement over other rows may succeed.
+  /// The same statement over other rows may succeed: the fault lies in a single row, or may do so.
   bool may_be_one_row() const;
+  /// It surely does (a constraint, a trigger that raises, a value that does not cast). Otherwise (a column that is not
+  /// there, a privilege: of the system, or of what a trigger does for this row) only other rows can tell.
+  bool is_of_the_data() const;
 
   /// How the error is counted: a SQLSTATE class of two characters, or one of the words of error_classes().
   std::string_view error_class() const;

@@ -131,8 +131,10 @@ TickReport Engine::tick_alone(const TickOptions& options) {
   ground_->slice = {};
   ground_->quarantine.forget_old(ground_->clock.now());
   ground_->no_connection_to_spare = false;
+  ground_->suspects.start_over();
   TickReport report = options.look ? in_a_pass(options, [&](Pass& pass) { take_all(pass, options); })
                                    : take_foreseen(options);
+  judge_suspects(report, options);
   tell_what_comes(report);
   report.quarantined = ground_->quarantine.size();
   return report;
@@ -140,14 +142,25 @@ TickReport Engine::tick_alone(const TickOptions& options) {
 
 TickReport Engine::tick_one_alone(const ExecutionId& execution, const TickOptions& options) {
   ground_->slice = {};
+  ground_->suspects.start_over();
   TickReport report = in_a_pass(options, [&](Pass& pass) {
     for (const Candidate& row : pass.rows_of(execution)) {
       if (row.due && pass.report().scanned++ == 0) pass.report().oldest_due = row.due_at;  // oldest first
       pass.take({&row, 1});
     }
   });
+  judge_suspects(report, options);
   report.quarantined = ground_->quarantine.size();
   return report;
+}
+
+void Engine::judge_suspects(TickReport& report, const TickOptions& options) {
+  if (const auto error = ground_->suspects.error_of_all()) {
+    if (!report.failure) report.failure = error;
+    return;
+  }
+  for (const auto& [row, error] : ground_->suspects.rows())
+    ground_->set_aside(row, error, report, options.dry_run);
 }
 
 TickReport Engine::in_a_pass(const TickOptions& options, const std::function<void(Pass&)>& work) {

@@ -55,6 +55,7 @@ class Engine {
   Backlog backlog_alone(std::int64_t cap);
   static void add_companion(TickReport& report, TickReport&& companions);
   Slice next_slice(Pass& pass) const;
+  void judge_suspects(TickReport& report, const TickOptions& options);
   TickReport in_a_pass(const TickOptions& options, const std::function<void(Pass&)>& work);
   TickReport in_a_pass(const TickOptions& options, pg::PooledConnection connection,
                        const std::function<void(Pass&)>& work);

@@ -52,6 +52,16 @@ pg::Params Ground::params(const Partitions& partitions) const {
   return params;
 }
 
+void Ground::set_aside(const Candidate& row, const pg::Error& error, TickReport& report, bool dry_run) {
+  ++report.errors[std::string(error.error_class())];
+  if (dry_run) return;
+  const bool known = quarantine.contains(row.key);
+  const Milliseconds pause = quarantine.add(row.key, clock.now());
+  if (!known)
+    spdlog::error("{}: this row cannot be moved and is set aside for {} s, then longer: {}: {}",
+                  reconciler.name, pause.count() / 1000, describe(reconciler, row.key), error.what());
+}
+
 bool Pass::out_of_time() {
   const bool is_out = ground_.clock.now() >= options_.deadline || options_.stop.stop_requested();
   if (is_out) report_.more = true;
@@ -234,7 +244,7 @@ bool Pass::take_whole(Candidates batch) {
       if (error.connection_lost()) throw;
       if (error.retryable() && tries < kTries) continue;
       if (!error.may_be_one_row()) throw;
-      if (batch.size() == 1) set_aside(batch.front(), error);
+      if (batch.size() == 1) blame(batch.front(), error);
       return false;
     }
   }
@@ -295,6 +305,7 @@ void Pass::take_once(Candidates batch) {
     }
     moved.insert(std::move(key));
   }
+  if (!moved.empty()) ground_.suspects.another_went_well();
   if (moved.size() == batch.size()) return;
   std::vector<Candidate> left;
   std::copy_if(batch.begin(), batch.end(), std::back_inserter(left),
@@ -321,15 +332,11 @@ void Pass::count_left(Candidates left) {
   }
 }
 
-void Pass::set_aside(const Candidate& row, const pg::Error& error) {
-  ++report_.errors[std::string(error.error_class())];
-  if (options_.dry_run) return;
-  const bool known = ground_.quarantine.contains(row.key);
-  const Milliseconds pause = ground_.quarantine.add(row.key, ground_.clock.now());
-  if (!known)
-    spdlog::error("{}: this row cannot be moved and is set aside for {} s, then longer: {}: {}",
-                  ground_.reconciler.name, pause.count() / 1000, describe(ground_.reconciler, row.key),
-                  error.what());
+void Pass::blame(const Candidate& row, const pg::Error& error) {
+  if (error.is_of_the_data())
+    ground_.set_aside(row, error, report_, options_.dry_run);
+  else if (!ground_.suspects.add(row, error))
+    throw error;
 }
 
 }  // namespace ff::reconcile

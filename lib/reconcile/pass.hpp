@@ -16,6 +16,7 @@
 #include "reconcile/scope.hpp"
 #include "reconcile/slice.hpp"
 #include "reconcile/statements.hpp"
+#include "reconcile/suspects.hpp"
 
 namespace ff::reconcile {
 
@@ -34,6 +35,8 @@ struct Ground {
   pg::Params params(const Partitions& partitions) const;
   /// How long after its due time a row may be taken.
   Milliseconds holdoff() const { return reconciler.holdoff(scope.settings); }
+  /// Leaves the row out for a while, and tells why once.
+  void set_aside(const Candidate& row, const pg::Error& error, TickReport& report, bool dry_run);
 
   const Reconciler& reconciler;
   const Statements few;
@@ -42,6 +45,7 @@ struct Ground {
   Slice slice;  ///< of the table through which the reconciler walks
   const Clock& clock;
   Quarantine quarantine;
+  Suspects suspects;  ///< of this tick
   DatabaseTime database_time;
   BatchSize batch_size;
   std::atomic<bool> no_connection_to_spare{false};  ///< in this tick: nobody else need try
@@ -109,7 +113,7 @@ class Pass {
   void take_halves(Candidates batch);
   void take_once(Candidates batch);
   void count_left(Candidates left);
-  void set_aside(const Candidate& row, const pg::Error& error);
+  void blame(const Candidate& row, const pg::Error& error);
 
   Ground& ground_;
   const TickOptions& options_;

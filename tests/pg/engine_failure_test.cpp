@@ -125,11 +125,10 @@ TEST_CASE("a batch that loses against another transaction is tried again at once
   CHECK(lease_events(db).size() == 6);
 }
 
-TEST_CASE("a batch that loses every time fails the tick and accuses no row") {
+TEST_CASE("when every row loses every time the tick fails and accuses no row") {
   const Database database;
   auto db = database.connect();
-  insert_many_lapsed(db, {.count = 5, .partitions = {{3}}});
-  insert_trap(db, 60'000);
+  for (int i = 0; i < 3; ++i) insert_trap(db, 60'000);
   set_trap(db, "RAISE EXCEPTION USING ERRCODE = '40P01';");
   EngineFixture engine(database, "lease_expiry");
   const TickReport report = engine->tick();
@@ -137,7 +136,7 @@ TEST_CASE("a batch that loses every time fails the tick and accuses no row") {
   CHECK(report.failure->retryable());
   CHECK(report.errors == decltype(report.errors){{"40", 1}});
   CHECK(report.quarantined == 0);
-  CHECK(leases_left(db) == 6);
+  CHECK(leases_left(db) == 3);
 }
 
 TEST_CASE("missing privileges fail the tick and accuse no row") {

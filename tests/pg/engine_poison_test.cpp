@@ -92,6 +92,40 @@ TEST_CASE("several poison rows over several partitions are each found") {
   CHECK(report.quarantined == 4);
 }
 
+TEST_CASE("a row that fails as the whole system might is set aside all the same, because the others do not") {
+  const auto state =
+      GENERATE(as<std::string>(), "0A000", "40001", "40P01", "42501", "42703", "42883", "53400", "55000");
+  CAPTURE(state);
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "RAISE EXCEPTION USING ERRCODE = '" + state + "';");
+  insert_many_lapsed(db, {.count = 40});
+  for (int i = 0; i < 3; ++i) insert_poison(db, 90'000 + i);  // the oldest of all
+  EngineFixture engine(database, "attempt_timeout");
+  const LogCapture log;
+  const TickReport report = engine->tick();
+  CHECK_FALSE(report.failure);
+  CHECK(report.processed == 40);
+  CHECK(report.error_count() == 3);
+  CHECK(report.quarantined == 3);
+  CHECK(log.lines().size() == 3);
+}
+
+TEST_CASE("when all rows fail alike it is no row's fault") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE SEQUENCE met");
+  add_trigger(db, "PERFORM nextval('met'); RAISE EXCEPTION USING ERRCODE = '42501';");
+  for (int i = 0; i < 300; ++i) insert_poison(db, 90'000 + i);
+  EngineFixture engine(database, "attempt_timeout");
+  const TickReport report = engine->tick();
+  REQUIRE(report.failure);
+  CHECK(report.failure->sqlstate() == "42501");
+  CHECK(report.processed == 0);
+  CHECK(report.quarantined == 0);
+  CHECK(number(db, "SELECT last_value FROM met") < 300);  // it gave up before it had tried each
+}
+
 TEST_CASE("a poison row is left out for 5 s, then twice as long each time, up to 10 min, and logged once") {
   const Database database;
   auto db = database.connect();

@@ -74,13 +74,20 @@ TEST_CASE("a server that refuses who we are is told from one that is away") {
   CHECK_FALSE(server("42P01").authentication());
 }
 
-TEST_CASE("what may lie in one row's data is worth halving the batch") {
+TEST_CASE("what may lie in one row is worth halving the batch, and some of it can lie nowhere else") {
   for (const char* state : {"21000", "22003", "22P02", "23505", "23514", "38000", "44000", "54000", "P0001",
-                            "XX000", "57014", "ZZ001", "IX000"})
+                            "XX000", "57014", "ZZ001", "IX000"}) {
     CHECK(server(state).may_be_one_row());
-  for (const char* state :
-       {"08006", "25006", "26000", "28P01", "40001", "42P01", "42501", "53200", "55P03", "57P01", ""})
+    CHECK(server(state).is_of_the_data());
+  }
+  for (const char* state : {"0A000", "40001", "42703", "42883", "42501", "53400", "53200", "55000"}) {
+    CHECK(server(state).may_be_one_row());
+    CHECK_FALSE(server(state).is_of_the_data());
+  }
+  for (const char* state : {"08006", "25006", "26000", "42P05", "55P03", "57P01", "57000", ""}) {
     CHECK_FALSE(server(state).may_be_one_row());
+    CHECK_FALSE(server(state).is_of_the_data());
+  }
   for (const Kind kind :
        {Kind::connection, Kind::timeout, Kind::interrupted, Kind::not_writable, Kind::unknown_commit})
     CHECK_FALSE(ours(kind).may_be_one_row());
