@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "histories/rescuer.hpp"
+
 namespace ff::test {
 namespace {
 
@@ -27,22 +29,22 @@ History Generator::play() {
 
 void Generator::take(const Step& step) {
   history_.push_back(step);
-  stage_.perform(step);
+  theatre_.perform(step);
 }
 
 std::string Generator::new_name(char kind) {
-  return kind + std::to_string(++named_[kind]);
+  return kind + options_.prefix + std::to_string(++named_[kind]);
 }
 
 void Generator::next() {
-  if (stage_.names().empty() ||
-      (static_cast<int>(stage_.names().size()) < options_.executions && dice_.chance(12)))
+  if (theatre_.names().empty() ||
+      (static_cast<int>(theatre_.names().size()) < options_.executions && dice_.chance(12)))
     return create();
   const int roll = dice_.below(100);
   if (roll < 5) return pass_time();
   if (roll < 14) return rescue();
   std::vector<std::string> all;
-  for (const auto& [name, id] : stage_.names()) all.push_back(name);
+  for (const auto& [name, id] : theatre_.names()) all.push_back(name);
   live(dice_.one_of(all));
 }
 
@@ -114,14 +116,14 @@ void Generator::rescue() {
 }
 
 const Lease* Generator::lease_of(const std::string& execution) const {
-  const auto& all = stage_.leases();
+  const auto& all = theatre_.leases();
   const auto found = std::find_if(all.rbegin(), all.rend(),
                                   [&](const Lease& lease) { return lease.execution == execution; });
   return found == all.rend() ? nullptr : &*found;
 }
 
 void Generator::live(const std::string& execution) {
-  const ExecutionRows rows = stage_.rows_of(execution);
+  const ExecutionRows rows = theatre_.rows_of(execution);
   const std::string phase = rows.text("lifecycle_phase");
   if (dice_.chance(6)) return haunt(execution);
   if (dice_.chance(5)) return operate(execution, rows);
@@ -232,7 +234,7 @@ void Generator::wake(const std::string& execution, const ExecutionRows& rows) {
   const int roll = dice_.below(100);
   if (roll < 45 && !rows.waitpoints.empty()) {
     const std::string waitpoint =
-        stage_.waitpoint_name(dice_.one_of(rows.waitpoints).at("waitpoint_id").get<std::string>());
+        theatre_.waitpoint_name(dice_.one_of(rows.waitpoints).at("waitpoint_id").get<std::string>());
     if (!waitpoint.empty())
       take({{"do", "deliver_signal"}, {"execution", execution}, {"waitpoint", waitpoint}, {"signal", "go"}});
     return;
@@ -250,9 +252,9 @@ void Generator::operate(const std::string& execution, const ExecutionRows& rows)
   if (roll < 40) return take({{"do", "revoke_lease"}, {"execution", execution}, {"instance", "w"}});
   if (roll < 70) return take({{"do", "cancel_execution"}, {"execution", execution}});
   static_cast<void>(rows);
-  if (stage_.flows().empty() || !dice_.chance(40)) return;
+  if (theatre_.flows().empty() || !dice_.chance(40)) return;
   std::vector<std::string> flows;
-  for (const auto& [name, id] : stage_.flows()) flows.push_back(name);
+  for (const auto& [name, id] : theatre_.flows()) flows.push_back(name);
   take({{"do", dice_.chance(50) ? "cancel_flow" : "cancel_flow_header"},
         {"flow", dice_.one_of(flows)},
         {"policy", dice_.one_of(std::vector<std::string>{"flow_only", "cancel_all", "cancel_pending"})}});
@@ -269,7 +271,7 @@ void Generator::reclaim(const std::string& execution) {
 // A worker that was thought dead.
 void Generator::haunt(const std::string& execution) {
   std::vector<std::string> handles;
-  for (const Lease& lease : stage_.leases())
+  for (const Lease& lease : theatre_.leases())
     if (lease.execution == execution) handles.push_back(lease.handle);
   if (handles.empty()) return;
   const std::string handle = dice_.one_of(handles);
@@ -281,13 +283,14 @@ void Generator::haunt(const std::string& execution) {
 }
 
 void Generator::spend(const std::string& execution) {
-  if (stage_.budgets().empty() || (stage_.budgets().size() < 3 && dice_.chance(30)))
+  if (theatre_.budgets().empty() || (theatre_.budgets().size() < 3 && dice_.chance(30)))
     take({{"do", "create_budget"},
           {"as", new_name('b')},
           {"partition", dice_.below(4)},
           {"hard", {{"tokens", 1'000'000}}},
           {"reset_interval_ms", and_a_half(4 + dice_.below(6))}});
-  const std::string budget = dice_.one_of(stage_.budgets());
+  if (theatre_.budgets().empty()) return;
+  const std::string budget = dice_.one_of(theatre_.budgets());
   if (dice_.chance(70))
     take({{"do", "record_spend"},
           {"budget", budget},

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "histories/stage.hpp"
+#include "histories/theatre.hpp"
 
 namespace ff::test {
 
@@ -31,18 +31,20 @@ struct GeneratorOptions {
   int steps = 900;
   bool behind = false;  ///< some workers' clocks are
   bool kills = true;
+  std::string prefix = {};  ///< of the numbers in names, where several invent at once
 };
 
 /// Invents a history while it is played: what comes next is drawn from what is possible now.
 class Generator {
  public:
-  Generator(Stage& stage, const GeneratorOptions& options)
-      : stage_(stage), options_(options), dice_(options.seed) {}
+  Generator(Theatre& theatre, const GeneratorOptions& options)
+      : theatre_(theatre), options_(options), dice_(options.seed) {}
   /// The steps that were performed, refused ones among them.
   History play();
+  /// One more step, or a few that belong together.
+  void next();
 
  private:
-  void next();
   void take(const Step& step);
   void create();
   void create_alone();
@@ -65,7 +67,7 @@ class Generator {
   std::string new_name(char kind);
   const Lease* lease_of(const std::string& execution) const;
 
-  Stage& stage_;
+  Theatre& theatre_;
   const GeneratorOptions options_;
   Dice dice_;
   History history_;

@@ -67,7 +67,7 @@ void LastCall::run_clocks_out() {
 void LastCall::ask_for_futures() {
   for (const auto& [id, rows] : end_.executions) {
     if (!rows.core.is_object()) continue;
-    if (!rows.ended()) ask_for_a_future(stage_.name_of(id), rows);
+    if (!rows.ended()) ask_for_a_future(stage_.names_.execution_of(id), rows);
   }
 }
 
@@ -106,7 +106,7 @@ void LastCall::offer_to_every_claim(const std::string& execution, const Executio
 }
 
 void LastCall::offer(const std::string& execution, const ExecutionRows& rows, const std::string& claim) {
-  const std::string id = stage_.executions_.at(execution);
+  const std::string id = stage_.names_.executions.at(execution);
   Json request{{"execution", id}, {"lane", execution}, {"worker", "last"}, {"as", "last"}};
   std::string refusal;
   try {
@@ -145,7 +145,7 @@ void LastCall::look_for_leases() {
     for (const auto& [index, row] : rows.attempts)
       if (rows.lease_of(index))
         stage_.blame(
-            Fault::unnoticed, stage_.name_of(id),
+            Fault::unnoticed, stage_.names_.execution_of(id),
             "the lapsed lease of attempt " + std::to_string(index) + " lies there still, " + rows.state());
 }
 
@@ -170,7 +170,7 @@ void LastCall::recount_groups() {
     const std::int64_t counted =
         count("success_count") + count("fail_count") + count("skip_count") + count("running_count");
     if (counted != edges || count("running_count") != running || count("success_count") != succeeded)
-      stage_.blame(Fault::miscounted, stage_.name_of(id),
+      stage_.blame(Fault::miscounted, stage_.names_.execution_of(id),
                    std::to_string(edges) + " edges, " + std::to_string(running) + " run, " +
                        std::to_string(succeeded) + " succeeded, but " + group.dump());
   }

@@ -7,32 +7,6 @@
 namespace ff::test {
 namespace {
 
-bool one_of(const std::string& word, std::initializer_list<const char*> words) {
-  return std::any_of(words.begin(), words.end(), [&](const char* one) { return word == one; });
-}
-
-bool claims(const std::string& what) {
-  return one_of(what, {"claim", "claim_execution", "issue_grant_and_claim", "claim_resumed_execution",
-                       "reclaim_execution"});
-}
-
-/// After which the worker has no lease any more.
-bool gives_up(const std::string& what) {
-  return one_of(what, {"complete", "fail", "delay", "wait_children", "cancel", "complete_execution",
-                       "fail_execution", "suspend"});
-}
-
-bool ends(const std::string& what) {
-  return one_of(what, {"complete", "fail", "cancel", "complete_execution", "fail_execution"});
-}
-
-/// What somebody else does to an execution, so that its worker has to expect to be refused.
-bool disturbs(const std::string& what) {
-  return claims(what) ||
-         one_of(what, {"cancel_execution", "revoke_lease", "replay_execution", "resume_execution",
-                       "deliver_signal", "cancel_flow", "cancel_flow_header"});
-}
-
 std::int64_t wall_ms() {
   return count(Clock::system().wall());
 }
@@ -73,13 +47,13 @@ void Stage::tick(const Step& step) {
 }
 
 void Stage::judge_turn(const Snapshot& before, const Snapshot& after) {
-  const Judgement judgement =
-      judge({before, after, options_.grace_ms, [&](const std::string& id) { return name_of(id); }});
+  const Judgement judgement = judge(
+      {before, after, options_.grace_ms, [&](const std::string& id) { return names_.execution_of(id); }});
   // What a turn does is forgiven to nobody.
   verdicts_.insert(verdicts_.end(), judgement.verdicts.begin(), judgement.verdicts.end());
-  for (const std::string& id : judgement.ended) ended_by_a_turn_.insert(name_of(id));
+  for (const std::string& id : judgement.ended) ended_by_a_turn_.insert(names_.execution_of(id));
   for (Lease& lease : leases_) {
-    const std::string id = uuid_of(lease.execution);
+    const std::string id = names_.uuid_of(lease.execution);
     // An older attempt of the same execution may be cleared while this one is at work.
     const bool taken = judgement.taken.contains({id, lease.attempt});
     if (judgement.ended.contains(id) || taken) lease.lost = true;
@@ -87,49 +61,15 @@ void Stage::judge_turn(const Snapshot& before, const Snapshot& after) {
   }
 }
 
-std::optional<Json> Stage::resolved(const Step& step) const {
-  Json request = step;
-  request.erase("do");
-  const auto resolve = [&](const char* field, const std::map<std::string, std::string>& names) {
-    const auto given = request.find(field);
-    if (given == request.end()) return true;
-    const auto found = names.find(given->get<std::string>());
-    if (found == names.end()) return false;
-    *given = found->second;
-    return true;
-  };
-  for (const char* field : {"execution", "upstream", "downstream"})
-    if (!resolve(field, executions_)) return std::nullopt;
-  if (!resolve("flow", flows_) || !resolve("budget", budgets_)) return std::nullopt;
-  if (step.contains("handle") && std::none_of(leases_.begin(), leases_.end(),
-                                              [&](const Lease& l) { return l.handle == step.at("handle"); }))
-    return std::nullopt;
-  // Each execution has a lane of its own, so that a claim is a claim of this one.
-  if (step.contains("execution")) request["lane"] = step.at("execution");
-  if (step.contains("waitpoint")) {
-    const auto found = waitpoints_.find(step.at("waitpoint"));
-    if (found == waitpoints_.end()) return std::nullopt;
-    request["waitpoint"] = found->second.id;
-    request["token"] = found->second.token;
-  }
-  if (step.contains("pending")) {
-    const auto found = waitpoints_.find(step.at("pending"));
-    if (found == waitpoints_.end()) return std::nullopt;
-    request["waitpoints"] = {{{"pending", found->second.id}, {"key", step.value("key", "wait")}}};
-  }
-  return request;
-}
-
 bool Stage::operate(const Step& step) {
   const std::string what = step.at("do");
-  auto request = resolved(step);
+  auto request = names_.resolved(step);
   if (!request) return false;
-  // A new execution is found by its lane, too.
-  if (what == "create_execution") (*request)["lane"] = step.at("as");
-  if (what == "create_execution" || what == "create_waitpoint") request->erase("as");
-  if (const Lease* lease = step.contains("handle") ? lease_named(step.at("handle")) : nullptr;
-      lease && lease->behind)
-    (*request)["now_ms"] = wall_ms() - kBehindMs;
+  if (step.contains("handle")) {
+    const Lease* lease = lease_named(step.at("handle"));
+    if (lease == nullptr) return false;
+    if (lease->behind) (*request)["now_ms"] = wall_ms() - kBehindMs;
+  }
   const std::string execution = subject_of(step);
   const ExecutionRows before = execution.empty() ? ExecutionRows{} : rows_of(execution);
   Json told;
@@ -145,6 +85,11 @@ bool Stage::operate(const Step& step) {
   return true;
 }
 
+void Stage::hear_of(const Step& step, const Json& told, const ExecutionRows& before) {
+  names_.learn(step, told);
+  remember_exclusions(step, before);
+}
+
 /// Of the rows of which a step is told apart.
 std::string Stage::subject_of(const Step& step) {
   if (step.contains("handle")) return lease_named(step.at("handle"))->execution;
@@ -153,35 +98,12 @@ std::string Stage::subject_of(const Step& step) {
 
 void Stage::remember(const Step& step, const Json& told, const ExecutionRows& before) {
   const std::string what = step.at("do");
-  remember_names(step, told);
+  names_.learn(step, told);
   remember_exclusions(step, before);
   if (disturbs(what)) disturb(step);
   if (what == "replay_execution") ended_by_a_turn_.erase(step.at("execution"));
   if (claims(what) && told.contains("epoch")) remember_lease(step, told);
   if (step.contains("handle")) remember_work(step, before);
-}
-
-void Stage::remember_names(const Step& step, const Json& told) {
-  const std::string what = step.at("do");
-  if (what == "create_execution") {
-    const std::string name = step.at("as");
-    executions_[name] = told.at("execution");
-    names_[told.at("uuid")] = name;
-    if (step.contains("flow")) members_[step.at("flow")].push_back(name);
-  }
-  if (what == "create_flow") flows_[step.at("as")] = told.at("flow");
-  if (what == "create_budget") {
-    budgets_[step.at("as")] = told.at("budget");
-    budget_names_.push_back(step.at("as"));
-  }
-  if (what == "stage_edge") upstreams_[step.at("downstream")].push_back(step.at("upstream"));
-  if (what == "create_waitpoint")
-    waitpoints_[step.at("as")] = {told.at("waitpoint"), told.at("token"), subject_of(step)};
-  if (what == "suspend")
-    for (std::size_t i = 0; i < told.at("waitpoints").size() && i < step.at("names").size(); ++i) {
-      const Json& one = told.at("waitpoints").at(i);
-      waitpoints_[step.at("names").at(i)] = {one.at("waitpoint"), one.at("token"), subject_of(step)};
-    }
 }
 
 // What a worker did with its lease, or with one that it only thinks it has.
@@ -205,7 +127,7 @@ void Stage::remember_exclusions(const Step& step, const ExecutionRows& before) {
     if (const std::string execution = subject_of(step); !execution.empty())
       exclusions_[execution].insert(i);
     else if (step.contains("flow"))
-      for (const std::string& member : members_[step.at("flow")]) exclusions_[member].insert(i);
+      for (const std::string& member : names_.members[step.at("flow")]) exclusions_[member].insert(i);
   }
 }
 
@@ -215,6 +137,7 @@ void Stage::remember_lease(const Step& step, const Json& told) {
     leases_.push_back({.handle = step.at("as"),
                        .execution = step.at("execution"),
                        .attempt = told.at("attempt"),
+                       .epoch = told.at("epoch"),
                        .ttl_ms = step.at("ttl_ms"),
                        .behind = step.value("behind", false),
                        .typed = step.at("do") != "claim" && step.at("do") != "claim_resumed_execution"});
@@ -223,7 +146,7 @@ void Stage::remember_lease(const Step& step, const Json& told) {
   lease->ends_at_ms = now_ms() + lease->ttl_ms;
   if (!lease->behind) return;
   // FlowFabric took its host's clock, this worker's is behind.
-  const std::string uuid = uuid_of(lease->execution);
+  const std::string uuid = names_.uuid_of(lease->execution);
   connection_.execute(
       "UPDATE ff_attempt SET lease_expires_at_ms = lease_expires_at_ms - $2 WHERE partition_key = ANY(" +
           std::string(kHistoryPartitions) +
@@ -235,7 +158,7 @@ void Stage::remember_lease(const Step& step, const Json& told) {
 void Stage::disturb(const Step& step) {
   std::vector<std::string> all;
   if (step.contains("execution")) all.push_back(step.at("execution"));
-  if (step.contains("flow")) all = members_[step.at("flow")];
+  if (step.contains("flow")) all = names_.members[step.at("flow")];
   for (Lease& lease : leases_)
     if (std::find(all.begin(), all.end(), lease.execution) != all.end()) lease.lost = true;
 }
@@ -267,23 +190,7 @@ Lease* Stage::lease_named(const std::string& handle) {
 }
 
 ExecutionRows Stage::rows_of(const std::string& execution) {
-  return look_at(connection_, uuid_of(execution));
-}
-
-std::string Stage::waitpoint_name(const std::string& uuid) const {
-  for (const auto& [name, waitpoint] : waitpoints_)
-    if (waitpoint.id == uuid) return name;
-  return "";
-}
-
-std::string Stage::name_of(const std::string& uuid) const {
-  const auto found = names_.find(uuid);
-  return found == names_.end() ? uuid : found->second;
-}
-
-std::string Stage::uuid_of(const std::string& execution) const {
-  const std::string& id = executions_.at(execution);
-  return id.substr(id.find("}:") + 2);
+  return look_at(connection_, names_.uuid_of(execution));
 }
 
 std::int64_t Stage::now_ms() const {
@@ -302,8 +209,8 @@ bool Stage::forgiven(const Verdict& verdict) {
   while (!open.empty()) {
     const std::string one = open.back();
     open.pop_back();
-    const auto found = upstreams_.find(one);
-    if (found == upstreams_.end()) continue;
+    const auto found = names_.upstreams.find(one);
+    if (found == names_.upstreams.end()) continue;
     for (const std::string& upstream : found->second) {
       if (!seen.insert(upstream).second) continue;
       if (forgiven_to(upstream, verdict.fault, true)) return true;

@@ -2,16 +2,15 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "histories/exclusions.hpp"
 #include "histories/judge.hpp"
+#include "histories/names.hpp"
 #include "histories/rescuer.hpp"
-#include "histories/snapshot.hpp"
-#include "histories/step.hpp"
+#include "histories/theatre.hpp"
 #include "histories/verdict.hpp"
 #include "support/flowfabric.hpp"
 
@@ -30,59 +29,41 @@ struct StageOptions {
   bool forgive = true;     ///< what exclusions() name
 };
 
-/// A lease that some worker believes to have.
-struct Lease {
-  std::string handle;
-  std::string execution;  ///< by name
-  std::int64_t attempt = 0;
-  std::int64_t ttl_ms = 0;
-  std::int64_t ends_at_ms = 0;  ///< by the worker's own clock, in the time of the history
-  bool behind = false;
-  bool typed = false;
-  bool given_up = false;  ///< by the worker itself
-  bool lost = false;      ///< taken for a good reason
-  bool fenced = false;    ///< by a turn of a reconciler
-};
-
 /// A database on which a history is played, step by step, and what is wrong with what came of it. One object
 /// at a time.
-class Stage {
+class Stage final : public Theatre {
  public:
   explicit Stage(const StageOptions& options);
 
-  /// False: it did nothing, because a name in it means nothing (yet) or FlowFabric refused.
-  bool perform(const Step& step);
+  bool perform(const Step& step) override;
+  /// A step that somebody else performed on this database, of which run_out() has to know: one that names its
+  /// execution, no handle.
+  void hear_of(const Step& step, const Json& told, const ExecutionRows& before);
   /// The end: every clock runs out, and what is left must have a future.
   void run_out();
 
   const std::vector<Verdict>& verdicts() const { return verdicts_; }
   /// What workers ended a second time all by themselves.
   int ended_twice_by_workers() const { return ended_twice_by_workers_; }
-  std::size_t executions() const { return executions_.size(); }
+  std::size_t executions() const { return names_.executions.size(); }
+  const FlowFabricDatabase& database() const { return database_; }
+  /// Unless it is forgiven.
+  void blame(Fault fault, const std::string& who, const std::string& what);
 
-  // For who invents steps.
-  const std::map<std::string, std::string>& flows() const { return flows_; }
-  const std::map<std::string, std::string>& names() const { return executions_; }
-  const std::vector<Lease>& leases() const { return leases_; }
-  const std::vector<std::string>& budgets() const { return budget_names_; }
-  ExecutionRows rows_of(const std::string& execution);
-  /// The name of an open waitpoint by its uuid; "" where it has none.
-  std::string waitpoint_name(const std::string& uuid) const;
+  const std::map<std::string, std::string>& names() const override { return names_.executions; }
+  const std::map<std::string, std::string>& flows() const override { return names_.flows; }
+  const std::vector<Lease>& leases() const override { return leases_; }
+  const std::vector<std::string>& budgets() const override { return names_.budgets; }
+  ExecutionRows rows_of(const std::string& execution) override;
+  std::string waitpoint_name(const std::string& uuid) const override { return names_.waitpoint_of(uuid); }
 
  private:
   friend class LastCall;
-  struct Waitpoint {
-    std::string id;
-    std::string token;
-    std::string execution;
-  };
 
   void tick(const Step& step);
   bool operate(const Step& step);
-  std::optional<Json> resolved(const Step& step) const;
   void remember(const Step& step, const Json& told, const ExecutionRows& before);
   void remember_lease(const Step& step, const Json& told);
-  void remember_names(const Step& step, const Json& told);
   void remember_work(const Step& step, const ExecutionRows& before);
   void remember_exclusions(const Step& step, const ExecutionRows& before);
   void disturb(const Step& step);
@@ -90,13 +71,10 @@ class Stage {
   void note_second_end(const Step& step, const ExecutionRows& before);
   std::string subject_of(const Step& step);
   Lease* lease_named(const std::string& handle);
-  std::string name_of(const std::string& uuid) const;
-  std::string uuid_of(const std::string& execution) const;
   std::int64_t now_ms() const;
   void judge_turn(const Snapshot& before, const Snapshot& after);
   bool forgiven(const Verdict& verdict);
   bool forgiven_to(const std::string& execution, Fault fault, bool as_upstream);
-  void blame(Fault fault, const std::string& who, const std::string& what);
 
   const StageOptions options_;
   FlowFabricDatabase database_;
@@ -104,14 +82,7 @@ class Stage {
   pg::Connection connection_;
   std::unique_ptr<Rescuer> rescuer_;
   std::int64_t aged_ms_ = 0;
-  std::map<std::string, std::string> executions_;  // name -> {fp:N}:uuid
-  std::map<std::string, std::string> names_;       // uuid -> name
-  std::map<std::string, std::string> flows_;
-  std::map<std::string, std::vector<std::string>> members_;  // of a flow, by name
-  std::map<std::string, std::vector<std::string>> upstreams_;
-  std::map<std::string, std::string> budgets_;
-  std::vector<std::string> budget_names_;
-  std::map<std::string, Waitpoint> waitpoints_;
+  Names names_;
   std::vector<Lease> leases_;
   std::set<std::string> ended_by_a_turn_;                    // by name
   std::map<std::string, std::set<std::size_t>> exclusions_;  // execution -> indexes of exclusions()

@@ -1,6 +1,36 @@
 #include "histories/step.hpp"
 
+#include <algorithm>
+
 namespace ff::test {
+
+namespace {
+
+bool one_of(const std::string& word, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(), [&](const char* one) { return word == one; });
+}
+
+}  // namespace
+
+bool claims(const std::string& what) {
+  return one_of(what, {"claim", "claim_execution", "issue_grant_and_claim", "claim_resumed_execution",
+                       "reclaim_execution"});
+}
+
+bool gives_up(const std::string& what) {
+  return one_of(what, {"complete", "fail", "delay", "wait_children", "cancel", "complete_execution",
+                       "fail_execution", "suspend"});
+}
+
+bool ends(const std::string& what) {
+  return one_of(what, {"complete", "fail", "cancel", "complete_execution", "fail_execution"});
+}
+
+bool disturbs(const std::string& what) {
+  return claims(what) ||
+         one_of(what, {"cancel_execution", "revoke_lease", "replay_execution", "resume_execution",
+                       "deliver_signal", "cancel_flow", "cancel_flow_header"});
+}
 
 std::string to_script(const History& history) {
   std::string text;

@@ -23,6 +23,13 @@ using Json = nlohmann::json;
 using Step = Json;
 using History = std::vector<Step>;
 
+/// By what a step does: a worker has a lease afterwards; it has none any more; the execution may be at its end;
+/// whoever worked on it has to expect to be refused.
+bool claims(const std::string& what);
+bool gives_up(const std::string& what);
+bool ends(const std::string& what);
+bool disturbs(const std::string& what);
+
 /// One step a line, as from_script() reads it back.
 std::string to_script(const History& history);
 History from_script(std::string_view lines);

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "histories/step.hpp"
+
+namespace ff::test {
+
+struct Waitpoint {
+  std::string id;
+  std::string token;
+};
+
+/// What the names in the steps of a history stand for. One thread at a time.
+class Names {
+ public:
+  /// The request to the program in tests/flowfabric; nothing: a name in it means nothing (yet).
+  std::optional<Json> resolved(const Step& step) const;
+  /// After a step that succeeded. `told`: the program's answer.
+  void learn(const Step& step, const Json& told);
+
+  std::string execution_of(const std::string& uuid) const;
+  std::string uuid_of(const std::string& execution) const;
+  /// The name of an open waitpoint by its uuid; "" where it has none.
+  std::string waitpoint_of(const std::string& uuid) const;
+
+  std::map<std::string, std::string> executions;  ///< name -> {fp:N}:uuid
+  std::map<std::string, std::string> flows;
+  std::map<std::string, std::vector<std::string>> members;  ///< of a flow, by name
+  std::map<std::string, std::vector<std::string>> upstreams;
+  std::vector<std::string> budgets;
+
+ private:
+  std::map<std::string, std::string> uuids_;  // uuid -> name
+  std::map<std::string, std::string> budget_ids_;
+  std::map<std::string, Waitpoint> waitpoints_;
+};
+
+}  // namespace ff::test
