@@ -110,7 +110,7 @@ void Stage::remember(const Step& step, const Json& told, const ExecutionRows& be
 void Stage::remember_work(const Step& step, const ExecutionRows& before) {
   const std::string what = step.at("do");
   Lease& lease = *lease_named(step.at("handle"));
-  if (lease.fenced && what != "cancel")
+  if (lease.fenced && is_fenced(what))
     blame(Fault::unfenced, lease.execution, step.dump() + " was done to " + before.state());
   if (ends(what)) note_second_end(step, before);
   // FlowFabric lets it: whoever holds the execution now has to expect everything.

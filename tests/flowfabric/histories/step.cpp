@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace ff::test {
-
 namespace {
 
 bool one_of(const std::string& word, std::initializer_list<const char*> words) {
@@ -30,6 +29,10 @@ bool disturbs(const std::string& what) {
   return claims(what) ||
          one_of(what, {"cancel_execution", "revoke_lease", "replay_execution", "resume_execution",
                        "deliver_signal", "cancel_flow", "cancel_flow_header"});
+}
+
+bool is_fenced(const std::string& what) {
+  return !one_of(what, {"cancel", "create_waitpoint"});
 }
 
 std::string to_script(const History& history) {

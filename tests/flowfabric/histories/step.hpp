@@ -30,6 +30,9 @@ bool gives_up(const std::string& what);
 bool ends(const std::string& what);
 bool disturbs(const std::string& what);
 
+/// Of what is done by a handle: whether FlowFabric asks if the lease is still the worker's.
+bool is_fenced(const std::string& what);
+
 /// One step a line, as from_script() reads it back.
 std::string to_script(const History& history);
 History from_script(std::string_view lines);
