@@ -57,7 +57,8 @@ constexpr std::string_view kFanIns = R"sql(
                 THEN CASE WHEN c.public_state <> 'skipped'
                                AND coalesce(c.terminal_at_ms, g.failed_at_ms) >= g.failed_at_ms
                           THEN 'can never run, but it is ' || c.lifecycle_phase || '/' || c.public_state END
-              WHEN c.lifecycle_phase <> 'blocked' AND c.started_at_ms IS NULL AND c.attempt_state <> 'pending_first_attempt'
+              WHEN c.eligibility_state <> 'blocked_by_dependencies' AND c.started_at_ms IS NULL
+                   AND c.attempt_state <> 'pending_first_attempt'
                 THEN 'undecided, but it is ' || c.public_state
               WHEN g.cancel_siblings_pending_flag OR g.cancel_siblings_pending_members <> '{}'
                 THEN 'siblings are still to be cancelled' END
