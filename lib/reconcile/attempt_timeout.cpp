@@ -34,8 +34,7 @@ const std::string kIsOurs = "($5 IS NULL OR " + whole_number("a.raw_fields->'lea
 const std::string kIsLeft =
     "(c.lifecycle_phase = 'active' OR a.attempt_index <> " + phrases::current_attempt("c") + ")";
 
-const std::string kConditions =
-    kIsLeft + " AND " + kIsOurs + " AND " + phrases::not_promised("a") + " AND " + core_matches("c");
+const std::string kConditions = kIsLeft + " AND " + kIsOurs + " AND " + core_matches("c");
 
 const std::string kScan = R"sql(
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms
@@ -66,7 +65,7 @@ lapsed AS MATERIALIZED (
    WHERE a.partition_key = ANY($1) AND c.partition_key = ANY($1)
      AND a.lease_expires_at_ms + 0 <= clock.due_ms
      AND )sql" +
-    kConditions + R"sql(
+    kConditions + " AND NOT " + phrases::promised("a") + R"sql(
      FOR NO KEY UPDATE OF a, c SKIP LOCKED
 ),
 attempt AS (
@@ -114,6 +113,7 @@ Reconciler attempt_timeout() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
+      .forbidden = phrases::promised("key"),
       .interval = 2s,
       .takes_leases = true,
       .settings = {{.name = "grace",

@@ -11,7 +11,8 @@ GroupPlan::GroupPlan(pg::Connection& connection, const Statements& few, const Pa
 
 GroupPlan::~GroupPlan() {
   try {
-    for (const auto* sql : {&statements_.page, &statements_.rest, &statements_.still_due, &statements_.act})
+    for (const auto* sql : {&statements_.page, &statements_.rest, &statements_.still_due, &statements_.act,
+                            &statements_.forbidden})
       connection_.forget(*sql);
   } catch (const std::exception& error) {
     spdlog::warn("a prepared statement was not given back, the connection is discarded: {}", error.what());

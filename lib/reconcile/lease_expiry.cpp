@@ -40,7 +40,7 @@ const std::string kScan = R"sql(
    WHERE a.partition_key = ANY($1)
      AND a.lease_expires_at_ms IS NOT NULL
      AND )sql" + kIsOurs + " AND " +
-                          phrases::not_promised("a") + " AND " + core_matches("c");
+                          core_matches("c");
 
 // The core row may be missing, and the missing side of an outer join cannot be locked: attempt and core are
 // locked one after the other, and an attempt whose core exists but was not to be had is in neither half of
@@ -54,8 +54,8 @@ attempt AS MATERIALIZED (
     JOIN ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
                      AND a.attempt_index = key.attempt_index
    WHERE a.partition_key = ANY($1) AND a.lease_expires_at_ms + 0 <= clock.due_ms
-     AND )sql" +
-    phrases::not_promised("a") + R"sql(
+     AND NOT )sql" +
+    phrases::promised("a") + R"sql(
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
 with_core AS MATERIALIZED (
@@ -134,6 +134,7 @@ Reconciler lease_expiry() {
           .execution_column = "execution_id",
           .scan = kScan,
           .act = kAct,
+          .forbidden = phrases::promised("key"),
           .interval = 1500ms,
           .takes_leases = true,
           .settings = {{.name = "max_reclaims",

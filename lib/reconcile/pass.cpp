@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include "pg/transaction.hpp"
-
 namespace ff::reconcile {
 namespace {
 
@@ -17,7 +15,8 @@ namespace {
 // one, and none is ever in time again.
 constexpr std::size_t kWorthNaming = 12 * Statements::kNamed;
 
-// How often a batch that lost against another transaction (deadlock, serialization) is tried at once.
+// How often a batch that lost against another transaction (deadlock, serialization, something that forbids a move) is
+// tried at once.
 constexpr int kTries = 3;
 
 bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
@@ -238,8 +237,10 @@ std::vector<Candidate> Pass::without_quarantined(std::vector<Candidate> found) {
 bool Pass::take_whole(Candidates batch) {
   for (int tries = 1;; ++tries) {
     try {
-      take_once(batch);
-      return true;
+      if (take_once(batch)) return true;
+      if (tries < kTries) continue;
+      if (batch.size() == 1) ++report_.skipped[Skip::locked];
+      return false;
     } catch (const pg::Error& error) {
       if (error.connection_lost()) throw;
       if (error.retryable() && tries < kTries) continue;
@@ -269,7 +270,8 @@ void Pass::take_halves(Candidates batch) {
     take(second);
 }
 
-void Pass::take_once(Candidates batch) {
+// False: a row was moved that must not be. Nothing is written, and the next try sees what forbids it.
+bool Pass::take_once(Candidates batch) {
   const Partitions partitions = partitions_of(batch);
   const auto [act, plan] = wording(&Statements::act, partitions);
   pg::Params params = ground_.params(partitions);
@@ -279,38 +281,66 @@ void Pass::take_once(Candidates batch) {
   const SteadyTime started = ground_.clock.now();
   const pg::Result rows = transaction.execute(act, params);
   const SteadyTime answered = ground_.clock.now();
+  const std::vector<Candidate> moved = read_moved(rows);
+  if (is_forbidden(transaction, partitions, moved)) {
+    transaction.rollback();
+    return false;
+  }
   if (options_.dry_run)
     transaction.rollback();
   else
     transaction.commit();
+  if (!rows.empty()) {
+    const int acted_at = static_cast<int>(ground_.reconciler.key.size()) + 3;
+    ground_.database_time.learn(started, answered, unix_millis(rows[0].get<std::int64_t>(acted_at)));
+  }
   const auto took = std::chrono::duration_cast<Milliseconds>(ground_.clock.now() - started);
   ground_.batch_size.learn(batch.size(), took);
 
-  const std::size_t columns = ground_.reconciler.key.size();
-  std::set<RowKey> moved;
-  for (const pg::Row row : rows) {
-    RowKey key = read_key(row, columns);
-    const int after_key = static_cast<int>(columns) + 1;
-    const auto due_at = unix_millis(row.get<std::int64_t>(after_key));
-    const auto outcome = row.get<std::string>(after_key + 1);
-    const auto acted_at = unix_millis(row.get<std::int64_t>(after_key + 2));
-    if (moved.empty()) ground_.database_time.learn(started, answered, acted_at);
-    ++report_.outcomes[outcome];
-    if (!options_.dry_run) ground_.quarantine.release(key);
-    if (!is_left_alone(ground_.reconciler, outcome)) {
-      ++report_.processed;
-      // A time before 1970 is no time; a difference from it might not even fit.
-      report_.lateness.add(acted_at - std::max(due_at, UnixMillis{}) + took);
-      if (options_.list_moves) report_.moves.push_back({key, outcome, due_at, &ground_.reconciler});
-    }
-    moved.insert(std::move(key));
-  }
+  count_moved(rows, moved, took);
   if (!moved.empty()) ground_.suspects.another_went_well();
-  if (moved.size() == batch.size()) return;
+  if (moved.size() == batch.size()) return true;
+  std::set<RowKey> keys;
+  for (const Candidate& row : moved) keys.insert(row.key);
   std::vector<Candidate> left;
   std::copy_if(batch.begin(), batch.end(), std::back_inserter(left),
-               [&](const Candidate& row) { return !moved.contains(row.key); });
+               [&](const Candidate& row) { return !keys.contains(row.key); });
   count_left(left);
+  return true;
+}
+
+std::vector<Candidate> Pass::read_moved(const pg::Result& rows) const {
+  const std::size_t columns = ground_.reconciler.key.size();
+  const int due_at = static_cast<int>(columns) + 1;
+  std::vector<Candidate> moved;
+  moved.reserve(static_cast<std::size_t>(rows.size()));
+  for (const pg::Row row : rows)
+    moved.push_back({read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)), true});
+  return moved;
+}
+
+bool Pass::is_forbidden(pg::Transaction& transaction, const Partitions& partitions, Candidates moved) const {
+  if (ground_.reconciler.forbidden.empty() || moved.empty()) return false;
+  pg::Params params = ground_.params(partitions);
+  add_keys(params, ground_.reconciler, moved);
+  return !transaction.execute(wording(&Statements::forbidden, partitions).sql, params).empty();
+}
+
+void Pass::count_moved(const pg::Result& rows, Candidates moved, Milliseconds took) {
+  const int outcome_at = static_cast<int>(ground_.reconciler.key.size()) + 2;
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    const auto& [key, due_at, due] = moved[i];
+    const pg::Row row = rows[static_cast<int>(i)];
+    const auto outcome = row.get<std::string>(outcome_at);
+    ++report_.outcomes[outcome];
+    if (!options_.dry_run) ground_.quarantine.release(key);
+    if (is_left_alone(ground_.reconciler, outcome)) continue;
+    ++report_.processed;
+    // A time before 1970 is no time; a difference from it might not even fit.
+    const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
+    report_.lateness.add(acted_at - std::max(due_at, UnixMillis{}) + took);
+    if (options_.list_moves) report_.moves.push_back({key, outcome, due_at, &ground_.reconciler});
+  }
 }
 
 // What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the

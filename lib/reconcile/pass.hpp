@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "pg/pool.hpp"
+#include "pg/transaction.hpp"
 #include "reconcile/batch_size.hpp"
 #include "reconcile/candidate.hpp"
 #include "reconcile/database_time.hpp"
@@ -111,7 +112,10 @@ class Pass {
   std::vector<Candidate> without_quarantined(std::vector<Candidate> found);
   bool take_whole(Candidates batch);
   void take_halves(Candidates batch);
-  void take_once(Candidates batch);
+  bool take_once(Candidates batch);
+  std::vector<Candidate> read_moved(const pg::Result& rows) const;
+  bool is_forbidden(pg::Transaction& transaction, const Partitions& partitions, Candidates moved) const;
+  void count_moved(const pg::Result& rows, Candidates moved, Milliseconds took);
   void count_left(Candidates left);
   void blame(const Candidate& row, const pg::Error& error);
 

@@ -48,14 +48,14 @@ std::string attempt_count(std::string_view next_attempt) {
   return "jsonb_build_object('total_attempt_count', (" + std::string(next_attempt) + ")::text)";
 }
 
-std::string not_promised(std::string_view attempt) {
+std::string promised(std::string_view row) {
   // Neither a join nor a search by time, whatever the planner believes about the grants: they are looked up by the
   // execution, row by row.
   return replaced(
       "(SELECT true FROM ff_claim_grant g WHERE g.partition_key = ANY($1)"
-      " AND g.partition_key = attempt.partition_key AND g.execution_id = attempt.execution_id"
-      " AND g.kind = 'reclaim' AND g.expires_at_ms + 0 > (SELECT now_ms FROM clock) LIMIT 1) IS NULL",
-      "attempt.", std::string(attempt) + ".");
+      " AND g.partition_key = row.partition_key AND g.execution_id = row.execution_id"
+      " AND g.kind = 'reclaim' AND g.expires_at_ms + 0 > (SELECT now_ms FROM clock) LIMIT 1) IS NOT NULL",
+      "row.", std::string(row) + ".");
 }
 
 std::string core_matches(std::string_view core) {

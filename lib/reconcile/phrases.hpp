@@ -35,10 +35,12 @@ std::string next_attempt(std::string_view core);
 /// the index that stands there, as text.
 std::string attempt_count(std::string_view next_attempt);
 
-/// "Nobody has been promised the execution of the attempt with this alias": no unexpired grant to reclaim it is out.
-/// FlowFabric's reclaim asks only that the execution has not ended, so two workers would hold it. It asks `clock`, which
-/// every statement has; when the grant lapses nothing tells, and the row is met at the next look.
-std::string not_promised(std::string_view attempt);
+/// "Somebody has been promised the execution of the row with this alias": an unexpired grant to reclaim it is out.
+/// FlowFabric's reclaim asks only that the execution has not ended, so two workers would hold what is given to another.
+/// It asks `clock`, which every statement has. A grant is written under a lock on the core row, but leaves that row as it
+/// was: so `act` asks, and Reconciler::forbidden once more. A scan does not: like a lock, a promise holds a row that is
+/// due, and whoever leaves it looks again soon.
+std::string promised(std::string_view row);
 
 /// "The execution is one that the scanner filter ($2, $3, $4) asks for", by the core row with this alias.
 /// False for a core row that is missing (all null) as soon as the filter asks for anything.

@@ -89,6 +89,11 @@ struct Reconciler {
 
   std::string scan;
   std::string act;
+  /// A condition on the rows of `key` under which they must not be moved, where others bring it about without a change
+  /// to any row that `act` locks: they may do so behind the back of `act`, which sees the database as it was before its
+  /// locks. So it is asked once more under them, for all that was moved; where it holds for any row, the
+  /// transaction is rolled back and `act` tried again.
+  std::string forbidden = {};
 
   bool on_by_default = true;
   Milliseconds interval;  ///< how often it is worth looking, unless configured otherwise

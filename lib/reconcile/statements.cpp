@@ -122,6 +122,11 @@ WITH {clock},
 {act}
 SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms FROM moved, clock)sql";
 
+constexpr std::string_view kForbidden = R"sql(
+WITH {clock},
+{key}
+SELECT true FROM key WHERE {forbidden} LIMIT 1)sql";
+
 constexpr std::string_view kBacklog = R"sql(
 WITH {clock}
 SELECT count(*) AS due, min(due_at_ms) AS oldest_due_ms, (SELECT now_ms FROM clock) AS now_ms
@@ -184,6 +189,7 @@ Statements::Statements(const Reconciler& reconciler, pg::Plan plan) {
         make(kOfExecution, arg("execution_column", reconciler.execution_column), arg("execution", one));
   still_due = make(kStillDue);
   act = make(kAct, arg("act", reconciler.act));
+  if (!reconciler.forbidden.empty()) forbidden = make(kForbidden, arg("forbidden", reconciler.forbidden));
   backlog = make(kBacklog, arg("cap", one));
   if (const auto& walk = reconciler.walk)
     slice_end = fmt::format(fmt::runtime(kSliceEnd), arg("table", walk->table), arg("key", walk->key));
@@ -193,6 +199,7 @@ Statements::Statements(const Statements& few, const Partitions& partitions)
     : page(written_out(few.page, partitions)),
       rest(written_out(few.rest, partitions)),
       still_due(written_out(few.still_due, partitions)),
-      act(written_out(few.act, partitions)) {}
+      act(written_out(few.act, partitions)),
+      forbidden(written_out(few.forbidden, partitions)) {}
 
 }  // namespace ff::reconcile

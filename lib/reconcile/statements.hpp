@@ -54,6 +54,10 @@ struct Statements {
   /// outcome, now_ms.
   std::string act;
 
+  /// Returns a row where any of the given rows must not be moved. Parameters as in `still_due`. Empty where nothing
+  /// forbids it.
+  std::string forbidden;
+
   /// For a reconciler that walks: where its next slice ends. Parameters: partitions smallint[], from which place on,
   /// as partition_key and key, and how many rows bigint. Columns: partition_key, key; no row where fewer are left.
   std::string slice_end;

@@ -9,7 +9,13 @@ namespace {
 
 constexpr const char* kClock = R"sql(
 CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$
-BEGIN PERFORM pg_advisory_xact_lock(4711); RETURN pg_catalog.clock_timestamp(); END $$)sql";
+BEGIN
+  IF current_query() LIKE '%moved AS%' THEN PERFORM pg_advisory_xact_lock(4711); END IF;
+  RETURN pg_catalog.clock_timestamp();
+END $$;
+DO $$ BEGIN
+  EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
+END $$)sql";
 
 constexpr const char* kWaiting =
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
@@ -19,14 +25,18 @@ constexpr const char* kWaiting =
 
 StalledAct::StalledAct(const Database& database, const reconcile::Reconciler& reconciler,
                        const std::vector<reconcile::RowKey>& rows)
+    : StalledAct(database, [this, &database, &reconciler, rows] {
+        auto own = database.connect();
+        outcomes_ = act_on(own, reconciler, rows);
+      }) {}
+
+StalledAct::StalledAct(const Database& database, const std::function<void()>& work)
     : gate_(database.connect()) {
-  gate_.execute(kClock);
+  gate_.execute_script(kClock);
   gate_.execute("SELECT pg_advisory_lock(4711)");
-  thread_ = std::thread([this, &database, &reconciler, rows] {
+  thread_ = std::thread([this, work] {
     try {
-      auto own = database.connect();
-      own.execute("SET search_path = public, pg_catalog");
-      outcomes_ = act_on(own, reconciler, rows);
+      work();
     } catch (...) {
       failure_ = std::current_exception();
     }
