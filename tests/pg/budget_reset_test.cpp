@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "pg/transaction.hpp"
+#include "support/stalled_act.hpp"
 #include "support/still_stage.hpp"
 
 using namespace ff;
@@ -228,6 +229,27 @@ TEST_CASE("budget_reset skips a budget of which somebody holds any row and takes
   CHECK(t.tick().processed == 1);
   CHECK(t.usage("held", "cost")["current_value"] == 0);
   CHECK(t.usage("held", "tokens")["current_value"] == 0);
+}
+
+TEST_CASE("budget_reset leaves a budget for later from which somebody spends after its statement began") {
+  Stage t;
+  t.add("b", 1);
+  StalledAct act(t.database, reconciler(), {{{3}, {"b"}}});
+  // What is spent for an execution that had spent nothing: its line in the ledger is one that the act does not see.
+  t.db.execute_script(
+      "BEGIN; SELECT FROM ff_budget_policy WHERE budget_id = 'b' FOR UPDATE;"
+      "UPDATE ff_budget_usage SET current_value = current_value + 5 WHERE budget_id = 'b' AND dimensions_key "
+      "= 'cost';"
+      "INSERT INTO ff_budget_usage_by_exec (partition_key, budget_id, execution_id, dimensions_key, "
+      "delta_total,"
+      " updated_at_ms) VALUES (3, 'b', gen_random_uuid(), 'cost', 5, 0); COMMIT");
+  const auto spent = snapshot(t.db);
+  CHECK(act.finish().empty());
+  CHECK(diff(spent, snapshot(t.db)).empty());
+
+  CHECK(t.tick().processed == 1);
+  CHECK(t.usage("b", "cost")["current_value"] == 0);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_budget_usage_by_exec") == 0);
 }
 
 TEST_CASE("budget_reset takes a budget to whose keys others refer") {
