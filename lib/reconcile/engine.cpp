@@ -202,7 +202,7 @@ void Engine::finish(TickReport& report) const {
 void Engine::take_all(Pass& pass, const TickOptions& options) {
   agenda_.clear();
   const bool in_slices = options.in_slices && ground_->reconciler.walk;
-  if (in_slices) ground_->slice = next_slice(pass);
+  if (in_slices) ground_->slice = slice_behind(walked_to_, ground_->reconciler.walk->rows, pass);
   Seen seen =
       sort_out(pass.page(ground_->slice.partitions_of(partitions(pass)), kLookDepth, options.look_ahead));
   pass.report().looked = true;
@@ -216,15 +216,13 @@ void Engine::take_all(Pass& pass, const TickOptions& options) {
 }
 
 // Without one that is full, what is left of the table.
-Slice Engine::next_slice(Pass& pass) const {
-  const Walk& walk = *ground_->reconciler.walk;
-  pg::Params params = pg::Params::of(partitions(pass), walked_to_.partition, walked_to_.key,
-                                     static_cast<std::int64_t>(walk.rows));
+Slice Engine::slice_behind(Slice::Place place, std::int64_t rows, Pass& pass) const {
+  const pg::Params params = pg::Params::of(partitions(pass), place.partition, place.key, rows);
   pg::Transaction transaction(pass.connection(), pg::Plan::reused);
   const pg::Result end = transaction.execute(ground_->many.slice_end, params);
   transaction.rollback();
   Slice slice;
-  slice.after = walked_to_;
+  slice.after = place;
   if (!end.empty()) slice.up_to = {end.one().get<PartitionKey>(0), end.one().get<Uuid>(1)};
   return slice;
 }
@@ -301,7 +299,9 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
   const TickOptions options;
   const Company alone = [](Pass& any, std::size_t, const std::function<void(Pass&)>& work) { work(any); };
   Pass pass(*ground_, options, pool_.acquire(), alone);
-  const Partitions all = partitions(pass);
+  // Of a table that is walked through, as many rows as are counted at most: it may have any number.
+  if (ground_->reconciler.walk) ground_->slice = slice_behind(Slice::before_all(), cap, pass);
+  const Partitions all = ground_->slice.partitions_of(partitions(pass));
   Backlog backlog;
   for (const Candidate& row : sort_out(pass.page(all, kLookDepth, kBacklogLooksAhead)).coming) {
     const UnixMillis takeable_at = row.due_at + ground_->holdoff();
@@ -316,7 +316,7 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
   transaction.rollback();
   const pg::Row row = counted.one();
   backlog.due = row.get<std::int64_t>("due");
-  backlog.capped = backlog.due >= cap;
+  backlog.capped = backlog.due >= cap || ground_->slice.up_to != Slice::behind_all();
   if (const auto oldest = row.get<std::optional<std::int64_t>>("oldest_due_ms"))
     backlog.oldest_due = unix_millis(*oldest);
   backlog.database_time = unix_millis(row.get<std::int64_t>("now_ms"));

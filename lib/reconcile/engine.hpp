@@ -54,7 +54,7 @@ class Engine {
   TickReport tick_one_alone(const ExecutionId& execution, const TickOptions& options);
   Backlog backlog_alone(std::int64_t cap);
   static void add_companion(TickReport& report, TickReport&& companions);
-  Slice next_slice(Pass& pass) const;
+  Slice slice_behind(Slice::Place place, std::int64_t rows, Pass& pass) const;
   void judge_suspects(TickReport& report, const TickOptions& options);
   TickReport in_a_pass(const TickOptions& options, const std::function<void(Pass&)>& work);
   TickReport in_a_pass(const TickOptions& options, pg::PooledConnection connection,

@@ -198,3 +198,15 @@ TEST_CASE("a look that is not one of many reads all of a table at once") {
   CHECK(t.engine->backlog(100).due == 25);
   CHECK(t.engine->tick().processed == 25);
 }
+
+TEST_CASE("a backlog reads no more of a table that is walked through than it may count") {
+  Stage t;
+  for (int i = 0; i < 20; ++i) t.add_waitpoint(-600'000, {0});
+  for (int i = 0; i < 15; ++i) t.add_waitpoint(5'000, {1});
+  const auto first = t.engine->backlog(20);
+  CHECK(first.due == 0);
+  CHECK(first.capped);
+  const auto all = t.engine->backlog(100);
+  CHECK(all.due == 15);
+  CHECK_FALSE(all.capped);
+}
