@@ -196,6 +196,20 @@ TEST_CASE("a lease that an operator's cancel left behind is released, and the ex
   CHECK(world.lease_events_of(execution, "expired") == 1);
 }
 
+TEST_CASE("a lease that the cancel of a flow left behind is released, and the member has no owner") {
+  World world;
+  const Json flow = world.real.call("create_flow", {{"partition", 2}}).at("flow");
+  const std::string execution = world.execution({{"flow", flow}});
+  world.take("claim", execution, "late", kLapsesAtOnce);
+  world.real.call("cancel_flow", {{"flow", flow}});
+  REQUIRE(world.core(execution).at("ownership_state") == "leased");
+
+  CHECK(world.tick("lease_expiry") == "released=1");
+
+  CHECK(world.core(execution).at("lifecycle_phase") == "cancelled");
+  CHECK(world.core(execution).at("ownership_state") == "unowned");
+}
+
 TEST_CASE("a lease that a worker's cancel left behind is released, and what is replayed can be claimed") {
   for (const std::string& judge : three_claims()) {
     INFO(judge);
