@@ -54,8 +54,10 @@ withheld AS MATERIALIZED (
           SELECT partition_key, execution_id, waitpoint_id FROM doomed_waitpoint) waitpoint
 ),
 endable AS MATERIALIZED (
-  SELECT d.*, (d.partition_key, d.execution_id) IN (
-                SELECT partition_key, execution_id FROM doomed_attempt WHERE lease_expires_at_ms IS NOT NULL) AS leased
+  SELECT d.*, (d.partition_key, d.execution_id, d.attempt_index) IN (
+                SELECT partition_key, execution_id, attempt_index
+                  FROM doomed_attempt
+                 WHERE lease_expires_at_ms IS NOT NULL) AS leased
     FROM doomed d
    WHERE (d.partition_key, d.execution_id) NOT IN (SELECT partition_key, execution_id FROM withheld)
 ),)sql";

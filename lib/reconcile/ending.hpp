@@ -15,11 +15,11 @@
 ///   - attempt_state: as in ff_exec_core
 ///   - attempt_outcome: what becomes of the current attempt where it holds a lease, or has no outcome yet. Null: it
 ///     is touched only where it holds a lease
-///   - lease_event: `expired` or `revoked`, where a lease is held
+///   - lease_event: `expired` or `revoked`, where the current attempt holds a lease
 ///   - cancellation_reason, cancelled_by: as they are to stand in the row
 ///   - raw_patch: what is merged into raw_fields
 ///
-/// All leases of an ended execution go, also those that older attempts have left behind.
+/// All leases of an ended execution go. Of one that an older attempt has left behind nothing is told, as everywhere.
 ///
 /// The core rows have to be phrases::as_seen: of an execution that was claimed or suspended after the statement
 /// began it would not see the attempt or the suspension.

@@ -192,7 +192,7 @@ TEST_CASE("an ending tells of no lease where none is held") {
                pg::Params::of(bare)) == 1);
 }
 
-TEST_CASE("an ending takes every lease of the execution and tells of one") {
+TEST_CASE("an ending takes every lease of the execution and tells of the current attempt's") {
   // In any other phase than active the greatest attempt is the current one, whoever holds a lease.
   const bool is_active = GENERATE(true, false);
   Stage t;
@@ -215,7 +215,7 @@ TEST_CASE("an ending takes every lease of the execution and tells of one") {
     CHECK(t.own_attempt(id, 2) == cleared(before[1], "retry"));
     CHECK(t.own_attempt(id, 3) == changed(before[2], {{"terminal_at_ms", 1234567}, {"lease_epoch", 44}}));
   }
-  CHECK(lease_events(t.db) == Json::array({lease_event(id)}));
+  CHECK(lease_events(t.db) == (is_active ? Json::array({lease_event(id)}) : Json::array()));
 }
 
 TEST_CASE("an ending waits for a lease of an older attempt that somebody holds") {
