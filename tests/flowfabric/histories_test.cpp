@@ -6,92 +6,107 @@
 //   FF_HISTORY_RAW=1           without shortening what fails
 //
 // The case "[compare]", which runs only by name, plays the same histories with FlowFabric's own scanners and counts.
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <iostream>
 #include <map>
+#include <set>
 
-#include "histories/trial.hpp"
+#include "histories/campaign.hpp"
+#include "reconcile/registry.hpp"
 
 using namespace ff;
 using namespace ff::test;
 
 namespace {
 
-struct Seeds {
-  std::uint64_t first;
-  std::uint64_t last;
-};
+constexpr Seeds kSeeds{1, 26};
 
-int number_of(const char* variable, int otherwise) {
-  const char* given = std::getenv(variable);
-  return given == nullptr ? otherwise : std::stoi(given);
-}
+/// Operations that no history needs: they set a database up, or only read.
+const std::set<std::string> kNotPlayed{
+    "migrate", "seed_secret", "read_execution", "remake_handle", "describe_flow", "budget_status", "scan"};
+/// Outcomes that need somebody beside the daemon in the middle of its turn, or rows that FlowFabric never leaves; and
+/// two that chance brings about too seldom: see flow_test and edge_cancel_reconciler_test.
+const std::set<std::string> kNotReached{"edge_cancel_dispatcher: orphaned",
+                                        "edge_cancel_dispatcher: skipped_locked",
+                                        "edge_cancel_dispatcher: malformed",
+                                        "edge_cancel_reconciler: malformed",
+                                        "dependency: noop",
+                                        "edge_cancel_reconciler: completed_drain",
+                                        "dependency: woken"};
+/// The kinds of operations.
+const std::vector<std::string> kKinds{"set_edge_policy policy=all_of",
+                                      "set_edge_policy policy=any_of",
+                                      "set_edge_policy policy=quorum",
+                                      "fail_execution with backoff_ms",
+                                      "suspend with pending",
+                                      "suspend with waitpoints",
+                                      "suspend typed=true",
+                                      "suspend timeout_behavior=fail",
+                                      "suspend timeout_behavior=cancel",
+                                      "suspend timeout_behavior=expire",
+                                      "suspend timeout_behavior=escalate",
+                                      "suspend timeout_behavior=auto_resume_with_timeout_signal",
+                                      "resume_execution with resume_delay_ms",
+                                      "resume_execution without resume_delay_ms",
+                                      "cancel_execution with handle",
+                                      "cancel_flow policy=flow_only",
+                                      "cancel_flow policy=cancel_all",
+                                      "cancel_flow policy=cancel_pending",
+                                      "cancel_flow_header policy=flow_only",
+                                      "cancel_flow_header policy=cancel_all",
+                                      "cancel_flow_header policy=cancel_pending",
+                                      "cut table=ff_exec_core",
+                                      "cut table=ff_lease_event",
+                                      "kill table=ff_exec_core",
+                                      "kill table=ff_lease_event"};
 
-Seeds seeds_or(Seeds otherwise) {
-  const char* given = std::getenv("FF_HISTORY_SEEDS");
-  if (given == nullptr) return otherwise;
-  const std::string text(given);
-  const auto dash = text.find('-');
-  const std::uint64_t first = std::stoull(text.substr(0, dash));
-  return {first, dash == text.npos ? first : std::stoull(text.substr(dash + 1))};
-}
-
-GeneratorOptions generator_of(std::uint64_t seed, bool behind) {
-  return {seed, number_of("FF_HISTORY_EXECUTIONS", 60), number_of("FF_HISTORY_STEPS", 600), behind};
-}
-
-StageOptions stage_of(std::uint64_t seed, bool behind) {
-  return {Rescue::daemon, behind ? kBehindMs : 0, seed};
-}
-
-// The shortest history whose first fault is of the same kind.
-Trial shortest(const Trial& trial, const StageOptions& options) {
-  const Fault fault = trial.verdicts.front().fault;
-  const auto same = [&](const Trial& other) {
-    return std::any_of(other.verdicts.begin(), other.verdicts.end(),
-                       [&](const Verdict& v) { return v.fault == fault; });
-  };
-  return replay(
-      options, shrink(trial.history, [&](const History& history) { return same(replay(options, history)); }));
-}
-
-void try_seed(std::uint64_t seed, bool behind) {
-  const StageOptions options = stage_of(seed, behind);
-  const Trial trial = invent(options, generator_of(seed, behind));
-  std::cout << std::flush << "seed " << seed << ": " << trial.executions << " executions, "
-            << trial.history.size() << " steps, " << trial.verdicts.size() << " faults\n";
-  if (trial.verdicts.empty()) return;
-  std::string all;
-  for (const Verdict& verdict : trial.verdicts) all += to_text(verdict) + '\n';
-  if (std::getenv("FF_HISTORY_RAW") != nullptr) {
-    FAIL_CHECK("seed " << seed << ":\n" << all);
-    return;
-  }
-  FAIL_CHECK("seed " << seed << ":\n" << all << "\nthe shortest:\n" << report(shortest(trial, options)));
+std::vector<std::string> wanted() {
+  std::vector<std::string> words = kKinds;
+  for (const std::string& operation : FlowFabric::operations())
+    if (!kNotPlayed.contains(operation)) words.push_back(operation);
+  for (const std::string& name : rescuing_reconcilers())
+    for (const std::string_view outcome : reconcile::all_outcomes(*reconcile::find_reconciler(name))) {
+      const std::string word = name + ": " + std::string(outcome);
+      if (!kNotReached.contains(word)) words.push_back(word);
+    }
+  return words;
 }
 
 }  // namespace
 
 TEST_CASE("after a random history everybody has a future and nobody was harmed") {
-  const Seeds seeds = seeds_or({1, 12});
-  for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) try_seed(seed, false);
+  const Coverage coverage = play(seeds_or(kSeeds), false);
+  if (seeds_are_given()) return;
+  for (const std::string& word : wanted()) {
+    INFO("in no history of the fixed seeds: " << word);
+    CHECK(coverage.of(word) > 0);
+  }
 }
 
-TEST_CASE("workers whose clock is behind are not harmed where grace covers it") {
-  const Seeds seeds = seeds_or({1001, 1004});
-  for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) try_seed(seed, true);
+// reclaim_execution leaves the lease of the attempt that it takes over from.
+TEST_CASE("the end of a suspension announces no lease that an older attempt left behind") {
+  const Trial trial = replay(
+      {}, from_script(R"({"do":"create_execution","as":"e1","partition":0,"runnable":"pending_first_attempt"}
+{"do":"claim","execution":"e1","as":"h1","ttl_ms":450000}
+{"do":"age","ms":600000}
+{"do":"issue_reclaim_grant","execution":"e1","worker":"w","grant_ttl_ms":450000}
+{"do":"reclaim_execution","execution":"e1","as":"h2","worker":"w","ttl_ms":450000}
+{"do":"suspend","handle":"h2","names":["w1"],"key":"wait","timeout_in_ms":150000,"timeout_behavior":"fail"}
+{"do":"age","ms":300000}
+{"do":"tick","reconciler":"suspension_timeout"})"));
+  INFO(report(trial));
+  CHECK(trial.coverage.of("suspension_timeout: failed") == 1);
+  CHECK(trial.verdicts.empty());
 }
 
 // Not a test: no fault of the scanners is ours.
 TEST_CASE("FlowFabric's own scanners in the daemon's place are counted", "[.][compare]") {
-  const Seeds seeds = seeds_or({1, 12});
+  const Seeds seeds = seeds_or(kSeeds);
   std::map<Fault, int> ours;
   std::map<Fault, int> theirs;
   std::size_t executions = 0;
   for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
-    const Trial daemon = invent(stage_of(seed, false), generator_of(seed, false));
+    const Trial daemon = invent({.seed = seed}, generator_of(seed, false));
     const Trial scanners = replay({.rescue = Rescue::scanners, .seed = seed}, daemon.history);
     executions += daemon.executions;
     for (const auto& [fault, count] : tally(daemon.verdicts)) ours[fault] += count;

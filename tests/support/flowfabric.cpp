@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <system_error>
 
 #include "sandbox/server_programs.hpp"
@@ -155,6 +156,15 @@ pg::ConnectOptions options_for(const std::string& conninfo) {
 
 bool FlowFabric::is_built() {
   return fs::exists(place_of_program());
+}
+
+// Of its help each line that is set in by two.
+std::vector<std::string> FlowFabric::operations() {
+  std::vector<std::string> names;
+  std::istringstream help(run({program(), "--help"}).out);
+  for (std::string line; std::getline(help, line);)
+    if (line.starts_with("  ")) names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  return names;
 }
 
 FlowFabric::FlowFabric(const std::string& url, const std::vector<std::string>& options) {

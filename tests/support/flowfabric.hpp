@@ -35,6 +35,8 @@ class FlowFabric {
  public:
   /// Whether `./dev conformance` has built the program.
   static bool is_built();
+  /// The names of what the program can do.
+  static std::vector<std::string> operations();
   /// `options` as the program takes them, such as {"--seed", "7"}. Throws std::runtime_error when there is no
   /// such program: `./dev conformance` builds it.
   explicit FlowFabric(const std::string& url, const std::vector<std::string>& options = {});

@@ -1,6 +1,7 @@
 #include "histories/exclusions.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace ff::test {
 namespace {
@@ -9,146 +10,197 @@ bool does(const Step& step, const char* what) {
   return step.at("do") == what;
 }
 
+bool signals(const Step& step) {
+  return does(step, "deliver_signal") || does(step, "deliver_approval_signal");
+}
+
 // A typed claim leaves the core at the index after its attempt's, where there is no row.
 bool ahead_of_its_attempt(const ExecutionRows& rows) {
   return rows.core.is_object() && !rows.attempts.empty() &&
          !rows.attempts.contains(rows.core.at("attempt_index").get<int>());
 }
 
-bool interrupted_and_ahead(const ExecutionRows& rows) {
-  return rows.text("attempt_state") == "attempt_interrupted" && ahead_of_its_attempt(rows);
+// It is so because the call found it so: nobody has claimed it since, nor moved the index.
+bool left_ahead(const Verdict& verdict, const ExecutionRows& now, const ExecutionRows& before) {
+  return verdict.fault == Fault::refused && now.text("attempt_state") == "attempt_interrupted" &&
+         ahead_of_its_attempt(now) && now.core.at("attempt_index") == before.core.at("attempt_index") &&
+         now.attempts.size() == before.attempts.size();
 }
 
-}  // namespace
+// Completion events beyond those that its end, where it has one, should have.
+std::int64_t told(const ExecutionRows& rows) {
+  return static_cast<std::int64_t>(rows.ends.size()) - (rows.ended() ? 1 : 0);
+}
 
-const std::vector<Exclusion>& exclusions() {
-  static const std::vector<Exclusion> all{
+bool ends_untold(const ExecutionRows& before, const ExecutionRows& after) {
+  return !before.ended() && after.ended() && after.ends.size() == before.ends.size();
+}
+
+bool ends_again(const ExecutionRows& before, const ExecutionRows& after) {
+  return before.ended() && after.ended() && after.ends.size() > before.ends.size();
+}
+
+bool has_grant(const ExecutionRows& rows) {
+  return std::any_of(rows.grants.begin(), rows.grants.end(),
+                     [](const Json& grant) { return grant.at("kind") == "claim"; });
+}
+
+const std::string kAlone =
+    R"({"do":"create_execution","as":"e1","partition":0,"runnable":"pending_first_attempt"}
+)";
+const std::string kClaimed = kAlone + R"({"do":"claim","execution":"e1","as":"h1","ttl_ms":60000}
+)";
+// e2 waits for e1, which has ended and was counted.
+const std::string kFlow = R"({"do":"create_flow","as":"f1","partition":0}
+{"do":"create_execution","as":"e1","flow":"f1","runnable":"pending"}
+{"do":"create_execution","as":"e2","flow":"f1"}
+)";
+const std::string kEnded = R"({"do":"claim","execution":"e1","as":"h1","ttl_ms":60000}
+{"do":"complete","handle":"h1"}
+{"do":"scan","name":"dispatch_completion"}
+)";
+const std::string kEdge = R"({"do":"stage_edge","flow":"f1","upstream":"e1","downstream":"e2","apply":true}
+)";
+
+// --- Ends that are not told, or told twice -----------------------------------------------------------------------
+
+std::vector<Exclusion> of_ends() {
+  return {
       {.name = "an operator's cancel tells nobody",
        .call = "cancel_execution",
        .source = "src/operator.rs:213",
        .harm = "no completion event: who depends on it never hears of it",
-       .is = [](const Step& step, const ExecutionRows&) { return does(step, "cancel_execution"); },
-       .of_the_execution = {},
-       .of_its_dependents = {Fault::stuck, Fault::miscounted},
-       .shown = Fault::miscounted,
-       .shortest = R"({"do":"create_flow","as":"f1","partition":0}
-{"do":"create_execution","as":"e1","flow":"f1","runnable":"pending"}
-{"do":"create_execution","as":"e2","flow":"f1"}
-{"do":"stage_edge","flow":"f1","upstream":"e1","downstream":"e2","apply":true}
-{"do":"cancel_execution","execution":"e1"}
-{"do":"scan","name":"dispatch_completion"})"},
-      {.name = "a worker's cancel tells nobody and keeps its lease",
+       .is =
+           [](const Step& step, const ExecutionRows& before, const ExecutionRows& after) {
+             return does(step, "cancel_execution") && ends_untold(before, after);
+           },
+       .misleads_groups = true,
+       .shown = Fault::untold,
+       .shortest = kAlone + R"({"do":"cancel_execution","execution":"e1"})"},
+      {.name = "a worker's cancel tells nobody",
        .call = "cancel",
        .source = "src/exec_core.rs:591",
-       .harm = "no completion event, and a lease that lapses on an ended execution",
-       .is = [](const Step& step, const ExecutionRows&) { return does(step, "cancel"); },
-       .of_the_execution = {},
-       .of_its_dependents = {Fault::stuck, Fault::miscounted},
-       .shown = Fault::miscounted,
-       .shortest = R"({"do":"create_flow","as":"f1","partition":0}
-{"do":"create_execution","as":"e1","flow":"f1","runnable":"pending"}
-{"do":"create_execution","as":"e2","flow":"f1"}
-{"do":"stage_edge","flow":"f1","upstream":"e1","downstream":"e2","apply":true}
-{"do":"claim","execution":"e1","as":"h1","ttl_ms":60000}
-{"do":"cancel","handle":"h1"}
-{"do":"scan","name":"dispatch_completion"})"},
+       .harm = "no completion event: who depends on it never hears of it",
+       .is = [](const Step& step, const ExecutionRows& before,
+                const ExecutionRows& after) { return does(step, "cancel") && ends_untold(before, after); },
+       .misleads_groups = true,
+       .shown = Fault::untold,
+       .shortest = kClaimed + R"({"do":"cancel","handle":"h1"})"},
       {.name = "the cancel of a flow's header tells nobody",
        .call = "cancel_flow_header",
        .source = "src/operator.rs:1099",
        .harm = "members are cancelled without a completion event",
-       .is = [](const Step& step, const ExecutionRows&) { return does(step, "cancel_flow_header"); },
-       .of_the_execution = {Fault::miscounted},
-       .of_its_dependents = {Fault::stuck, Fault::miscounted},
-       .shown = Fault::miscounted,
-       .shortest = R"({"do":"create_flow","as":"f1","partition":0}
-{"do":"create_execution","as":"e1","flow":"f1","runnable":"pending"}
-{"do":"create_execution","as":"e2","flow":"f1"}
-{"do":"stage_edge","flow":"f1","upstream":"e1","downstream":"e2","apply":true}
-{"do":"cancel_flow_header","flow":"f1","policy":"cancel_all"}
-{"do":"scan","name":"dispatch_completion"})"},
+       .is =
+           [](const Step& step, const ExecutionRows& before, const ExecutionRows& after) {
+             return does(step, "cancel_flow_header") && ends_untold(before, after);
+           },
+       .misleads_groups = true,
+       .shown = Fault::untold,
+       .shortest = kFlow + R"({"do":"cancel_flow_header","flow":"f1","policy":"cancel_all"})"},
       {.name = "the cancel of a flow ends ended members again",
        .call = "cancel_flow",
        .source = "src/flow.rs:711",
        .harm = "a second completion event, which counts a second time downstream",
-       .is = [](const Step& step, const ExecutionRows&) { return does(step, "cancel_flow"); },
-       .of_the_execution = {Fault::miscounted},
-       .of_its_dependents = {Fault::stuck, Fault::miscounted},
-       .shown = Fault::miscounted,
-       .shortest = R"({"do":"create_flow","as":"f1","partition":0}
-{"do":"create_execution","as":"e1","flow":"f1","runnable":"pending"}
-{"do":"create_execution","as":"e2","flow":"f1"}
-{"do":"stage_edge","flow":"f1","upstream":"e1","downstream":"e2","apply":true}
-{"do":"claim","execution":"e1","as":"h1","ttl_ms":60000}
-{"do":"complete","handle":"h1"}
-{"do":"cancel_flow","flow":"f1","policy":"cancel_all"}
-{"do":"scan","name":"dispatch_completion"})"},
+       .is =
+           [](const Step& step, const ExecutionRows& before, const ExecutionRows& after) {
+             return does(step, "cancel_flow") && ends_again(before, after);
+           },
+       .misleads_groups = true,
+       .shown = Fault::ended_twice,
+       .shortest = kFlow + kEnded + R"({"do":"cancel_flow","flow":"f1","policy":"cancel_all"})"},
+      {.name = "a worker ends what has ended",
+       .call = "complete, fail",
+       .source = "src/attempt.rs:546",
+       .harm = "only the epoch is asked for, and neither an end nor reclaim_execution raises it",
+       .is =
+           [](const Step& step, const ExecutionRows& before, const ExecutionRows& after) {
+             return (does(step, "complete") || does(step, "fail")) && ends_again(before, after);
+           },
+       .misleads_groups = true,
+       .shown = Fault::ended_twice,
+       .shortest = kClaimed + R"({"do":"complete","handle":"h1"}
+{"do":"complete","handle":"h1"})"}};
+}
+
+// --- Groups that are told otherwise ------------------------------------------------------------------------------
+
+std::vector<Exclusion> of_groups() {
+  return {
       {.name = "an edge that is applied after its upstream's end counts it as running for ever",
-       .call = "stage_dependency_edge, apply_dependency_to_child",
+       .call = "apply_dependency_to_child",
        .source = "src/flow_staging.rs:536",
        .harm = "the group of the downstream is never decided",
-       .is = [](const Step& step,
-                const ExecutionRows& before) { return does(step, "stage_edge") && before.ended(); },
-       .of_the_execution = {},
-       .of_its_dependents = {Fault::stuck, Fault::miscounted},
+       .is =
+           [](const Step& step, const ExecutionRows& before, const ExecutionRows&) {
+             return (does(step, "apply_edge") || (does(step, "stage_edge") && step.value("apply", false))) &&
+                    before.ended();
+           },
+       .misleads_groups = true,
        .shown = Fault::miscounted,
-       .shortest = R"({"do":"create_flow","as":"f1","partition":0}
-{"do":"create_execution","as":"e1","flow":"f1","runnable":"pending"}
-{"do":"create_execution","as":"e2","flow":"f1"}
-{"do":"claim","execution":"e1","as":"h1","ttl_ms":60000}
-{"do":"complete","handle":"h1"}
-{"do":"scan","name":"dispatch_completion"}
-{"do":"stage_edge","flow":"f1","upstream":"e1","downstream":"e2","apply":true})"},
-      {.name = "a replayed member ends, and counts, a second time",
+       .shortest = kFlow + kEnded + kEdge},
+      {.name = "a replayed member counts as ended, and then a second time",
        .call = "replay_execution",
        .source = "src/operator.rs:797",
        .harm = "no group is told that its upstream runs again",
-       .is = [](const Step& step, const ExecutionRows&) { return does(step, "replay_execution"); },
-       .of_the_execution = {Fault::miscounted},
-       .of_its_dependents = {Fault::stuck, Fault::miscounted},
+       .is = [](const Step& step, const ExecutionRows&,
+                const ExecutionRows&) { return does(step, "replay_execution"); },
+       .misleads_groups = true,
        .shown = Fault::miscounted,
-       .shortest = R"({"do":"create_flow","as":"f1","partition":0}
-{"do":"create_execution","as":"e1","flow":"f1","runnable":"pending"}
-{"do":"create_execution","as":"e2","flow":"f1"}
-{"do":"stage_edge","flow":"f1","upstream":"e1","downstream":"e2","apply":true}
-{"do":"claim","execution":"e1","as":"h1","ttl_ms":60000}
-{"do":"complete","handle":"h1"}
-{"do":"scan","name":"dispatch_completion"}
-{"do":"replay_execution","execution":"e1"})"},
+       .shortest = kFlow + kEdge + kEnded + R"({"do":"replay_execution","execution":"e1"})"},
+      {.name = "who waits for children and has none waits for ever",
+       .call = "wait_children",
+       .source = "src/attempt.rs:857",
+       .harm = "no group exists that could wake it",
+       .is = [](const Step& step, const ExecutionRows& before,
+                const ExecutionRows&) { return does(step, "wait_children") && !before.group.is_object(); },
+       .explains =
+           [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows&) {
+             return verdict.fault == Fault::stuck && !now.group.is_object() &&
+                    now.text("eligibility_state") == "blocked_by_dependencies";
+           },
+       .shown = Fault::stuck,
+       .shortest = kClaimed + R"({"do":"wait_children","handle":"h1"})"}};
+}
+
+// --- Claims that are refused -------------------------------------------------------------------------------------
+
+std::vector<Exclusion> of_claims() {
+  return {
       {.name = "a grant of the scheduler holds an execution for a claimer who may never come",
        .call = "claim_for_worker",
        .source = "src/scheduler.rs:273",
        .harm = "pending_claim: only an operator's claim takes it from there",
-       .is = [](const Step& step, const ExecutionRows&) { return does(step, "claim_for_worker"); },
-       .of_the_execution = {Fault::stuck},
-       .still = [](const ExecutionRows& now) { return now.text("eligibility_state") == "pending_claim"; },
+       .is = [](const Step& step, const ExecutionRows&,
+                const ExecutionRows&) { return does(step, "claim_for_worker"); },
+       .explains =
+           [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows& before) {
+             return verdict.fault == Fault::stuck && now.text("eligibility_state") == "pending_claim" &&
+                    now.attempts.size() == before.attempts.size() && has_grant(now);
+           },
        .shown = Fault::stuck,
-       .shortest = R"({"do":"create_execution","as":"e1","partition":0,"runnable":"pending_first_attempt"}
-{"do":"claim_for_worker","execution":"e1","worker":"w","grant_ttl_ms":1000})"},
+       .shortest = kAlone + R"({"do":"claim_for_worker","execution":"e1","worker":"w","grant_ttl_ms":1000})"},
       {.name = "an old grant stands in the way of a new one",
        .call = "claim_execution",
        .source = "src/typed_ops.rs:1351",
        .harm =
            "it reads any one grant of the execution, and refuses when that one is over or another worker's",
-       .is = [](const Step& step,
+       .is = [](const Step& step, const ExecutionRows&,
                 const ExecutionRows&) { return does(step, "claim_for_worker") || does(step, "write_grant"); },
-       .of_the_execution = {Fault::refused},
-       .still = [](const ExecutionRows& now) { return !now.grants.empty(); },
+       .explains =
+           [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows&) {
+             return verdict.fault == Fault::refused && verdict.call == "claim_execution" && has_grant(now);
+           },
        .shown = Fault::refused,
-       .shortest = R"({"do":"create_execution","as":"e1","partition":0,"runnable":"pending_first_attempt"}
-{"do":"write_grant","execution":"e1","worker":"w","grant_ttl_ms":1000})"},
+       .shortest = kAlone + R"({"do":"write_grant","execution":"e1","worker":"w","grant_ttl_ms":1000})"},
       {.name = "a signal after a typed claim leaves an index without a row",
        .call = "claim_execution, suspend, deliver_signal",
        .source = "src/suspend_ops.rs:908",
        .harm = "claim_resumed_execution and issue_grant_and_claim are refused for ever",
-       .is =
-           [](const Step& step, const ExecutionRows& before) {
-             return does(step, "deliver_signal") && ahead_of_its_attempt(before);
-           },
-       .of_the_execution = {Fault::refused},
-       .still = interrupted_and_ahead,
+       .is = [](const Step& step, const ExecutionRows& before,
+                const ExecutionRows&) { return signals(step) && ahead_of_its_attempt(before); },
+       .explains = left_ahead,
        .shown = Fault::refused,
-       .shortest = R"({"do":"create_execution","as":"e1","partition":0,"runnable":"pending_first_attempt"}
-{"do":"issue_grant_and_claim","execution":"e1","as":"h1","ttl_ms":60000}
+       .shortest = kAlone + R"({"do":"issue_grant_and_claim","execution":"e1","as":"h1","ttl_ms":60000}
 {"do":"suspend","handle":"h1","names":["w1"],"key":"wait"}
 {"do":"deliver_signal","execution":"e1","waitpoint":"w1","signal":"go"})"},
       {.name = "an operator's resume after a typed claim leaves an index without a row",
@@ -156,59 +208,93 @@ const std::vector<Exclusion>& exclusions() {
        .source = "src/typed_ops.rs:865",
        .harm = "issue_grant_and_claim is refused for ever",
        .is =
-           [](const Step& step, const ExecutionRows& before) {
+           [](const Step& step, const ExecutionRows& before, const ExecutionRows&) {
              return does(step, "resume_execution") && step.value("resume_delay_ms", 0) == 0 &&
                     ahead_of_its_attempt(before);
            },
-       .of_the_execution = {Fault::refused},
-       .still = interrupted_and_ahead,
+       .explains = left_ahead,
        .shown = Fault::refused,
-       .shortest = R"({"do":"create_execution","as":"e1","partition":0,"runnable":"pending_first_attempt"}
-{"do":"issue_grant_and_claim","execution":"e1","as":"h1","ttl_ms":60000}
+       .shortest = kAlone + R"({"do":"issue_grant_and_claim","execution":"e1","as":"h1","ttl_ms":60000}
 {"do":"suspend","handle":"h1","names":["w1"],"key":"wait"}
 {"do":"resume_execution","execution":"e1","resume_delay_ms":0})"},
-      {.name = "a signal revives what has ended",
+      {.name = "a signal makes runnable what has ended",
        .call = "deliver_signal",
        .source = "src/suspend_ops.rs:908",
        .harm = "an ended execution becomes runnable, with the words of its end about it",
-       .is = [](const Step& step,
-                const ExecutionRows& before) { return does(step, "deliver_signal") && before.ended(); },
-       .of_the_execution = {Fault::stuck, Fault::refused, Fault::miscounted},
-       .of_its_dependents = {Fault::stuck, Fault::miscounted},
-       .shown = Fault::refused,
-       .shortest = R"({"do":"create_execution","as":"e1","partition":0,"runnable":"pending_first_attempt"}
-{"do":"claim","execution":"e1","as":"h1","ttl_ms":60000}
-{"do":"suspend","handle":"h1","names":["w1"],"key":"wait"}
-{"do":"cancel_execution","execution":"e1"}
-{"do":"deliver_signal","execution":"e1","waitpoint":"w1","signal":"go"})"},
-      {.name = "a reclaim leaves the old epoch",
-       .call = "reclaim_execution",
-       .source = "src/claim_grant.rs:585",
-       .harm = "the worker that was thought dead ends the execution under the one that works on it",
-       .is = [](const Step& step, const ExecutionRows&) { return does(step, "reclaim_execution"); },
-       .of_the_execution = {Fault::robbed, Fault::ended_twice},
-       .shown = Fault::ended_twice,
-       .shortest = R"({"do":"create_execution","as":"e1","partition":0,"runnable":"pending_first_attempt"}
-{"do":"claim","execution":"e1","as":"h1","ttl_ms":60000}
-{"do":"age","ms":300000}
-{"do":"issue_reclaim_grant","execution":"e1","worker":"w","grant_ttl_ms":60000}
-{"do":"reclaim_execution","execution":"e1","as":"h2","worker":"w","ttl_ms":60000}
-{"do":"complete","handle":"h2"}
-{"do":"complete","handle":"h1"})"},
-      {.name = "who waits for children and has none waits for ever",
-       .call = "wait_children",
-       .source = "src/attempt.rs:857",
-       .harm = "no group exists that could wake it",
-       .is =
-           [](const Step& step, const ExecutionRows& before) {
-             return does(step, "wait_children") && !before.group.is_object();
+       .is = [](const Step& step, const ExecutionRows& before,
+                const ExecutionRows& after) { return signals(step) && before.ended() && !after.ended(); },
+       .misleads_groups = true,
+       .explains =
+           [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows& before) {
+             return verdict.fault == Fault::refused &&
+                    now.text("attempt_state") == before.text("attempt_state");
            },
-       .of_the_execution = {Fault::stuck},
-       .shown = Fault::stuck,
-       .shortest = R"({"do":"create_execution","as":"e1","partition":0,"runnable":"pending_first_attempt"}
-{"do":"claim","execution":"e1","as":"h1","ttl_ms":60000}
-{"do":"wait_children","handle":"h1"})"}};
+       .shown = Fault::refused,
+       .shortest = kClaimed + R"({"do":"suspend","handle":"h1","names":["w1"],"key":"wait"}
+{"do":"cancel_execution","execution":"e1"}
+{"do":"deliver_signal","execution":"e1","waitpoint":"w1","signal":"go"})"}};
+}
+
+// --- Budgets -----------------------------------------------------------------------------------------------------
+
+std::vector<Exclusion> of_budgets() {
+  return {{.name = "a budget's reset leaves the ledger by execution",
+           .call = "reset_budget",
+           .source = "src/budget.rs:633",
+           .harm = "what was spent before the reset is given back after it",
+           .is = [](const Step& step, const ExecutionRows&,
+                    const ExecutionRows&) { return does(step, "reset_budget"); },
+           .explains = [](const Verdict& verdict, const ExecutionRows&,
+                          const ExecutionRows&) { return verdict.fault == Fault::miscounted; },
+           .shown = Fault::miscounted,
+           .shortest = kAlone + R"({"do":"create_budget","as":"b1","partition":0,"hard":{"tokens":100}}
+{"do":"record_spend","budget":"b1","execution":"e1","deltas":{"tokens":5}}
+{"do":"reset_budget","budget":"b1"})"}};
+}
+
+}  // namespace
+
+const std::vector<Exclusion>& exclusions() {
+  static const std::vector<Exclusion> all = [] {
+    std::vector<Exclusion> found;
+    for (auto* some : {of_ends, of_groups, of_claims, of_budgets})
+      for (Exclusion& exclusion : some()) found.push_back(std::move(exclusion));
+    return found;
+  }();
   return all;
+}
+
+void Excluded::note(const std::string& who, const Step& step, const ExecutionRows& before,
+                    const ExecutionRows& after) {
+  std::int64_t ends_told = told(after) - told(before);
+  for (const Exclusion& exclusion : exclusions()) {
+    if (!exclusion.is(step, before, after)) continue;
+    calls_[who].push_back({&exclusion, before, std::exchange(ends_told, 0)});
+  }
+}
+
+const Exclusion* Excluded::explains(const Verdict& verdict, const ExecutionRows& now) const {
+  const auto found = calls_.find(verdict.who);
+  if (found == calls_.end()) return nullptr;
+  for (const Call& call : found->second)
+    if (call.exclusion->explains != nullptr && call.exclusion->explains(verdict, now, call.before))
+      return call.exclusion;
+  return nullptr;
+}
+
+std::int64_t Excluded::ends_told(const std::string& execution) const {
+  std::int64_t sum = 0;
+  if (const auto found = calls_.find(execution); found != calls_.end())
+    for (const Call& call : found->second) sum += call.ends_told;
+  return sum;
+}
+
+const Exclusion* Excluded::misleads_groups(const std::string& execution) const {
+  const auto found = calls_.find(execution);
+  if (found == calls_.end()) return nullptr;
+  for (const Call& call : found->second)
+    if (call.exclusion->misleads_groups) return call.exclusion;
+  return nullptr;
 }
 
 }  // namespace ff::test

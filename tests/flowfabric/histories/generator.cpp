@@ -11,6 +11,8 @@ const std::vector<std::string> kBehaviors{"fail", "cancel", "expire", "escalate"
                                           "auto_resume_with_timeout_signal"};
 const std::vector<std::string> kWrittenTables{"ff_exec_core", "ff_attempt", "ff_lease_event",
                                               "ff_completion_event"};
+/// The first of which is the more frequent.
+const std::vector<std::string> kAttemptStates{"pending_first_attempt", "pending_first_attempt", "pending"};
 
 }  // namespace
 
@@ -37,14 +39,16 @@ std::string Generator::new_name(char kind) {
 }
 
 void Generator::next() {
-  if (theatre_.names().empty() ||
-      (static_cast<int>(theatre_.names().size()) < options_.executions && dice_.chance(12)))
+  const auto& executions = theatre_.names();
+  if (executions.empty() || (static_cast<int>(executions.size()) < options_.executions && dice_.chance(12)))
     return create();
   const int roll = dice_.below(100);
   if (roll < 5) return pass_time();
   if (roll < 14) return rescue();
+  if (roll < 16) return register_workers();
+  if (roll < 18) return add_edge();
   std::vector<std::string> all;
-  for (const auto& [name, id] : theatre_.names()) all.push_back(name);
+  for (const auto& [name, id] : executions) all.push_back(name);
   live(dice_.one_of(all));
 }
 
@@ -57,51 +61,8 @@ void Generator::create_alone() {
   Step step{{"do", "create_execution"}, {"as", new_name('e')}, {"partition", dice_.below(4)}};
   if (dice_.chance(60)) step["max_retries"] = dice_.below(4);
   if (dice_.chance(25)) step["deadline_in_ms"] = and_a_half(3 + dice_.below(20));
-  if (dice_.chance(80)) step["runnable"] = dice_.chance(60) ? "pending_first_attempt" : "pending";
+  if (dice_.chance(80)) step["runnable"] = dice_.one_of(kAttemptStates);
   take(step);
-}
-
-void Generator::create_flow() {
-  const std::string flow = new_name('f');
-  take({{"do", "create_flow"}, {"as", flow}, {"partition", dice_.below(4)}});
-  std::vector<std::string> members;
-  for (int i = 2 + dice_.below(4); i > 0; --i) {
-    members.push_back(new_name('e'));
-    Step step{{"do", "create_execution"}, {"as", members.back()}, {"flow", flow}};
-    if (dice_.chance(50)) step["max_retries"] = dice_.below(3);
-    take(step);
-  }
-  connect(flow, members);
-  for (const std::string& member : members)
-    if (dice_.chance(70))
-      take({{"do", "make_runnable"}, {"execution", member}, {"attempt_state", "pending_first_attempt"}});
-}
-
-// The last waits for the others, and now and then one of them for the first.
-void Generator::connect(const std::string& flow, const std::vector<std::string>& members) {
-  const std::string& last = members.back();
-  const int kind = dice_.below(3);
-  if (kind > 0) {
-    Step policy{{"do", "set_edge_policy"},
-                {"flow", flow},
-                {"downstream", last},
-                {"policy", kind == 1 ? "any_of" : "quorum"},
-                {"on_satisfied", dice_.chance(50) ? "let_run" : "cancel_remaining"}};
-    if (kind == 2) policy["k"] = 1 + dice_.below(static_cast<int>(members.size()) - 1);
-    take(policy);
-  }
-  const auto edge = [&](const std::string& upstream, const std::string& downstream) {
-    take({{"do", "stage_edge"},
-          {"flow", flow},
-          {"upstream", upstream},
-          {"downstream", downstream},
-          {"apply", true}});
-  };
-  for (std::size_t i = 0; i + 1 < members.size(); ++i) {
-    edge(members[i], last);
-    if (dice_.chance(10)) edge(members[i], last);
-    if (i > 0 && dice_.chance(25)) edge(members[0], members[i]);
-  }
 }
 
 void Generator::pass_time() {
@@ -109,10 +70,15 @@ void Generator::pass_time() {
   take({{"do", "age"}, {"ms", units(roll < 6 ? 1 : roll < 9 ? 2 + dice_.below(3) : 12)}});
 }
 
+// Whoever was stopped midway is started again, now and then at once.
 void Generator::rescue() {
-  Step step{{"do", "tick"}, {"reconciler", dice_.one_of(rescuing_reconcilers())}};
-  if (options_.kills && dice_.chance(8)) step["cut"] = dice_.one_of(kWrittenTables);
+  const std::string reconciler = dice_.one_of(rescuing_reconcilers());
+  const int roll = dice_.below(100);
+  Step step{{"do", roll < 8 ? "kill" : roll < 18 ? "cut" : "tick"}, {"reconciler", reconciler}};
+  if (roll < 18) step["table"] = dice_.one_of(kWrittenTables);
+  if (roll < 8) step.update({{"nth", 1 + dice_.below(3)}, {"batch", 1 + dice_.below(3)}});
   take(step);
+  if (roll < 18 && dice_.chance(50)) take({{"do", "tick"}, {"reconciler", reconciler}});
 }
 
 const Lease* Generator::lease_of(const std::string& execution) const {
@@ -126,7 +92,8 @@ void Generator::live(const std::string& execution) {
   const ExecutionRows rows = theatre_.rows_of(execution);
   const std::string phase = rows.text("lifecycle_phase");
   if (dice_.chance(6)) return haunt(execution);
-  if (dice_.chance(5)) return operate(execution, rows);
+  if (dice_.chance(5)) return operate(execution);
+  if (dice_.chance(2)) return signal(execution);
   if (phase == "submitted") return submit(execution);
   if (phase == "runnable") return begin(execution, rows);
   if (phase == "active") return work(execution, rows);
@@ -135,9 +102,7 @@ void Generator::live(const std::string& execution) {
 }
 
 void Generator::submit(const std::string& execution) {
-  take({{"do", "make_runnable"},
-        {"execution", execution},
-        {"attempt_state", dice_.chance(60) ? "pending_first_attempt" : "pending"}});
+  take({{"do", "make_runnable"}, {"execution", execution}, {"attempt_state", dice_.one_of(kAttemptStates)}});
 }
 
 Step Generator::claim_step(const char* what, const std::string& execution) {
@@ -181,6 +146,9 @@ void Generator::work(const std::string& execution, const ExecutionRows& rows) {
   if (dice_.chance(8)) return reclaim(execution);
   const Lease* lease = lease_of(execution);
   if (lease == nullptr || lease->given_up || dice_.chance(25)) return;  // silence
+  // Its children may still be at work, or have ended long ago.
+  if (rows.group.is_object() && dice_.chance(15))
+    return take({{"do", "wait_children"}, {"handle", lease->handle}});
   work_with(*lease, rows);
 }
 
@@ -205,14 +173,20 @@ void Generator::work_with(const Lease& lease, const ExecutionRows& rows) {
     return take({{"do", "delay"}, {"handle", handle}, {"delay_in_ms", and_a_half(dice_.below(6))}});
   if (roll < 74 && rows.core.at("flow_id").is_string())
     return take({{"do", "wait_children"}, {"handle", handle}});
-  if (roll < 78) return spend(lease.execution);
-  if (roll < 98) return suspend(lease);
-  take({{"do", "cancel"}, {"handle", handle}});
+  if (roll < 78) return spend(lease);
+  if (roll < 95) return suspend(lease);
+  if (roll < 97) return take({{"do", "progress"}, {"handle", handle}, {"percent", dice_.below(100)}});
+  if (roll < 98) return take({{"do", "observe_signals"}, {"handle", handle}});
+  take({{"do", dice_.chance(50) ? "cancel" : "cancel_execution"}, {"handle", handle}});
 }
 
+// At a fresh waitpoint, at two that both want a signal, or at one that was made before.
 void Generator::suspend(const Lease& lease) {
   Step step{{"do", "suspend"}, {"handle", lease.handle}, {"names", {new_name('w')}}, {"key", "wait"}};
-  if (dice_.chance(30)) {
+  if (dice_.chance(15)) {
+    step["waitpoints"] = {{{"key", "wait"}}, {{"key", "other"}}};
+    step["names"].push_back(new_name('w'));
+  } else if (dice_.chance(30)) {
     const std::string pending = new_name('w');
     take({{"do", "create_waitpoint"},
           {"handle", lease.handle},
@@ -223,6 +197,7 @@ void Generator::suspend(const Lease& lease) {
     step["pending"] = pending;
     step["names"] = {pending};
   }
+  if (dice_.chance(20)) step["typed"] = true;
   if (dice_.chance(70)) {
     step["timeout_in_ms"] = and_a_half(dice_.below(8));
     step["timeout_behavior"] = dice_.chance(40) ? kBehaviors.back() : dice_.one_of(kBehaviors);
@@ -230,34 +205,34 @@ void Generator::suspend(const Lease& lease) {
   take(step);
 }
 
+// To any waitpoint that it ever had: in time, late, or far too late.
+void Generator::signal(const std::string& execution) {
+  const std::vector<std::string> waitpoints = theatre_.waitpoints_of(execution);
+  if (waitpoints.empty()) return;
+  Step step{{"do", dice_.chance(80) ? "deliver_signal" : "deliver_approval_signal"},
+            {"execution", execution},
+            {"waitpoint", dice_.one_of(waitpoints)},
+            {"signal", "go"}};
+  if (step.at("do") == "deliver_approval_signal") step["suffix"] = new_name('s');
+  take(step);
+}
+
 void Generator::wake(const std::string& execution, const ExecutionRows& rows) {
   const int roll = dice_.below(100);
-  if (roll < 45 && !rows.waitpoints.empty()) {
-    const std::string waitpoint =
-        theatre_.waitpoint_name(dice_.one_of(rows.waitpoints).at("waitpoint_id").get<std::string>());
-    if (!waitpoint.empty())
-      take({{"do", "deliver_signal"}, {"execution", execution}, {"waitpoint", waitpoint}, {"signal", "go"}});
-    return;
-  }
+  if (roll < 45 && !rows.waitpoints.empty()) return signal(execution);
   if (roll < 60)
     take({{"do", "resume_execution"},
           {"execution", execution},
           {"resume_delay_ms", dice_.chance(50) ? 0 : and_a_half(1 + dice_.below(4))}});
 }
 
-void Generator::operate(const std::string& execution, const ExecutionRows& rows) {
+void Generator::operate(const std::string& execution) {
   const int roll = dice_.below(100);
   if (roll < 20)
     return take({{"do", "change_priority"}, {"execution", execution}, {"priority", dice_.below(100)}});
   if (roll < 40) return take({{"do", "revoke_lease"}, {"execution", execution}, {"instance", "w"}});
   if (roll < 70) return take({{"do", "cancel_execution"}, {"execution", execution}});
-  static_cast<void>(rows);
-  if (theatre_.flows().empty() || !dice_.chance(40)) return;
-  std::vector<std::string> flows;
-  for (const auto& [name, id] : theatre_.flows()) flows.push_back(name);
-  take({{"do", dice_.chance(50) ? "cancel_flow" : "cancel_flow_header"},
-        {"flow", dice_.one_of(flows)},
-        {"policy", dice_.one_of(std::vector<std::string>{"flow_only", "cancel_all", "cancel_pending"})}});
+  if (dice_.chance(40)) cancel_flow();
 }
 
 void Generator::reclaim(const std::string& execution) {
@@ -280,24 +255,6 @@ void Generator::haunt(const std::string& execution) {
   if (roll == 1) return take({{"do", "complete"}, {"handle", handle}});
   if (roll == 2) return take({{"do", "complete_execution"}, {"handle", handle}});
   take({{"do", "fail_execution"}, {"handle", handle}, {"max_retries", 0}});
-}
-
-void Generator::spend(const std::string& execution) {
-  if (theatre_.budgets().empty() || (theatre_.budgets().size() < 3 && dice_.chance(30)))
-    take({{"do", "create_budget"},
-          {"as", new_name('b')},
-          {"partition", dice_.below(4)},
-          {"hard", {{"tokens", 1'000'000}}},
-          {"reset_interval_ms", and_a_half(4 + dice_.below(6))}});
-  if (theatre_.budgets().empty()) return;
-  const std::string budget = dice_.one_of(theatre_.budgets());
-  if (dice_.chance(70))
-    take({{"do", "record_spend"},
-          {"budget", budget},
-          {"execution", execution},
-          {"deltas", {{"tokens", 1 + dice_.below(50)}}}});
-  else
-    take({{"do", "release_budget"}, {"budget", budget}, {"execution", execution}});
 }
 
 }  // namespace ff::test

@@ -28,9 +28,8 @@ class Dice {
 struct GeneratorOptions {
   std::uint64_t seed = 1;
   int executions = 60;
-  int steps = 900;
-  bool behind = false;  ///< some workers' clocks are
-  bool kills = true;
+  int steps = 600;
+  bool behind = false;      ///< some workers' clocks are
   std::string prefix = {};  ///< of the numbers in names, where several invent at once
 };
 
@@ -49,7 +48,9 @@ class Generator {
   void create();
   void create_alone();
   void create_flow();
+  std::string create_member(const std::string& flow, int partition);
   void connect(const std::string& flow, const std::vector<std::string>& members);
+  void add_edge();
   void pass_time();
   void rescue();
   void live(const std::string& execution);
@@ -59,10 +60,15 @@ class Generator {
   void work_with(const Lease& lease, const ExecutionRows& rows);
   void suspend(const Lease& lease);
   void wake(const std::string& execution, const ExecutionRows& rows);
-  void operate(const std::string& execution, const ExecutionRows& rows);
+  void operate(const std::string& execution);
   void reclaim(const std::string& execution);
   void haunt(const std::string& execution);
-  void spend(const std::string& execution);
+  void signal(const std::string& execution);
+  std::string some_flow();
+  void cancel_flow();
+  void spend(const Lease& lease);
+  std::string some_budget();
+  void register_workers();
   Step claim_step(const char* what, const std::string& execution);
   std::string new_name(char kind);
   const Lease* lease_of(const std::string& execution) const;

@@ -100,10 +100,10 @@ class Case {
   }
 
   void count_ends(bool ends) const {
-    const std::int64_t told = after_.ends - before_.ends;
+    const std::size_t told = after_.ends.size() - before_.ends.size();
     if (told > (ends ? 1 : 0))
       blame(Fault::ended_twice, std::to_string(told) + " ends were told, " + after_.state());
-    if (ends && told == 0) blame(Fault::meddled, "ended without a completion event, " + after_.state());
+    if (ends && told == 0) blame(Fault::untold, after_.state());
   }
 
   void look_at_leases() {
@@ -119,6 +119,7 @@ class Case {
       if (index == current) ++to_tell;
       const bool mine_to_take = lapsed(index) && (index != current || !was("lifecycle_phase", "active") ||
                                                   !before_.live_grant("reclaim", turn_.after.now_ms));
+      if (mine_to_take) judgement_.lapsed.insert({id_, index});
       if (!mine_to_take && !before_.ended() && !(after_.ended() && may_end()))
         blame(Fault::robbed, "attempt " + std::to_string(index) + " of " + before_.state());
       if (now != after_.attempts.end() && now->second.at("lease_epoch") == row.at("lease_epoch"))
@@ -219,8 +220,41 @@ GroupState decide(const Json& group) {
                                    : GroupState::open;
 }
 
+namespace {
+
+std::set<std::string> budgets_reset(const Turn& turn) {
+  std::set<std::string> found;
+  for (const Json& was : turn.before.budgets)
+    for (const Json& is : turn.after.budgets)
+      if (was.at("budget_id") == is.at("budget_id") &&
+          was.at("last_reset_at_ms") != is.at("last_reset_at_ms"))
+        found.insert(is.at("budget_id").get<std::string>());
+  return found;
+}
+
+// Whoever beats in time stays, whoever does not is announced when it goes.
+void judge_workers(const Turn& turn, Judgement& judgement) {
+  std::int64_t swept = 0;
+  for (const auto& [instance, row] : turn.before.workers) {
+    if (turn.after.workers.contains(instance)) continue;
+    ++swept;
+    const std::int64_t silent_at =
+        row.at("last_heartbeat_ms").get<std::int64_t>() + row.at("liveness_ttl_ms").get<std::int64_t>();
+    if (silent_at >= turn.after.now_ms)
+      judgement.verdicts.push_back({Fault::robbed, instance, "it was swept away alive"});
+  }
+  if (turn.after.sweeps - turn.before.sweeps != swept)
+    judgement.verdicts.push_back({Fault::unnoticed, "workers",
+                                  std::to_string(swept) + " were swept away, and " +
+                                      std::to_string(turn.after.sweeps - turn.before.sweeps) + " announced"});
+}
+
+}  // namespace
+
 Judgement judge(const Turn& turn) {
   Judgement judgement;
+  judgement.reset = budgets_reset(turn);
+  judge_workers(turn, judgement);
   for (const auto& [id, rows] : turn.before.executions)
     if (rows.core.is_object() && turn.after.executions.contains(id)) Case(turn, id, judgement).hear();
   return judgement;

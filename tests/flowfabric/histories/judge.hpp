@@ -25,7 +25,10 @@ struct Turn {
 struct Judgement {
   std::vector<Verdict> verdicts;
   std::set<std::string> ended;                           ///< executions that this turn ended, by uuid
+  std::set<std::string> reset;                           ///< budgets whose period began anew
   std::set<std::pair<std::string, std::int64_t>> taken;  ///< attempts that lost a lease, by uuid and index
+  std::set<std::pair<std::string, std::int64_t>>
+      lapsed;  ///< those of them that lost it because it had lapsed
 };
 
 Judgement judge(const Turn& turn);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "histories/ageing.hpp"
+#include "histories/recount.hpp"
 
 namespace ff::test {
 namespace {
@@ -44,11 +45,12 @@ std::map<std::string, std::string> states(const Snapshot& snapshot) {
 
 void LastCall::run() {
   run_clocks_out();
-  end_ = look(stage_.connection_);
+  end_ = stage_.everything();
   ask_for_futures();
   look_for_leases();
+  look_for_workers();
+  count_ends();
   recount_groups();
-  recount_budgets();
 }
 
 void LastCall::run_clocks_out() {
@@ -57,7 +59,7 @@ void LastCall::run_clocks_out() {
     stage_.perform({{"do", "age"}, {"ms", units(kUnitsARound)}});
     for (const std::string& reconciler : rescuing_reconcilers())
       stage_.perform({{"do", "tick"}, {"reconciler", reconciler}});
-    const Snapshot now = look(stage_.connection_);
+    const Snapshot& now = stage_.everything();
     auto reached = states(now);
     if (now.undispatched == 0 && reached == last) return;
     last = std::move(reached);
@@ -66,8 +68,7 @@ void LastCall::run_clocks_out() {
 
 void LastCall::ask_for_futures() {
   for (const auto& [id, rows] : end_.executions) {
-    if (!rows.core.is_object()) continue;
-    if (!rows.ended()) ask_for_a_future(stage_.names_.execution_of(id), rows);
+    if (rows.core.is_object() && !rows.ended()) ask_for_a_future(stage_.names_.execution_of(id), rows);
   }
 }
 
@@ -75,7 +76,7 @@ void LastCall::ask_for_a_future(const std::string& execution, const ExecutionRow
   const std::string phase = rows.text("lifecycle_phase");
   const std::string eligibility = rows.text("eligibility_state");
   const auto stuck = [&](const char* why) {
-    stage_.blame(Fault::stuck, execution, rows.state() + ": " + why);
+    stage_.blame({Fault::stuck, execution, rows.state() + ": " + why});
   };
   if (phase == "submitted") return;
   if (phase == "suspended") {
@@ -93,11 +94,12 @@ void LastCall::ask_for_a_future(const std::string& execution, const ExecutionRow
   offer_to_every_claim(execution, rows);
 }
 
+// Of an upstream about which its groups were told otherwise, what they were told counts.
 bool LastCall::something_can_still_end(const std::string& uuid) const {
   return std::any_of(end_.edges.begin(), end_.edges.end(), [&](const Json& edge) {
-    const auto upstream = end_.executions.find(edge.at("upstream_eid"));
-    return edge.at("downstream_eid") == uuid && upstream != end_.executions.end() &&
-           !upstream->second.ended();
+    if (edge.at("downstream_eid") != uuid || !is_applied(edge)) return false;
+    const ExecutionRows& upstream = end_.executions.at(edge.at("upstream_eid"));
+    return !upstream.ended() || (misled_by(edge.at("upstream_eid")) && told_of(edge, upstream).empty());
   });
 }
 
@@ -126,7 +128,7 @@ void LastCall::offer(const std::string& execution, const ExecutionRows& rows, co
   }
   restore(rows);
   if (!refusal.empty())
-    stage_.blame(Fault::refused, execution, claim + " of " + rows.state() + ": " + refusal);
+    stage_.blame({Fault::refused, execution, claim + " of " + rows.state() + ": " + refusal, claim});
 }
 
 void LastCall::restore(const ExecutionRows& rows) {
@@ -145,43 +147,54 @@ void LastCall::look_for_leases() {
     for (const auto& [index, row] : rows.attempts)
       if (rows.lease_of(index))
         stage_.blame(
-            Fault::unnoticed, stage_.names_.execution_of(id),
-            "the lapsed lease of attempt " + std::to_string(index) + " lies there still, " + rows.state());
+            {Fault::unnoticed, stage_.names_.execution_of(id),
+             "the lapsed lease of attempt " + std::to_string(index) + " lies there still, " + rows.state()});
 }
 
-// Each applied edge counts once, by the word of its upstream's end.
-void LastCall::recount_groups() {
-  for (const auto& [id, group] : end_.groups) {
-    std::int64_t edges = 0;
-    std::int64_t running = 0;
-    std::int64_t succeeded = 0;
-    for (const Json& edge : end_.edges) {
-      if (edge.at("downstream_eid") != id || edge.at("policy").value("edge_state", "") == "pending") continue;
-      const ExecutionRows& upstream = end_.executions.at(edge.at("upstream_eid"));
-      ++edges;
-      running += upstream.ended() ? 0 : 1;
-      succeeded += upstream.ended() && upstream.text("attempt_state") == "attempt_terminal" &&
-                           upstream.attempts.contains(upstream.current_attempt().value_or(-1)) &&
-                           upstream.attempts.at(*upstream.current_attempt()).at("outcome") == "success"
-                       ? 1
-                       : 0;
-    }
-    const auto count = [&](const char* column) { return group.at(column).get<std::int64_t>(); };
-    const std::int64_t counted =
-        count("success_count") + count("fail_count") + count("skip_count") + count("running_count");
-    if (counted != edges || count("running_count") != running || count("success_count") != succeeded)
-      stage_.blame(Fault::miscounted, stage_.names_.execution_of(id),
-                   std::to_string(edges) + " edges, " + std::to_string(running) + " run, " +
-                       std::to_string(succeeded) + " succeeded, but " + group.dump());
+void LastCall::look_for_workers() {
+  for (const auto& [instance, row] : end_.workers)
+    stage_.blame({Fault::unnoticed, instance, "it is silent and still registered"});
+}
+
+// One each: of a life that has ended, and of those before a replay.
+void LastCall::count_ends() {
+  for (const auto& [id, rows] : end_.executions) {
+    if (!rows.core.is_object()) continue;
+    const std::string execution = stage_.names_.execution_of(id);
+    const std::int64_t told = static_cast<std::int64_t>(rows.ends.size());
+    const std::int64_t wanted =
+        (rows.ended() ? 1 : 0) + (stage_.options_.forgive ? stage_.excluded_.ends_told(execution) : 0);
+    if (told != wanted)
+      stage_.blame({told < wanted ? Fault::untold : Fault::ended_twice, execution,
+                    std::to_string(told) + " ends were told instead of " + std::to_string(wanted) + ", " +
+                        rows.state()});
   }
 }
 
-void LastCall::recount_budgets() {
-  for (const Json& usage : end_.budgets)
-    if (usage.at("current_value") != usage.at("spent"))
-      stage_.blame(
-          Fault::miscounted, usage.at("budget_id"),
-          "usage " + usage.at("current_value").dump() + ", by execution " + usage.at("spent").dump());
+const Exclusion* LastCall::misled_by(const std::string& upstream) const {
+  if (!stage_.options_.forgive) return nullptr;
+  return stage_.excluded_.misleads_groups(stage_.names_.execution_of(upstream));
+}
+
+// Each applied edge counts once, by the word of its upstream's end; where FlowFabric told it otherwise, by what was
+// told since the edge was applied.
+void LastCall::recount_groups() {
+  for (const auto& [id, group] : end_.groups) {
+    Tally wanted;
+    for (const Json& edge : end_.edges) {
+      if (edge.at("downstream_eid") != id || !is_applied(edge)) continue;
+      const ExecutionRows& upstream = end_.executions.at(edge.at("upstream_eid"));
+      std::vector<Word> words = told_of(edge, upstream);
+      if (const Exclusion* exclusion = misled_by(edge.at("upstream_eid")))
+        stage_.coverage_.note("excluded: " + std::string(exclusion->name));
+      else
+        words = told_by_its_end(upstream);
+      wanted.add(applied_at(edge), words);
+    }
+    const std::string difference = wanted.differs_from(group);
+    if (!difference.empty())
+      stage_.blame({Fault::miscounted, stage_.names_.execution_of(id), difference + ", but " + group.dump()});
+  }
 }
 
 void Stage::run_out() {

@@ -19,9 +19,11 @@ class LastCall {
   void offer(const std::string& execution, const ExecutionRows& rows, const std::string& claim);
   void restore(const ExecutionRows& rows);
   bool something_can_still_end(const std::string& uuid) const;
+  void count_ends();
   void recount_groups();
-  void recount_budgets();
   void look_for_leases();
+  void look_for_workers();
+  const Exclusion* misled_by(const std::string& upstream) const;
 
   Stage& stage_;
   Snapshot end_;

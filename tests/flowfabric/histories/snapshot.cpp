@@ -24,8 +24,8 @@ SELECT jsonb_build_object(
   'groups', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_edge_group t
               WHERE t.partition_key = ANY({partitions}) AND ($1 IS NULL OR t.downstream_eid = $1::uuid)),
   'grant', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_claim_grant t WHERE {mine}),
-  'ends', (SELECT jsonb_agg(to_jsonb(e)) FROM (SELECT execution_id, count(*) AS number
-             FROM ff_completion_event t WHERE {mine} AND outcome <> 'resumable' GROUP BY execution_id) e),
+  'ends', (SELECT jsonb_agg(to_jsonb(t) ORDER BY event_id) FROM ff_completion_event t
+            WHERE {mine} AND outcome <> 'resumable'),
   'lease_events', (SELECT jsonb_agg(to_jsonb(e)) FROM (SELECT execution_id, count(*) AS number
              FROM ff_lease_event t WHERE ($1 IS NULL OR execution_id = $1)
               AND event_type IN ('expired', 'revoked') GROUP BY execution_id) e),
@@ -47,7 +47,10 @@ SELECT jsonb_build_object(
                    WHERE u.partition_key = t.partition_key AND u.budget_id = t.budget_id
                      AND u.dimensions_key = t.dimensions_key
                      AND u.partition_key = ANY({partitions}))))
-               FROM ff_budget_usage t WHERE partition_key = ANY({partitions})))::text
+               FROM ff_budget_usage t WHERE partition_key = ANY({partitions})),
+  'worker', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_worker_registry t WHERE partition_key = ANY({partitions})),
+  'sweeps', (SELECT count(*) FROM ff_worker_registry_event
+              WHERE partition_key = ANY({partitions}) AND event_kind = 'ttl_swept'))::text
 )sql";
 
 const std::string& executions_statement() {
@@ -77,7 +80,7 @@ Snapshot read_executions(const Json& all) {
   for (Json& row : list(all, "groups")) by_id[row.at("downstream_eid")].group = row;
   for (Json& row : list(all, "waitpoint")) of(row).waitpoints.push_back(row);
   for (Json& row : list(all, "grant")) of(row).grants.push_back(row);
-  for (Json& row : list(all, "ends")) of(row).ends = row.at("number");
+  for (Json& row : list(all, "ends")) of(row).ends.push_back(row);
   for (Json& row : list(all, "lease_events")) of(row).lease_events = row.at("number");
   for (Json& row : list(all, "replayed"))
     if (by_id.contains(row.at("execution_id"))) of(row).replayed_at_ms = row.at("at");
@@ -143,7 +146,9 @@ Snapshot look(pg::Connection& connection) {
     if (rows.group.is_object()) snapshot.groups.emplace(id, rows.group);
   for (Json& row : list(rest, "edge")) snapshot.edges.push_back(row);
   snapshot.undispatched = rest.at("undispatched");
-  snapshot.budgets = list(rest, "budget");
+  for (Json& row : list(rest, "budget")) snapshot.budgets.push_back(row);
+  for (Json& row : list(rest, "worker")) snapshot.workers.emplace(row.at("worker_instance_id"), row);
+  snapshot.sweeps = rest.at("sweeps");
   return snapshot;
 }
 

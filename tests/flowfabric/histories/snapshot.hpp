@@ -22,7 +22,7 @@ struct ExecutionRows {
   Json group;       ///< that it is downstream of; null: none
   std::vector<Json> waitpoints;
   std::vector<Json> grants;
-  std::int64_t ends = 0;          ///< completion events that say an end
+  std::vector<Json> ends;         ///< completion events that say an end, in their order
   std::int64_t lease_events = 0;  ///< that say a lease's end: expired, revoked
   std::optional<std::int64_t> replayed_at_ms;
 
@@ -44,7 +44,9 @@ struct Snapshot {
   std::map<std::string, Json> groups;  ///< by downstream
   std::vector<Json> edges;
   std::int64_t undispatched = 0;
-  Json budgets;  ///< rows of usage with `spent`, the sum of the ledger by execution
+  std::vector<Json> budgets;            ///< rows of usage with `spent`, the sum of the ledger by execution
+  std::map<std::string, Json> workers;  ///< that are registered, by instance
+  std::int64_t sweeps = 0;              ///< events that say that one was swept away
 };
 
 Snapshot look(pg::Connection& connection);

@@ -11,39 +11,64 @@ std::int64_t wall_ms() {
   return count(Clock::system().wall());
 }
 
+/// An answer that says that nothing was done.
+bool says_no(const Json& told) {
+  if (told.is_null()) return true;
+  const auto outcome = told.find("outcome");
+  if (!told.is_object() || outcome == told.end() || !outcome->is_string()) return false;
+  for (const char* no : {"not_reclaimable", "cap_exceeded", "grant_not_found", "unknown"})
+    if (*outcome == no) return true;
+  return false;
+}
+
+std::unique_ptr<Rescuer> rescuer_of(const StageOptions& options, const FlowFabricDatabase& database,
+                                    FlowFabric& flowfabric) {
+  if (options.rescue == Rescue::daemon) return std::make_unique<Daemon>(database, options.grace_ms);
+  if (options.rescue == Rescue::scanners) return std::make_unique<Scanners>(flowfabric);
+  return std::make_unique<Nobody>();
+}
+
 }  // namespace
 
 Stage::Stage(const StageOptions& options)
     : options_(options),
       flowfabric_(database_.url(), {"--seed", std::to_string(options.seed)}),
-      connection_(database_.connect()) {
-  if (options.rescue == Rescue::daemon) rescuer_ = std::make_unique<Daemon>(database_, options.grace_ms);
-  if (options.rescue == Rescue::scanners) rescuer_ = std::make_unique<Scanners>(flowfabric_);
-  if (options.rescue == Rescue::nobody) rescuer_ = std::make_unique<Nobody>();
-}
+      connection_(database_.connect()),
+      rescuer_(rescuer_of(options, database_, flowfabric_)) {}
 
 bool Stage::perform(const Step& step) {
   const std::string what = step.at("do");
   if (what == "age") {
+    seen_.reset();
     age(connection_, step.at("ms"));
     aged_ms_ += step.at("ms").get<std::int64_t>();
     return true;
   }
-  if (what == "tick" || what == "kill") {
-    tick(step);
+  if (what == "tick" || what == "cut" || what == "kill") {
+    take_turn(step);
     return true;
   }
   return operate(step);
 }
 
-void Stage::tick(const Step& step) {
-  const Snapshot before = look(connection_);
+void Stage::take_turn(const Step& step) {
+  const std::string what = step.at("do");
   const std::string reconciler = step.at("reconciler");
-  if (step.at("do") == "kill")
-    rescuer_->kill(reconciler, step.value("table", "ff_exec_core"));
-  else
-    rescuer_->tick(reconciler, step.value("cut", ""));
-  judge_turn(before, look(connection_));
+  const Snapshot before = everything();
+  seen_.reset();
+  bool stopped = false;
+  if (what == "tick")
+    for (const auto& [outcome, rows] : rescuer_->tick(reconciler))
+      coverage_.note(reconciler + ": " + outcome, rows);
+  if (what == "cut") stopped = rescuer_->cut(reconciler, step.at("table"));
+  if (what == "kill") stopped = rescuer_->kill(reconciler, Moment::of(step));
+  if (what == "tick" || stopped) coverage_.note(step);
+  judge_turn(before, everything());
+}
+
+const Snapshot& Stage::everything() {
+  if (!seen_) seen_ = look(connection_);
+  return *seen_;
 }
 
 void Stage::judge_turn(const Snapshot& before, const Snapshot& after) {
@@ -52,13 +77,20 @@ void Stage::judge_turn(const Snapshot& before, const Snapshot& after) {
   // What a turn does is forgiven to nobody.
   verdicts_.insert(verdicts_.end(), judgement.verdicts.begin(), judgement.verdicts.end());
   for (const std::string& id : judgement.ended) ended_by_a_turn_.insert(names_.execution_of(id));
+  for (const std::string& budget : judgement.reset) {
+    unledgered_.erase(names_.budget_of(budget));
+    excluded_.forget(names_.budget_of(budget));
+  }
   for (Lease& lease : leases_) {
     const std::string id = names_.uuid_of(lease.execution);
     // An older attempt of the same execution may be cleared while this one is at work.
     const bool taken = judgement.taken.contains({id, lease.attempt});
+    if (judgement.lapsed.contains({id, lease.attempt}) && holds(lease))
+      verdicts_.push_back({Fault::robbed, lease.execution, "by its worker's clock the lease has not lapsed"});
     if (judgement.ended.contains(id) || taken) lease.lost = true;
     if (taken && !lease.given_up) lease.fenced = true;
   }
+  recount_budgets(after);
 }
 
 bool Stage::operate(const Step& step) {
@@ -70,8 +102,8 @@ bool Stage::operate(const Step& step) {
     if (lease == nullptr) return false;
     if (lease->behind) (*request)["now_ms"] = wall_ms() - kBehindMs;
   }
-  const std::string execution = subject_of(step);
-  const ExecutionRows before = execution.empty() ? ExecutionRows{} : rows_of(execution);
+  const RowsByName before = rows_of_all(subjects_of(step));
+  seen_.reset();
   Json told;
   try {
     told = flowfabric_.call(what, *request);
@@ -80,113 +112,57 @@ bool Stage::operate(const Step& step) {
     refused(step, error.kind());
     return false;
   }
-  if (told.is_null()) return false;
+  if (says_no(told)) return false;
+  coverage_.note(step, told);
   remember(step, told, before);
   return true;
 }
 
-void Stage::hear_of(const Step& step, const Json& told, const ExecutionRows& before) {
-  names_.learn(step, told);
-  remember_exclusions(step, before);
-}
-
-/// Of the rows of which a step is told apart.
-std::string Stage::subject_of(const Step& step) {
-  if (step.contains("handle")) return lease_named(step.at("handle"))->execution;
-  return step.value("execution", step.value("upstream", ""));
-}
-
-void Stage::remember(const Step& step, const Json& told, const ExecutionRows& before) {
+std::vector<std::string> Stage::subjects_of(const Step& step) const {
+  if (step.contains("handle")) return {lease_named(step.at("handle"))->execution};
+  if (step.contains("execution")) return {step.at("execution")};
+  if (step.contains("upstream")) return {step.at("upstream")};
+  if (step.contains("edge")) return {names_.edges.at(step.at("edge")).upstream};
   const std::string what = step.at("do");
-  names_.learn(step, told);
-  remember_exclusions(step, before);
-  if (disturbs(what)) disturb(step);
-  if (what == "replay_execution") ended_by_a_turn_.erase(step.at("execution"));
-  if (claims(what) && told.contains("epoch")) remember_lease(step, told);
-  if (step.contains("handle")) remember_work(step, before);
+  if (what != "cancel_flow" && what != "cancel_flow_header") return {};
+  return members_of(step.at("flow"));
 }
 
-// What a worker did with its lease, or with one that it only thinks it has.
-void Stage::remember_work(const Step& step, const ExecutionRows& before) {
-  const std::string what = step.at("do");
-  Lease& lease = *lease_named(step.at("handle"));
-  if (lease.fenced && is_fenced(what))
-    blame(Fault::unfenced, lease.execution, step.dump() + " was done to " + before.state());
-  if (ends(what)) note_second_end(step, before);
-  // FlowFabric lets it: whoever holds the execution now has to expect everything.
-  if (lease.given_up || lease.lost || what == "cancel")
-    for (Lease& other : leases_)
-      if (other.execution == lease.execution) other.lost = true;
-  if (gives_up(what)) lease.given_up = true;
-  if (what == "renew" || what == "renew_lease") remember_lease(step, Json::object());
+std::vector<std::string> Stage::members_of(const std::string& flow) const {
+  const auto found = names_.members.find(flow);
+  return found == names_.members.end() ? std::vector<std::string>{} : found->second;
 }
 
-void Stage::remember_exclusions(const Step& step, const ExecutionRows& before) {
-  for (std::size_t i = 0; i < exclusions().size(); ++i) {
-    if (!exclusions()[i].is(step, before)) continue;
-    if (const std::string execution = subject_of(step); !execution.empty())
-      exclusions_[execution].insert(i);
-    else if (step.contains("flow"))
-      for (const std::string& member : names_.members[step.at("flow")]) exclusions_[member].insert(i);
-  }
-}
-
-void Stage::remember_lease(const Step& step, const Json& told) {
-  Lease* lease = step.contains("handle") ? lease_named(step.at("handle")) : nullptr;
-  if (lease == nullptr) {
-    leases_.push_back({.handle = step.at("as"),
-                       .execution = step.at("execution"),
-                       .attempt = told.at("attempt"),
-                       .epoch = told.at("epoch"),
-                       .ttl_ms = step.at("ttl_ms"),
-                       .behind = step.value("behind", false),
-                       .typed = step.at("do") != "claim" && step.at("do") != "claim_resumed_execution"});
-    lease = &leases_.back();
-  }
-  lease->ends_at_ms = now_ms() + lease->ttl_ms;
-  if (!lease->behind) return;
-  // FlowFabric took its host's clock, this worker's is behind.
-  const std::string uuid = names_.uuid_of(lease->execution);
-  connection_.execute(
-      "UPDATE ff_attempt SET lease_expires_at_ms = lease_expires_at_ms - $2 WHERE partition_key = ANY(" +
-          std::string(kHistoryPartitions) +
-          ") AND execution_id = $1::uuid AND lease_expires_at_ms = (SELECT max(lease_expires_at_ms)"
-          " FROM ff_attempt WHERE execution_id = $1::uuid)",
-      pg::Params::of(uuid, kBehindMs));
-}
-
-void Stage::disturb(const Step& step) {
-  std::vector<std::string> all;
-  if (step.contains("execution")) all.push_back(step.at("execution"));
-  if (step.contains("flow")) all = names_.members[step.at("flow")];
-  for (Lease& lease : leases_)
-    if (std::find(all.begin(), all.end(), lease.execution) != all.end()) lease.lost = true;
+RowsByName Stage::rows_of_all(const std::vector<std::string>& executions) {
+  RowsByName all;
+  for (const std::string& execution : executions) all.emplace(execution, rows_of(execution));
+  return all;
 }
 
 // Only a worker that holds a live lease, as far as it can know, may complain.
 void Stage::refused(const Step& step, const std::string& kind) {
   if (!step.contains("handle")) return;
   const Lease* lease = lease_named(step.at("handle"));
-  if (lease->lost || lease->given_up || lease->ends_at_ms <= now_ms()) return;
+  if (!holds(*lease)) return;
   if (kind == "State.LeaseExpired" && lease->behind) return;  // by the clock of a host that is not its own
   if (!kind.starts_with("Contention.LeaseConflict") && !kind.starts_with("State.") &&
       !kind.starts_with("Contention.ExecutionNotActive"))
     return;
-  blame(Fault::robbed, lease->execution, step.dump() + " was refused: " + kind);
+  blame({Fault::robbed, lease->execution, step.dump() + " was refused: " + kind, step.at("do")});
 }
 
-void Stage::note_second_end(const Step& step, const ExecutionRows& before) {
-  if (!before.ended()) return;
-  ++ended_twice_by_workers_;
-  const std::string execution = lease_named(step.at("handle"))->execution;
-  if (ended_by_a_turn_.contains(execution) || !options_.forgive)
-    blame(Fault::ended_twice, execution, step.dump() + " ended what was " + before.state());
+bool Stage::holds(const Lease& lease) const {
+  return !lease.lost && !lease.given_up && lease.ends_at_ms > now_ms();
 }
 
-Lease* Stage::lease_named(const std::string& handle) {
+const Lease* Stage::lease_named(const std::string& handle) const {
   const auto found =
       std::find_if(leases_.rbegin(), leases_.rend(), [&](const Lease& l) { return l.handle == handle; });
   return found == leases_.rend() ? nullptr : &*found;
+}
+
+Lease* Stage::lease_named(const std::string& handle) {
+  return const_cast<Lease*>(std::as_const(*this).lease_named(handle));
 }
 
 ExecutionRows Stage::rows_of(const std::string& execution) {
@@ -197,38 +173,31 @@ std::int64_t Stage::now_ms() const {
   return wall_ms() + aged_ms_;
 }
 
-void Stage::blame(Fault fault, const std::string& who, const std::string& what) {
-  const Verdict verdict{fault, who, what};
-  if (!options_.forgive || !forgiven(verdict)) verdicts_.push_back(verdict);
+// Usage is what executions spent, and what was reported without one.
+void Stage::recount_budgets(const Snapshot& now) {
+  for (const Json& usage : now.budgets) {
+    const std::string budget = names_.budget_of(usage.at("budget_id"));
+    const auto reported = unledgered_.find(budget);
+    const std::int64_t spent =
+        usage.at("spent").get<std::int64_t>() + (reported == unledgered_.end() ? 0 : reported->second);
+    if (usage.at("current_value") == spent)
+      miscounted_.erase(budget);
+    else if (miscounted_.insert(budget).second)
+      blame({Fault::miscounted, budget,
+             "usage " + usage.at("current_value").dump() + ", but spent " + std::to_string(spent)});
+  }
 }
 
-bool Stage::forgiven(const Verdict& verdict) {
-  if (forgiven_to(verdict.who, verdict.fault, false)) return true;
-  std::vector<std::string> open{verdict.who};
-  std::set<std::string> seen;
-  while (!open.empty()) {
-    const std::string one = open.back();
-    open.pop_back();
-    const auto found = names_.upstreams.find(one);
-    if (found == names_.upstreams.end()) continue;
-    for (const std::string& upstream : found->second) {
-      if (!seen.insert(upstream).second) continue;
-      if (forgiven_to(upstream, verdict.fault, true)) return true;
-      open.push_back(upstream);
+void Stage::blame(const Verdict& verdict) {
+  if (options_.forgive) {
+    const ExecutionRows now =
+        names_.executions.contains(verdict.who) ? rows_of(verdict.who) : ExecutionRows{};
+    if (const Exclusion* exclusion = excluded_.explains(verdict, now)) {
+      coverage_.note("excluded: " + std::string(exclusion->name));
+      return;
     }
   }
-  return false;
-}
-
-bool Stage::forgiven_to(const std::string& execution, Fault fault, bool as_upstream) {
-  const auto found = exclusions_.find(execution);
-  if (found == exclusions_.end()) return false;
-  return std::any_of(found->second.begin(), found->second.end(), [&](std::size_t i) {
-    const Exclusion& exclusion = exclusions()[i];
-    const auto& faults = as_upstream ? exclusion.of_its_dependents : exclusion.of_the_execution;
-    return std::find(faults.begin(), faults.end(), fault) != faults.end() &&
-           (exclusion.still == nullptr || exclusion.still(rows_of(execution)));
-  });
+  verdicts_.push_back(verdict);
 }
 
 }  // namespace ff::test

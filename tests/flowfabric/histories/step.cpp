@@ -18,7 +18,7 @@ bool claims(const std::string& what) {
 
 bool gives_up(const std::string& what) {
   return one_of(what, {"complete", "fail", "delay", "wait_children", "cancel", "complete_execution",
-                       "fail_execution", "suspend"});
+                       "fail_execution", "suspend", "cancel_execution"});
 }
 
 bool ends(const std::string& what) {
@@ -28,11 +28,11 @@ bool ends(const std::string& what) {
 bool disturbs(const std::string& what) {
   return claims(what) ||
          one_of(what, {"cancel_execution", "revoke_lease", "replay_execution", "resume_execution",
-                       "deliver_signal", "cancel_flow", "cancel_flow_header"});
+                       "deliver_signal", "deliver_approval_signal", "cancel_flow", "cancel_flow_header"});
 }
 
 bool is_fenced(const std::string& what) {
-  return !one_of(what, {"cancel", "create_waitpoint"});
+  return !one_of(what, {"cancel", "cancel_execution", "create_waitpoint", "observe_signals", "report_usage"});
 }
 
 std::string to_script(const History& history) {

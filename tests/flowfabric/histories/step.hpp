@@ -13,12 +13,14 @@ using Json = nlohmann::json;
 /// tests/flowfabric with its fields, or
 ///
 ///   {"do": "age", "ms": 300000}                    time passes: everything in the database becomes older
-///   {"do": "tick", "reconciler": "lease_expiry"}   the daemon's turn; with "cut": the name of a table, it is
-///                                                  stopped where it wants to write there
-///   {"do": "kill", "reconciler": "lease_expiry", "table": "ff_lease_event"}
-///                                                  the same as a process, by SIGKILL
+///   {"do": "tick", "reconciler": "lease_expiry"}   the daemon's turn
+///   {"do": "cut", "reconciler": "lease_expiry", "table": "ff_lease_event"}
+///                                                  the same, and it loses its sessions where it wants to write there
+///   {"do": "kill", "reconciler": "lease_expiry", "table": "ff_lease_event", "nth": 2, "batch": 1}
+///                                                  the same as a process, with transactions of so many rows, ended by
+///                                                  SIGKILL where the second of them wants to write there
 ///
-/// Executions, flows, budgets, handles and waitpoints go by names (e1, f1, b1, h1, w1), so that a step means
+/// Executions, flows, edges, budgets, handles and waitpoints go by names (e1, f1, d1, b1, h1, w1), so that a step means
 /// the same when others are taken away; one whose names nobody made does nothing.
 using Step = Json;
 using History = std::vector<Step>;
@@ -46,5 +48,11 @@ constexpr std::int64_t units(int whole) {
 constexpr std::int64_t and_a_half(int whole) {
   return whole * kUnitMs + kUnitMs / 2;
 }
+
+/// A history goes by faster than life, so that a starved machine does not matter: a second of life is so long in it.
+constexpr std::int64_t kSecondMs = 120'000;
+/// A worker's clock that is two seconds behind. A lease of such a worker ends that much earlier by the database's
+/// clock, and `grace` has to cover it.
+constexpr std::int64_t kBehindMs = 2 * kSecondMs;
 
 }  // namespace ff::test

@@ -18,7 +18,6 @@ struct Lease {
   std::int64_t ttl_ms = 0;
   std::int64_t ends_at_ms = 0;  ///< by the worker's own clock, in the time of the history
   bool behind = false;
-  bool typed = false;
   bool given_up = false;  ///< by the worker itself
   bool lost = false;      ///< taken for a good reason
   bool fenced = false;    ///< by a turn of a reconciler
@@ -37,8 +36,11 @@ class Theatre {
   virtual const std::vector<Lease>& leases() const = 0;
   virtual const std::vector<std::string>& budgets() const = 0;
   virtual ExecutionRows rows_of(const std::string& execution) = 0;
-  /// The name of an open waitpoint by its uuid; "" where it has none.
-  virtual std::string waitpoint_name(const std::string& uuid) const = 0;
+  virtual std::vector<std::string> members_of(const std::string& flow) const = 0;
+  /// That were staged and not applied yet.
+  virtual std::vector<std::string> staged_edges() const = 0;
+  /// All that the execution ever had.
+  virtual std::vector<std::string> waitpoints_of(const std::string& execution) const = 0;
 };
 
 }  // namespace ff::test

@@ -6,7 +6,7 @@ namespace ff::test {
 namespace {
 
 Trial result_of(Stage& stage, History history) {
-  return {std::move(history), stage.verdicts(), stage.executions(), stage.ended_twice_by_workers()};
+  return {std::move(history), stage.verdicts(), stage.executions(), stage.coverage()};
 }
 
 History without(const History& history, std::size_t from, std::size_t to) {

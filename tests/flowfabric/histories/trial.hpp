@@ -14,7 +14,7 @@ struct Trial {
   History history;
   std::vector<Verdict> verdicts;
   std::size_t executions = 0;
-  int ended_twice_by_workers = 0;
+  Coverage coverage;
 };
 
 /// Invents and plays one.

@@ -12,6 +12,8 @@ std::string_view name(Fault fault) {
       return "robbed";
     case Fault::ended_twice:
       return "ended twice";
+    case Fault::untold:
+      return "end untold";
     case Fault::unfenced:
       return "unfenced";
     case Fault::unnoticed:

@@ -13,6 +13,7 @@ enum class Fault {
   ended_healthy,  ///< ended by nobody's failure, deadline, time-out or dependency
   robbed,         ///< a worker lost a lease that had not lapsed
   ended_twice,    ///< more than one end in a life
+  untold,         ///< an end without a completion event
   unfenced,       ///< a worker whose lease was taken for good goes on with it
   unnoticed,      ///< a lapse that was not announced, or more than once
   miscounted,     ///< a group or a budget says something else than a recount
@@ -23,8 +24,9 @@ std::string_view name(Fault fault);
 
 struct Verdict {
   Fault fault;
-  std::string who;   ///< the name of an execution, or of a budget
-  std::string what;  ///< for people
+  std::string who;        ///< the name of an execution, or of a budget
+  std::string what;       ///< for people
+  std::string call = {};  ///< the operation that was refused, where one was
 };
 
 std::string to_text(const Verdict& verdict);

@@ -113,17 +113,29 @@ void Audit::trace(const Commit& commit) {
   Trace nobodys;
   Trace& trace = deed ? traces_[*deed] : nobodys;
   trace.committed = true;
+  // What is done to a whole flow is done to those that changed.
+  std::set<std::string> uuids = executions_in(commit);
   if (deed && uuids_.contains(deeds_[*deed].execution)) {
     const std::string& uuid = uuids_.at(deeds_[*deed].execution);
-    trace.before = ledger_.at(uuid);
+    uuids = {uuid};
     trace.found_ended_by_the_daemon = ended_by_.contains(uuid) && ended_by_.at(uuid) == kDaemonSessions;
   }
+  trace.before = named(uuids);
   for (const Change& change : commit.changes) {
     ledger_.apply(change);
     if (change.table != "ff_exec_core" || change.operation != "INSERT") continue;
     trace.created = change.row;
     uuids_[change.row.at("lane_id")] = change.row.at("execution_id");
   }
+  trace.after = named(uuids);
+}
+
+RowsByName Audit::named(const std::set<std::string>& uuids) {
+  RowsByName found;
+  for (const std::string& uuid : uuids)
+    if (const ExecutionRows& rows = ledger_.at(uuid); rows.core.is_object())
+      found.emplace(rows.text("lane_id"), rows);
+  return found;
 }
 
 std::string Audit::name_of(const std::string& uuid) {
@@ -140,7 +152,7 @@ void Audit::tell(Stage& stage) {
     if (deed.outcome != Deed::Outcome::done) continue;
     Step step = deed.step;
     if (step.erase("handle") > 0) step["execution"] = deed.execution;
-    stage.hear_of(step, deed.told, traces_[i].before);
+    stage.hear_of(step, deed.told, traces_[i].before, traces_[i].after);
   }
   for (std::size_t i = 0; i < deeds_.size(); ++i) {
     look_at_refusal(stage, deeds_[i]);
@@ -160,7 +172,8 @@ void Audit::look_at_refusal(Stage& stage, const Deed& deed) const {
       std::any_of(found->second.begin(), found->second.end(), [&](const Touch& touch) {
         return touch.who != deed.who && touch.at_ms >= deed.held_at_ms && touch.at_ms <= deed.answered_ms;
       });
-  if (!others) stage.blame(Fault::robbed, deed.execution, deed.step.dump() + " was refused: " + deed.refusal);
+  if (!others)
+    stage.blame({Fault::robbed, deed.execution, deed.step.dump() + " was refused: " + deed.refusal});
 }
 
 // The epoch is what fences.
@@ -170,16 +183,18 @@ void Audit::look_at_fence(Stage& stage, const Deed& deed) const {
   if (found == taken_.end()) return;
   for (const Taken& taken : found->second)
     if (taken.epoch == deed.lease.epoch && taken.at_ms < deed.sent_ms)
-      stage.blame(Fault::unfenced, deed.execution, deed.step.dump() + " was done after its lease was taken");
+      stage.blame(
+          {Fault::unfenced, deed.execution, deed.step.dump() + " was done after its lease was taken"});
 }
 
 void Audit::look_at_second_end(Stage& stage, const Deed& deed, const Trace& trace) {
   if (deed.outcome != Deed::Outcome::done || deed.lease.epoch == 0) return;
-  if (!ends(deed.step.at("do")) || !trace.before.ended()) return;
+  const auto before = trace.before.find(deed.execution);
+  if (!ends(deed.step.at("do")) || before == trace.before.end() || !before->second.ended()) return;
   ++counts_.ended_twice_by_workers;
   if (trace.found_ended_by_the_daemon)
-    stage.blame(Fault::ended_twice, deed.execution,
-                deed.step.dump() + " ended what was " + trace.before.state());
+    stage.blame(
+        {Fault::ended_twice, deed.execution, deed.step.dump() + " ended what was " + before->second.state()});
 }
 
 std::string Audit::biography(const std::string& execution) const {

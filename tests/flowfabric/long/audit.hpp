@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +48,9 @@ class Audit {
   /// What is known of a deed apart from its worker's words.
   struct Trace {
     bool committed = false;
-    ExecutionRows before;  ///< of its execution, as its last transaction found it
+    /// Its execution, or those of its flow that it changed, as its last transaction found and left them.
+    RowsByName before;
+    RowsByName after;
     bool found_ended_by_the_daemon = false;
     Json created;  ///< the core's row, where it made one
   };
@@ -67,6 +70,7 @@ class Audit {
   void look_at_fence(Stage& stage, const Deed& deed) const;
   void look_at_second_end(Stage& stage, const Deed& deed, const Trace& trace);
   std::string name_of(const std::string& uuid);
+  RowsByName named(const std::set<std::string>& uuids);
 
   const std::vector<Commit> commits_;
   std::vector<Deed> deeds_;

@@ -15,9 +15,9 @@ std::optional<Json> Company::resolved(const Step& step) {
   return names_.resolved(step);
 }
 
-void Company::learn(const Step& step, const Json& told) {
+void Company::learn(const Step& step, const Json& told, const std::string& execution) {
   const std::lock_guard lock(mutex_);
-  names_.learn(step, told);
+  names_.learn(step, told, execution);
   if (step.at("do") == "create_execution") created_.push_back(step.at("as"));
 }
 
@@ -26,9 +26,25 @@ std::string Company::uuid_of(const std::string& execution) {
   return names_.uuid_of(execution);
 }
 
-std::string Company::waitpoint_of(const std::string& uuid) {
+std::vector<std::string> Company::waitpoints_of(const std::string& execution) {
   const std::lock_guard lock(mutex_);
-  return names_.waitpoint_of(uuid);
+  return names_.waitpoints_of(execution);
+}
+
+std::vector<std::string> Company::members_of(const std::string& flow) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.members.find(flow);
+  return found == names_.members.end() ? std::vector<std::string>{} : found->second;
+}
+
+std::vector<std::string> Company::staged_edges() {
+  const std::lock_guard lock(mutex_);
+  return names_.staged_edges();
+}
+
+std::string Company::upstream_of(const std::string& edge) {
+  const std::lock_guard lock(mutex_);
+  return names_.edges.at(edge).upstream;
 }
 
 std::map<std::string, std::string> Company::flows() {

@@ -14,10 +14,13 @@ namespace ff::test {
 class Company {
  public:
   std::optional<Json> resolved(const Step& step);
-  void learn(const Step& step, const Json& told);
+  void learn(const Step& step, const Json& told, const std::string& execution);
 
   std::string uuid_of(const std::string& execution);
-  std::string waitpoint_of(const std::string& uuid);
+  std::vector<std::string> waitpoints_of(const std::string& execution);
+  std::vector<std::string> members_of(const std::string& flow);
+  std::vector<std::string> staged_edges();
+  std::string upstream_of(const std::string& edge);
   std::map<std::string, std::string> flows();
   std::vector<std::string> budgets();
   /// The executions that were created last, and these.

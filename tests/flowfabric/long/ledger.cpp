@@ -14,7 +14,8 @@ void put(std::vector<Json>& rows, const char* key, const Change& change) {
 // An event is told once; that it was dispatched, or deleted, tells nothing new.
 void hear(ExecutionRows& rows, const Change& event) {
   if (event.operation != "INSERT") return;
-  if (event.table == "ff_completion_event") rows.ends += event.row.at("outcome") == "resumable" ? 0 : 1;
+  if (event.table == "ff_completion_event" && event.row.at("outcome") != "resumable")
+    rows.ends.push_back(event.row);
   if (event.table == "ff_lease_event") {
     const std::string type = event.row.at("event_type");
     rows.lease_events += type == "expired" || type == "revoked" ? 1 : 0;

@@ -24,6 +24,14 @@ Step in_real_time(Step step) {
   return step;
 }
 
+// Time and the daemon are the world's business here. What is reported without an execution leaves no trace by which
+// it could be told, afterwards, before or after which reset it was.
+bool is_left_out(const std::string& what) {
+  for (const char* one : {"age", "tick", "cut", "kill", "report_usage", "report_usage_admin", "reset_budget"})
+    if (what == one) return true;
+  return false;
+}
+
 std::int64_t wall_ms() {
   return count(Clock::system().wall());
 }
@@ -113,11 +121,12 @@ bool Worker::remakes(const Lease& lease) {
 
 bool Worker::perform(const Step& step) {
   const std::string what = step.at("do");
-  if (what == "age" || what == "tick" || what == "kill") return false;  // the world's business, here
+  if (is_left_out(what)) return false;
   Deed deed{.who = who_, .step = in_real_time(step)};
   auto request = company_.resolved(deed.step);
   if (!request) return false;
   deed.execution = step.value("execution", step.value("upstream", ""));
+  if (step.contains("edge")) deed.execution = company_.upstream_of(step.at("edge"));
   if (step.contains("handle")) {
     const Lease* lease = lease_named(step.at("handle"));
     if (lease == nullptr) return false;
@@ -154,7 +163,7 @@ bool Worker::ask(Deed& deed, Json request) {
 
 void Worker::learn(const Step& step, const Deed& deed) {
   const std::string what = step.at("do");
-  company_.learn(deed.step, deed.told);
+  company_.learn(deed.step, deed.told, deed.execution);
   budgets_ = company_.budgets();  // the next step of the same idea may want a new one
   Lease* lease = nullptr;
   if (claims(what) && deed.told.contains("epoch")) {

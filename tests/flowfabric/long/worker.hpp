@@ -57,7 +57,13 @@ class Worker final : public Theatre {
   const std::vector<Lease>& leases() const override { return leases_; }
   const std::vector<std::string>& budgets() const override { return budgets_; }
   ExecutionRows rows_of(const std::string& execution) override;
-  std::string waitpoint_name(const std::string& uuid) const override { return company_.waitpoint_of(uuid); }
+  std::vector<std::string> members_of(const std::string& flow) const override {
+    return company_.members_of(flow);
+  }
+  std::vector<std::string> staged_edges() const override { return company_.staged_edges(); }
+  std::vector<std::string> waitpoints_of(const std::string& execution) const override {
+    return company_.waitpoints_of(execution);
+  }
 
  private:
   class Died {};
