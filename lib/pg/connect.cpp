@@ -18,7 +18,7 @@ namespace ff::pg {
 namespace {
 
 constexpr auto npos = std::string_view::npos;
-constexpr std::size_t kLongestAnswer = 64 * 1024;  // bytes of a refusal that are read at all
+constexpr std::size_t kLongestAnswer = 65'536;  // bytes of a refusal that are read at all
 
 // A peer that has gone without a word is noticed within half a minute, whether we wait for it or talk to it.
 const std::array<std::pair<const char*, const char*>, 4> kDetection{{{"keepalives_idle", "10"},
