@@ -12,9 +12,6 @@ CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE
 BEGIN
   IF current_query() LIKE '%moved AS%' THEN PERFORM pg_advisory_xact_lock(4711); END IF;
   RETURN pg_catalog.clock_timestamp();
-END $$;
-DO $$ BEGIN
-  EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
 END $$)sql";
 
 constexpr const char* kWaiting =
@@ -32,7 +29,9 @@ StalledAct::StalledAct(const Database& database, const reconcile::Reconciler& re
 
 StalledAct::StalledAct(const Database& database, const std::function<void()>& work)
     : gate_(database.connect()) {
-  gate_.execute_script(kClock);
+  gate_.execute(kClock);
+  const std::string sessions_to_come = "ALTER DATABASE " + database.name();
+  gate_.execute(sessions_to_come + " SET search_path = public, pg_catalog");
   gate_.execute("SELECT pg_advisory_lock(4711)");
   thread_ = std::thread([this, work] {
     try {
@@ -41,7 +40,9 @@ StalledAct::StalledAct(const Database& database, const std::function<void()>& wo
       failure_ = std::current_exception();
     }
   });
-  if (wait_until([&] { return number(gate_, kWaiting) == 1; }, Milliseconds{10'000})) return;
+  const bool waits = wait_until([&] { return number(gate_, kWaiting) == 1; }, Milliseconds{10'000});
+  gate_.execute(sessions_to_come + " RESET search_path");
+  if (waits) return;
   gate_.close();
   thread_.join();
   throw std::runtime_error("the act does not wait for the clock");

@@ -12,7 +12,7 @@ namespace ff::test {
 
 /// An `act` that has begun, and so has its snapshot of the database, but has locked no row yet: what others
 /// commit now happens in the narrowest of gaps. It waits because it reads the clock first, and the clock that
-/// sessions of this database find from now on is one of ours.
+/// its session finds is one of ours.
 class StalledAct {
  public:
   /// Returns when the statement is under way and waits. Throws std::runtime_error when it never does.
