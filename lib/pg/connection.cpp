@@ -245,19 +245,6 @@ void Connection::cancel() {
   // remains.
 }
 
-bool Connection::hung_up() {
-  if (lost()) return true;
-  pollfd polled{PQsocket(connection_.get()), POLLIN, 0};
-  // What a server says unasked (that it shuts down, that a setting has changed) may stand before the end.
-  while (::poll(&polled, 1, 0) > 0) {
-    if (PQconsumeInput(connection_.get()) == 0) {
-      close();
-      return true;
-    }
-  }
-  return false;
-}
-
 void Connection::fail(Error::Kind kind, std::string_view sql) {
   const std::string message =
       printable(connection_ ? PQerrorMessage(connection_.get()) : "the connection is closed");

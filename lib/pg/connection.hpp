@@ -59,8 +59,6 @@ class Connection {
   bool lost() const;
   /// Outside any transaction block and not lost: fit to be handed to the next user.
   bool idle() const;
-  /// Whether the server has closed an idle connection meanwhile; then it is lost here, too. Waits for nothing.
-  bool hung_up();
   void close();
 
   /// Where it is connected to ("host:port/database as user"), for people.

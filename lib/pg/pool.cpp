@@ -75,8 +75,7 @@ std::pair<std::optional<Connection>, std::uint64_t> Pool::take_idle_or_slot(Stea
 
 // With mutex_ held.
 std::optional<Connection> Pool::take_idle(std::string_view familiar) {
-  // A server that was restarted, or that closes what is idle, has not waited for us to ask.
-  std::erase_if(idle_, [](Connection& connection) { return !connection.idle() || connection.hung_up(); });
+  std::erase_if(idle_, [](const Connection& connection) { return !connection.idle(); });
   if (idle_.empty()) return std::nullopt;
   auto best = std::find_if(idle_.rbegin(), idle_.rend(),
                            [&](const Connection& connection) { return connection.has_prepared(familiar); });

@@ -3,7 +3,6 @@
 #include <csignal>
 #include <thread>
 
-#include "pg/pool.hpp"
 #include "pg/server.hpp"
 #include "pg/transaction.hpp"
 #include "support/database.hpp"
@@ -113,21 +112,6 @@ TEST_CASE("a session that the server ends is lost") {
   CHECK_FALSE(error.may_be_one_row());
   CHECK(error.error_class() == "connection");
   CHECK(db.lost());
-}
-
-TEST_CASE("a connection that the server has closed is noticed before it is used") {
-  const Database database;
-  auto db = database.connect();
-  CHECK_FALSE(db.hung_up());
-  auto other = database.connect();
-  other.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(pid_of(db)));
-  CHECK(db.hung_up());
-  CHECK(db.lost());
-
-  pg::Pool pool(database.connector(), 1, 5s);
-  const auto idle = pid_of(*pool.acquire());
-  other.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(idle));
-  CHECK(pool.acquire()->execute("SELECT 1").size() == 1);
 }
 
 TEST_CASE("an interrupt is obeyed though the whole server hangs") {

@@ -141,7 +141,7 @@ std::optional<sandbox::Account> unprivileged() {
   return sandbox::Account{"nobody", nobody->pw_uid, nobody->pw_gid};
 }
 
-constexpr const char* kWorking = "00:02";  // its second line on what happens
+constexpr const char* kWorking = "  ready  ";  // stands in the lines on what happens, once something does
 
 /// All but outbox_retention, for which nothing is old enough.
 constexpr const char* kAtWork[] = {"lease_expiry",     "attempt_timeout",        "execution_deadline",
