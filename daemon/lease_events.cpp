@@ -161,7 +161,7 @@ Cursor newest(const pg::Connector& connector, bool follow, const pg::Interrupt& 
   for (bool told = false;; told = true) {
     try {
       pg::Connection connection = connector.connect(Clock::system().now() + kConnectWithin, &end);
-      return {lease::look(connection, std::numeric_limits<std::int64_t>::max()).newest};
+      return {lease::look(connection, {}, 0).newest.event_id};
     } catch (const pg::Error& error) {
       const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
       if (!follow || !away || error.interrupted()) throw;

@@ -107,9 +107,7 @@ void History::wait_for_subscriptions() {
 void History::connected_life() {
   pg::Listener listener(connector_.connect(now() + kConnectWithin, &interrupt_));
   listener.listen({kChannel});
-  if (ids_are_stocked(listener.connection()))
-    spdlog::warn("the sequence of ff_lease_event.event_id has a CACHE above 1: lease events may be missed");
-  reader_.forget_unsettled();
+  reader_.connection_changed();
   for (bool first = true;; first = false) {
     const Streams all = streams();
     if (all.empty()) return;

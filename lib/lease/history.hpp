@@ -24,8 +24,8 @@ namespace ff::lease {
 /// it. When the connection breaks, consumers are told and it is made anew after 200 ms, doubling to 5 s;
 /// nothing is lost or repeated.
 ///
-/// Which events are delivered, and when: see Frontier. A transaction that stays open holds the events back
-/// that were written after it began writing, in whichever table; the observer and the log tell.
+/// Which events are delivered, and when: see Frontier. A transaction that has written to `ff_lease_event` and
+/// stays open holds back the events that were written since; the observer and the log tell.
 class History {
  public:
   struct Options {

@@ -20,17 +20,45 @@ constexpr Milliseconds kLatest = 250ms;
 HistoryReader::HistoryReader(Milliseconds warn_after, HistoryObserver& observer, const Clock& clock)
     : warn_after_(warn_after), observer_(observer), clock_(clock) {}
 
+void HistoryReader::connection_changed() {
+  means_.reset();
+  frontier_.forget_unsettled();
+}
+
 std::optional<Milliseconds> HistoryReader::pass(pg::Connection& connection, const Streams& streams) {
-  const Sighting sighting = look(connection, frontier_.marks_above());
+  const Sighting sighting = sight(connection);
   frontier_.note(sighting, clock_.now());
-  for (const auto& stream : streams) stream->begin(sighting.newest);
+  for (const auto& stream : streams) stream->begin(sighting.newest.event_id);
   const bool more = deliver(connection, streams);
-  const auto again = held_back(connection, sighting.oldest_running);
+  const auto again = held_back(connection, sighting.newest.event_id);
   return more ? 0ms : again;
 }
 
+const Means& HistoryReader::means_of(pg::Connection& connection) {
+  if (means_) return *means_;
+  means_ = means(connection);
+  if (means_->ids_are_stocked && !said_.ids_are_stocked)
+    spdlog::warn("the sequence of ff_lease_event.event_id has a CACHE above 1: lease events may be missed");
+  if (!means_->locks && said_.locks)
+    spdlog::warn(
+        "pg_locks may not be read: any open transaction that has written something holds lease events back, "
+        "and an event that is the first write of its transaction may be missed");
+  said_ = *means_;
+  return *means_;
+}
+
+// In two statements, so that an idle poll costs one, and so that the writers are read after the event was seen.
+Sighting HistoryReader::sight(pg::Connection& connection) {
+  const Means& means = means_of(connection);
+  const Outlook seen = look(connection, means, 0);
+  const std::int64_t newest = seen.newest.event_id;
+  if (!frontier_.asks(newest)) return {seen.newest};
+  return {seen.newest, means.locks ? read_writers(connection)
+                                   : read_marks(connection, frontier_.awaited(), frontier_.is_new(newest))};
+}
+
 bool HistoryReader::deliver(pg::Connection& connection, const Streams& streams) {
-  const std::int64_t settled = frontier_.settled();
+  const std::int64_t settled = frontier_.settled().event_id;
   Streams behind;
   std::vector<Stretch> stretches;
   for (const auto& stream : streams) {
@@ -46,19 +74,20 @@ bool HistoryReader::deliver(pg::Connection& connection, const Streams& streams) 
   return more;
 }
 
-std::optional<Milliseconds> HistoryReader::held_back(pg::Connection& connection,
-                                                     std::int64_t oldest_running) {
+std::optional<Milliseconds> HistoryReader::held_back(pg::Connection& connection, std::int64_t newest) {
   const auto since = frontier_.held_since();
   const auto now = clock_.now();
   const auto held = since ? std::chrono::duration_cast<Milliseconds>(now - *since) : 0ms;
   observer_.lease_history_held_back(held);
   if (!since) {
     warned_at_.reset();
-    return std::nullopt;
+    // So many had been waiting that this one was left out.
+    return frontier_.asks(newest) ? std::optional(0ms) : std::nullopt;
   }
   if (held > warn_after_ && (!warned_at_ || now - *warned_at_ >= kWarnAgain)) {
     spdlog::warn("lease events after {} have been held back for {:.1f} s, because {} may still add one",
-                 frontier_.settled(), seconds(held), describe_transaction(connection, oldest_running));
+                 frontier_.settled().event_id, seconds(held),
+                 describe_oldest(connection, means_of(connection), frontier_.in_the_way()));
     warned_at_ = now;
   }
   return std::clamp(held / 4, kSoonest, kLatest);

@@ -6,6 +6,7 @@
 
 #include "lease/frontier.hpp"
 #include "lease/observer.hpp"
+#include "lease/outbox_reader.hpp"
 #include "lease/stream.hpp"
 #include "pg/connection.hpp"
 
@@ -28,15 +29,19 @@ class HistoryReader {
   std::optional<Milliseconds> pass(pg::Connection& connection, const Streams& streams);
 
   /// To be called after each change of the connection.
-  void forget_unsettled() { frontier_.forget_unsettled(); }
+  void connection_changed();
 
  private:
+  const Means& means_of(pg::Connection& connection);
+  Sighting sight(pg::Connection& connection);
   bool deliver(pg::Connection& connection, const Streams& streams);
-  std::optional<Milliseconds> held_back(pg::Connection& connection, std::int64_t oldest_running);
+  std::optional<Milliseconds> held_back(pg::Connection& connection, std::int64_t newest);
 
   const Milliseconds warn_after_;
   HistoryObserver& observer_;
   const Clock& clock_;
+  std::optional<Means> means_;  // of this connection
+  Means said_{.locks = true};   // as the log was told
   Frontier frontier_;
   std::optional<SteadyTime> warned_at_;
 };

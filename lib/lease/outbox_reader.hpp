@@ -17,9 +17,37 @@ namespace ff::lease {
 /// The channel that the outbox's trigger notifies.
 inline constexpr const char* kChannel = "ff_lease_event";
 
-/// The newest event and the oldest running transaction, in one snapshot. Takes a mark (which costs a
-/// transaction id, and needs a server that takes writes) only when there is an event above `marks_above`.
-Sighting look(pg::Connection& connection, std::int64_t marks_above);
+/// What the role may ask, and how the outbox draws its ids.
+struct Means {
+  /// pg_locks may be read. Where somebody took that away, all transactions with an id are waited for instead.
+  bool locks = false;
+  /// The sequence that the ids come from, as SQL names it; nothing: there is none that may be read.
+  std::optional<std::string> sequence{};
+  /// The sequence gives each session a stock of ids in advance (CACHE above 1): then a session may use a low id
+  /// in a transaction that started long after a higher one was seen, and nothing here can know.
+  bool ids_are_stocked = false;
+};
+Means means(pg::Connection& connection);
+
+/// What the outbox says of itself, in one snapshot.
+struct Outlook {
+  Fingerprint newest;                      ///< the visible event with the highest id; 0: there is none
+  std::optional<std::int64_t> known_hash;  ///< of what has the id that was asked for; nothing: nothing has
+  std::optional<std::int64_t> drawn;       ///< the last id that was drawn; nothing: `means` has no sequence
+};
+/// Throws pg::Error not_writable on a standby, where nobody can know who is writing on the primary.
+Outlook look(pg::Connection& connection, const Means& means, std::int64_t known);
+
+/// Who has written to the outbox and may commit yet: not in the snapshot of an earlier statement, whole in that
+/// of a later one.
+Writers read_writers(pg::Connection& connection);
+
+/// In their place where pg_locks may not be read: of the marks in `awaited`, those that some open transaction
+/// lies below, and with `mark` a new one. A mark is a transaction id that is taken after all that was seen, so
+/// that whoever held one by then lies below it: that is everybody who has written, but for a transaction whose
+/// first write is the event itself. pg_snapshot_xmax would not do: it is one past the last transaction that has
+/// ENDED, and the one in the way may have started after that.
+Writers read_marks(pg::Connection& connection, const Writers& awaited, bool mark);
 
 /// Which part of the outbox to read: events after `after`, of one partition or of all.
 struct Stretch {
@@ -32,11 +60,8 @@ struct Stretch {
 std::vector<std::vector<OutboxRow>> read(pg::Connection& connection, const std::vector<Stretch>& stretches,
                                          std::int64_t up_to, std::int64_t most);
 
-/// Who the running transaction with this id is, for people: pid, application, state and age.
-std::string describe_transaction(pg::Connection& connection, std::int64_t transaction);
-
-/// The sequence gives each session a stock of ids in advance (CACHE above 1): then a session may use a low id
-/// in a transaction that started long after a higher one was seen, and nothing here can know.
-bool ids_are_stocked(pg::Connection& connection);
+/// Who the oldest of these writers is, for people: pid, application, state and age. Where `means` has no locks,
+/// who has the oldest transaction with an id.
+std::string describe_oldest(pg::Connection& connection, const Means& means, const Writers& writers);
 
 }  // namespace ff::lease

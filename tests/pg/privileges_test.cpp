@@ -1,8 +1,6 @@
 // A role that has what README ("What it writes") says a daemon needs, and nothing else.
 #include <catch2/catch.hpp>
 
-#include <limits>
-
 #include "lease/outbox_reader.hpp"
 #include "migrate/migrate.hpp"
 #include "support/due_rows.hpp"
@@ -57,7 +55,11 @@ TEST_CASE("the role may do what a daemon does, and nothing to what it only reads
   auto connection = stage.connect();
   CHECK(migrate::inspect(connection).problems == std::vector<std::string>{});
   CHECK(migrate::flow_partitions(connection) == 256);
-  CHECK_NOTHROW(lease::look(connection, std::numeric_limits<std::int64_t>::max()));
+  const lease::Means means = lease::means(connection);
+  CHECK(means.locks);
+  CHECK(means.sequence);
+  CHECK_NOTHROW(lease::look(connection, means, 0));
+  CHECK_NOTHROW(lease::read_writers(connection));
   for (const char* refused :
        {"DELETE FROM ff_edge", "DELETE FROM ff_claim_grant", "DELETE FROM ff_operator_event",
         "SELECT FROM ff_waitpoint_hmac", "UPDATE ff_partition_config SET num_flow_partitions = 1",

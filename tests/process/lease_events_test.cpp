@@ -160,7 +160,7 @@ TEST_CASE("lease-events --follow without a cursor begins with the present moment
     return !bench.db
                 .execute(
                     "SELECT FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd'"
-                    " AND datname = current_database() AND query LIKE '%pg_snapshot_xmin%'"
+                    " AND datname = current_database() AND query LIKE '%pg_sequence_last_value%'"
                     " AND state = 'idle'")
                 .empty();
   }));
@@ -195,7 +195,8 @@ TEST_CASE("a signal ends lease-events even while its reader takes nothing") {
     return !watching
                 .execute(
                     "SELECT FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd'"
-                    " AND datname = current_database() AND state = 'idle' AND query LIKE '%pg_snapshot%'"
+                    " AND datname = current_database() AND state = 'idle' AND query LIKE "
+                    "'%pg_sequence_last_value%'"
                     " AND state_change < clock_timestamp() - interval '500 ms'")
                 .empty();
   }));

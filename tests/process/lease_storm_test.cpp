@@ -67,7 +67,7 @@ class Producer {
   void transact(pg::Connection& session) {
     const auto dice = [&](int sides) { return std::uniform_int_distribution<int>(1, sides)(random_); };
     const int events = dice(60);
-    session.execute_script("BEGIN; SELECT pg_current_xact_id()");
+    session.execute_script("BEGIN");
     session.execute(
         "INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)"
         " SELECT gen_random_uuid(), 'renewed', 1, (random() * 1000)::integer % $2 FROM generate_series(1, "
