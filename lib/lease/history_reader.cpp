@@ -26,8 +26,9 @@ void HistoryReader::connection_changed() {
 }
 
 std::optional<Milliseconds> HistoryReader::pass(pg::Connection& connection, const Streams& streams) {
-  const Sighting sighting = sight(connection);
+  const Sighting sighting = sight(connection, streams);
   frontier_.note(sighting, clock_.now());
+  ids_.settled(frontier_.settled());
   for (const auto& stream : streams) stream->begin(sighting.newest.event_id);
   const bool more = deliver(connection, streams);
   const auto again = held_back(connection, sighting.newest.event_id);
@@ -43,14 +44,21 @@ const Means& HistoryReader::means_of(pg::Connection& connection) {
     spdlog::warn(
         "pg_locks may not be read: any open transaction that has written something holds lease events back, "
         "and an event that is the first write of its transaction may be missed");
+  if (!means_->sequence && said_.sequence)
+    spdlog::warn(
+        "the sequence of ff_lease_event.event_id may not be read (it takes USAGE): that it has jumped back "
+        "might go unnoticed");
   said_ = *means_;
   return *means_;
 }
 
 // In two statements, so that an idle poll costs one, and so that the writers are read after the event was seen.
-Sighting HistoryReader::sight(pg::Connection& connection) {
+Sighting HistoryReader::sight(pg::Connection& connection, const Streams& streams) {
   const Means& means = means_of(connection);
-  const Outlook seen = look(connection, means, 0);
+  const Outlook seen = look(connection, means, ids_.known());
+  std::int64_t reached = frontier_.settled().event_id;
+  for (const auto& stream : streams) reached = std::max(reached, stream->cursor().event_id);
+  if (const auto fault = ids_.note(seen, reached, clock_.now())) spdlog::warn("{}", *fault);
   const std::int64_t newest = seen.newest.event_id;
   if (!frontier_.asks(newest)) return {seen.newest};
   return {seen.newest, means.locks ? read_writers(connection)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lease/frontier.hpp"
+#include "lease/id_watch.hpp"
 #include "lease/observer.hpp"
 #include "lease/outbox_reader.hpp"
 #include "lease/stream.hpp"
@@ -33,16 +34,17 @@ class HistoryReader {
 
  private:
   const Means& means_of(pg::Connection& connection);
-  Sighting sight(pg::Connection& connection);
+  Sighting sight(pg::Connection& connection, const Streams& streams);
   bool deliver(pg::Connection& connection, const Streams& streams);
   std::optional<Milliseconds> held_back(pg::Connection& connection, std::int64_t newest);
 
   const Milliseconds warn_after_;
   HistoryObserver& observer_;
   const Clock& clock_;
-  std::optional<Means> means_;  // of this connection
-  Means said_{.locks = true};   // as the log was told
+  std::optional<Means> means_;                 // of this connection
+  Means said_{.locks = true, .sequence = ""};  // as the log was told
   Frontier frontier_;
+  IdWatch ids_;
   std::optional<SteadyTime> warned_at_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "migrate/migrate.hpp"
 #include "pg/lease_stepped.hpp"
+#include "support/log_capture.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -14,6 +15,42 @@ TEST_CASE("a sequence that stocks ids for its sessions is told of, for nobody ca
   CHECK_FALSE(lease::means(outbox.db).ids_are_stocked);
   outbox.db.execute("ALTER SEQUENCE ff_lease_event_event_id_seq CACHE 20");
   CHECK(lease::means(outbox.db).ids_are_stocked);
+}
+
+TEST_CASE(
+    "a sequence that has jumped back is told of, before and after it has overtaken what was delivered") {
+  Outbox outbox;
+  outbox.add_many(5);
+  lease::HistoryObserver deaf;
+  Stepped ours(outbox.database, deaf);
+  const LogCapture log;
+  ours.pass();
+  // As after a failover to a standby that had received the first two.
+  outbox.db.execute_script(
+      "DELETE FROM ff_lease_event WHERE event_id > 2; SELECT setval('ff_lease_event_event_id_seq', 2)");
+  outbox.add({});
+  ours.pass();
+  REQUIRE(log.lines().size() == 1);
+  CHECK_THAT(log.lines().back(), Catch::Contains("stands at 3 and the cursor at 5: it has jumped back"));
+  outbox.add_many(3);
+  ours.pass();
+  REQUIRE(log.lines().size() == 2);
+  CHECK_THAT(log.lines().back(), Catch::Contains("lease event 5 is another than the one that had this id"));
+  outbox.add_many(1);
+  ours.pass();
+  CHECK(log.lines().size() == 2);
+  CHECK(ours.delivered == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7});
+}
+
+TEST_CASE("a cursor from before the sequence jumped back is told of") {
+  Outbox outbox;
+  outbox.add_many(5);
+  lease::HistoryObserver deaf;
+  Stepped ours(outbox.database, deaf, Clock::system(), 7);
+  const LogCapture log;
+  ours.pass();
+  REQUIRE(log.lines().size() == 1);
+  CHECK_THAT(log.lines().back(), Catch::Contains("stands at 5 and the cursor at 7"));
 }
 
 TEST_CASE("a standby, which does not know who writes, is refused") {

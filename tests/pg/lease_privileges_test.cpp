@@ -85,3 +85,19 @@ TEST_CASE("where pg_locks may not be read any writer is waited for, and that is 
   }));
   CHECK(ours.delivered == std::vector{id});
 }
+
+TEST_CASE("what may not be read of the sequence is said once") {
+  Outbox outbox;
+  const PlainRole role(outbox);
+  outbox.db.execute_script("REVOKE ALL ON SEQUENCE ff_lease_event_event_id_seq FROM plain");
+  lease::HistoryObserver deaf;
+  Stepped ours(outbox.database, deaf);
+  ours.session.execute_script("SET ROLE plain");
+  const LogCapture log;
+  const auto id = outbox.add({});
+  ours.pass();
+  ours.pass();
+  CHECK(ours.delivered == std::vector{id});
+  REQUIRE(log.lines().size() == 1);
+  CHECK_THAT(log.lines().front(), Catch::Contains("the sequence of ff_lease_event.event_id may not be read"));
+}
