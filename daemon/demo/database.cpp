@@ -31,7 +31,7 @@ DemoDatabase::DemoDatabase(std::optional<std::string> url,
   pg::Connection connection = connector_->connect(Clock::system().now() + config_.acquire_timeout);
   const int version = pg::server_info(connection).version / 10'000;
   description_ = server_ ? fmt::format("private PostgreSQL {}: psql -h {} -U postgres", version,
-                                       server_->directory().string())
+                                       server_->socket_directory().string())
                          : fmt::format("PostgreSQL {}: {}", version, connector_->description());
   make_schema(connection, tell);
 }

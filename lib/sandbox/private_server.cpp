@@ -2,6 +2,7 @@
 
 #include <pwd.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -31,6 +32,8 @@ constexpr Milliseconds kFastStopTime{15'000};
 constexpr Milliseconds kImmediateStopTime{8'000};  // the postmaster itself kills its children after 5 s
 constexpr Milliseconds kStatementTime{120'000};
 constexpr Milliseconds kReadyPollInterval{10};
+constexpr mode_t kEverybodyPasses = 0711;
+constexpr mode_t kOwnerOnly = 0700;
 
 SteadyTime in(Milliseconds time) {
   return Clock::system().now() + time;
@@ -69,17 +72,35 @@ std::string conninfo_value(std::string_view text) {
   return quoted + "'";
 }
 
-std::string doubled(std::string_view text, char quote) {
-  std::string quoted(1, quote);
-  for (const char c : text) {
-    if (c == quote) quoted += c;
+std::string identifier(std::string_view name) {
+  std::string quoted = "\"";
+  for (const char c : name) {
+    if (c == '"') quoted += c;
     quoted += c;
   }
-  return quoted + quote;
+  return quoted + '"';
 }
 
-std::string identifier(std::string_view name) {
-  return doubled(name, '"');
+// On the command line, where nothing that lies in a data directory can undo them.
+std::map<std::string, std::string> all_settings(const ServerOptions& options, const fs::path& sockets) {
+  const std::string flush = options.durable ? "on" : "off";
+  std::map<std::string, std::string> settings{
+      {"listen_addresses", ""},
+      {"port", kPort},
+      {"unix_socket_directories", sockets},
+      {"fsync", flush},
+      {"full_page_writes", flush},
+      // Costs little when nothing is flushed, and a crash of the server alone loses no commit.
+      {"synchronous_commit", "on"},
+      {"max_connections", "100"},
+      // A transaction that touches all 256 children of several tables with their indexes holds thousands.
+      {"max_locks_per_transaction", "512"},
+      {"timezone", "UTC"},
+      {"log_timezone", "UTC"},
+      {"log_line_prefix", "%m [%p] %u@%d %a "},
+  };
+  for (const auto& [name, value] : options.settings) settings[name] = value;
+  return settings;
 }
 
 // With its sessions, which would otherwise go on for a moment. The postmaster is stopped first: so it starts
@@ -97,7 +118,7 @@ void kill_all(ChildProcess& postmaster) {
 PrivateServer::Directory::Directory() : owner(::getpid()) {
   const char* base = std::getenv("TMPDIR");
   std::string pattern = fs::path(base != nullptr && *base != '\0' ? base : "/tmp") / "ff-postgres-XXXXXX";
-  const auto socket_length = pattern.size() + std::strlen("/.s.PGSQL.") + std::strlen(kPort);
+  const auto socket_length = pattern.size() + std::strlen("/socket/.s.PGSQL.") + std::strlen(kPort);
   if (socket_length >= sizeof(sockaddr_un::sun_path))
     throw std::runtime_error("TMPDIR is too long for the path of a Unix socket: " + pattern);
   if (::mkdtemp(pattern.data()) == nullptr)
@@ -119,14 +140,24 @@ PrivateServer::Directory::~Directory() {
 
 PrivateServer::PrivateServer(const ServerOptions& options)
     : programs_(find_server_programs()), account_(account_to_run_as()) {
-  if (account_ && ::chown(directory_.path.c_str(), account_->uid, account_->gid) != 0)
-    throw std::system_error(errno, std::generic_category(), "chown " + directory_.path.string());
-  if (options.data.empty())
+  if (account_ && ::chmod(directory_.path.c_str(), kEverybodyPasses) != 0)
+    throw std::system_error(errno, std::generic_category(), "chmod " + directory_.path.string());
+  make_directory(socket_directory());
+  settings_ = all_settings(options, socket_directory());
+  if (options.data.empty()) {
+    make_directory(data());
     make_cluster();
-  else
-    fs::create_directory_symlink(options.data, directory_.path / "data");
-  write_settings(options);
+  } else {
+    fs::create_directory_symlink(options.data, data());
+  }
   start();
+}
+
+// Of the account that the server runs as, in a directory of ours: nobody else can put anything in its place.
+void PrivateServer::make_directory(const fs::path& path) const {
+  if (::mkdir(path.c_str(), kOwnerOnly) != 0 ||
+      (account_ && ::chown(path.c_str(), account_->uid, account_->gid) != 0))
+    throw std::system_error(errno, std::generic_category(), "making " + path.string());
 }
 
 PrivateServer::~PrivateServer() {
@@ -149,45 +180,19 @@ Command PrivateServer::command(std::string_view program, std::vector<std::string
 }
 
 void PrivateServer::make_cluster() {
-  ChildProcess initdb(command("initdb", {"-D", directory_.path / "data", "-U", kSuperuser, "-A", "trust",
-                                         "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"}));
+  ChildProcess initdb(command("initdb", {"-D", data(), "-U", kSuperuser, "-A", "trust", "-E", "UTF8",
+                                         "--locale=C", "--no-sync", "--no-instructions"}));
   if (!initdb.wait_until(in(kInitDbTime))) fail("initdb takes too long");
   if (!initdb.succeeded()) fail("initdb " + initdb.state());
 }
 
-void PrivateServer::write_settings(const ServerOptions& options) const {
-  const std::string flush = options.durable ? "on" : "off";
-  std::map<std::string, std::string> settings{
-      {"listen_addresses", ""},
-      {"port", kPort},
-      {"unix_socket_directories", directory_.path},
-      {"fsync", flush},
-      {"full_page_writes", flush},
-      // Costs little when nothing is flushed, and a crash of the server alone loses no commit.
-      {"synchronous_commit", "on"},
-      {"max_connections", "100"},
-      // A transaction that touches all 256 children of several tables with their indexes holds thousands.
-      {"max_locks_per_transaction", "512"},
-      {"timezone", "UTC"},
-      {"log_timezone", "UTC"},
-      {"log_line_prefix", "%m [%p] %u@%d %a "},
-  };
-  for (const auto& [name, value] : options.settings) settings[name] = value;
-
-  // What lay there before us has a file of an earlier run, which ours replaces.
-  const bool ours = options.data.empty();
-  const fs::path path = directory_.path / "data" / (ours ? "postgresql.conf" : "postgresql.auto.conf");
-  std::ofstream file(path, ours ? std::ios::app : std::ios::trunc);
-  for (const auto& [name, value] : settings) file << name << " = " << doubled(value, '\'') << '\n';
-  file.close();
-  if (!file) throw std::runtime_error("cannot write " + path.string());
-}
-
 void PrivateServer::start() {
   if (running()) return;
+  std::vector<std::string> arguments{"-D", data()};
+  for (const auto& [name, value] : settings_) arguments.insert(arguments.end(), {"-c", name + "=" + value});
   const SteadyTime deadline = in(kStartTime);
   for (;;) {
-    postmaster_ = std::make_unique<ChildProcess>(command("postgres", {"-D", directory_.path / "data"}));
+    postmaster_ = std::make_unique<ChildProcess>(command("postgres", arguments));
     std::string reason;
     if (wait_until_ready(deadline, reason)) return;
     const bool ended = postmaster_->ended();
@@ -241,7 +246,7 @@ std::optional<pid_t> PrivateServer::pid() {
 }
 
 std::string PrivateServer::conninfo(std::string_view database) const {
-  return "host=" + conninfo_value(directory_.path.string()) + " port=" + kPort + " user=" + kSuperuser +
+  return "host=" + conninfo_value(socket_directory().string()) + " port=" + kPort + " user=" + kSuperuser +
          " dbname=" + conninfo_value(database);
 }
 

@@ -18,14 +18,14 @@ namespace ff::sandbox {
 struct ServerOptions {
   /// Without it nothing is ever flushed to disk: fast, and only a crash of the whole machine loses anything.
   bool durable = false;
-  /// Lines for postgresql.conf; they win over ours.
+  /// As on the command line of `postgres`; they win over ours.
   std::map<std::string, std::string> settings{};
   /// The data directory of a server that has stopped: this one works on it where it lies, and leaves it there.
   /// It has to belong to the account that this one runs as, and to no other server at the same time.
   std::filesystem::path data{};
 };
 
-/// A PostgreSQL server of our own in a temporary directory, reachable through a Unix socket in it and no
+/// A PostgreSQL server of our own in a temporary directory, reachable through a Unix socket below it and no
 /// other way, gone with the object: its destructor stops it and removes the directory. It does not outlive us
 /// when we are killed either (see ChildProcess, also for which thread has to start it); only the directory
 /// stays then.
@@ -64,7 +64,11 @@ class PrivateServer {
 
   /// Of the postmaster; nothing when it is not running.
   std::optional<pid_t> pid();
+  /// Ours alone: what the server's account may write lies in directories below it.
   const std::filesystem::path& directory() const { return directory_.path; }
+  std::filesystem::path data() const { return directory_.path / "data"; }
+  /// What to name as the host.
+  std::filesystem::path socket_directory() const { return directory_.path / "socket"; }
   /// The last lines of what the server and initdb said.
   std::string log_tail(int lines = 20) const;
 
@@ -81,7 +85,7 @@ class PrivateServer {
 
   Command command(std::string_view program, std::vector<std::string> arguments) const;
   void make_cluster();
-  void write_settings(const ServerOptions& options) const;
+  void make_directory(const std::filesystem::path& path) const;
   bool wait_until_ready(SteadyTime deadline, std::string& reason);
   pg::Connection administrator(SteadyTime deadline) const;
   [[noreturn]] void fail(const std::string& what) const;
@@ -89,6 +93,7 @@ class PrivateServer {
   const std::filesystem::path programs_;
   const std::optional<Account> account_;
   Directory directory_;
+  std::map<std::string, std::string> settings_;
   std::unique_ptr<ChildProcess> postmaster_;
 };
 

@@ -100,7 +100,7 @@ std::vector<Regime> measure_dense(const Bench& bench) {
   judge(dense, 25);
 
   const Rows far_rows = bench.quick ? Rows{10'000, 200} : Rows{100'000, 500};
-  const DelayingProxy proxy(bench.server.directory(), 1ms);
+  const DelayingProxy proxy(bench.server.socket_directory(), 1ms);
   const pg::Connector far({.conninfo = bench.conninfo() + proxy.detour()});
   auto trips = far.connect(Clock::system().now() + kConnectTime);
   const double added = round_trip_ms(trips) - round_trip_ms(seeding);

@@ -139,7 +139,7 @@ class OwnTests {
 
   Run cargo_test(const std::string& database, const std::vector<std::string>& arguments) {
     const std::string url =
-        "postgres://postgres@localhost/" + database + "?host=" + server_.directory().string();
+        "postgres://postgres@localhost/" + database + "?host=" + server_.socket_directory().string();
     // One stream: what cargo says itself names the file that the lines after it belong to.
     std::vector<std::string> command{"sh", "-c", "cd \"$1\" && shift && exec cargo test --locked \"$@\" 2>&1",
                                      "sh", crate_.string()};

@@ -208,7 +208,7 @@ TEST_CASE("what nobody has set does not override the service") {
   const Impostor without_tls("N");
   const auto file = server.directory() / "services";
   std::ofstream(file) << "[real]\n"
-                      << "host=" << server.directory().string()
+                      << "host=" << server.socket_directory().string()
                       << "\nport=5432\nuser=postgres\ndbname=template1\n"
                       << "[verified]\nhost=127.0.0.1\nport=" << without_tls.number()
                       << "\nuser=somebody\ndbname=x\nsslmode=verify-full\n"

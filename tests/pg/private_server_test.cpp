@@ -1,6 +1,7 @@
 #include "sandbox/private_server.hpp"
 
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,7 +62,7 @@ TEST_CASE("a private server listens on its own socket only, and the settings giv
   PrivateServer server({.settings = {{"max_connections", "17"}, {"application_name", "it's"}}});
   auto db = connect(server);
   CHECK(setting(db, "listen_addresses").empty());
-  CHECK(setting(db, "unix_socket_directories") == server.directory());
+  CHECK(setting(db, "unix_socket_directories") == server.socket_directory());
   CHECK(setting(db, "max_connections") == "17");
   CHECK(setting(db, "fsync") == "off");
   CHECK(setting(db, "synchronous_commit") == "on");
@@ -92,11 +93,32 @@ TEST_CASE("a private server that cannot start says why and leaves nothing behind
   } catch (const std::runtime_error& error) {
     CHECK_THAT(error.what(), Contains("exited with 1") && Contains("invalid value for parameter"));
     const std::string text = error.what();
-    const auto begin = text.find("creating directory ") + std::string_view("creating directory ").size();
+    constexpr std::string_view kBefore = "permissions on existing directory ";
+    const auto begin = text.find(kBefore) + kBefore.size();
     directory = fs::path(text.substr(begin, text.find(" ...", begin) - begin)).parent_path();
   }
   CHECK_THAT(directory.string(), Contains("ff-postgres-"));
   CHECK_FALSE(fs::exists(directory));
+}
+
+TEST_CASE("what the server's account may write lies below a directory that it may not") {
+  if (::geteuid() != 0) {
+    WARN("not root: there is no other account");
+    return;
+  }
+  PrivateServer server;
+  struct stat ours {};
+  REQUIRE(::stat(server.directory().c_str(), &ours) == 0);
+  CHECK(ours.st_uid == 0);
+  CHECK((ours.st_mode & 0777) == 0711);
+  std::size_t theirs = 0;
+  for (const auto& entry : fs::directory_iterator(server.directory())) {
+    struct stat found {};
+    REQUIRE(::lstat(entry.path().c_str(), &found) == 0);
+    CHECK((found.st_uid == 0 || S_ISDIR(found.st_mode)));
+    theirs += found.st_uid == 0 ? 0 : 1;
+  }
+  CHECK(theirs == 2);  // its data and its socket
 }
 
 TEST_CASE("a private server is gone with its object, directory and all") {
@@ -133,7 +155,7 @@ TEST_CASE("a private server does not outlive a process that is killed") {
   ::kill(owner, SIGKILL);
   CHECK(ends_within(owner, Milliseconds{10'000}));
   CHECK(ends_within(pid, Milliseconds{10'000}));
-  CHECK_FALSE(fs::exists(fs::path(path.data()) / ".s.PGSQL.5432"));
+  CHECK_FALSE(fs::exists(fs::path(path.data()) / "socket" / ".s.PGSQL.5432"));
   fs::remove_all(path.data());
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   ::close(ends[0]);

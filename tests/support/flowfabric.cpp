@@ -113,7 +113,7 @@ void migrate(const fs::path& data) {
     flowfabric.call("seed_secret");
   }
   server.stop();
-  copy_tree(server.directory() / "data", data);
+  copy_tree(server.data(), data);
 }
 
 // One data directory for each program that runs at a time: made once, used again and again, because even to
@@ -253,8 +253,8 @@ std::string FlowFabric::refusal(std::string_view operation, Json arguments) {
 }
 
 std::string url_of(const sandbox::PrivateServer& server, std::string_view database) {
-  return "postgresql://postgres@localhost/" + std::string(database) + "?host=" + server.directory().string() +
-         "&port=5432";
+  return "postgresql://postgres@localhost/" + std::string(database) +
+         "?host=" + server.socket_directory().string() + "&port=5432";
 }
 
 sandbox::PrivateServer& FlowFabricDatabase::server() {
