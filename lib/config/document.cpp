@@ -6,18 +6,13 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "base/utf8.hpp"
 
 namespace ff::config {
 namespace {
-
-constexpr std::size_t kLargestFile = std::size_t{1024} * 1024;
 
 /// Builds the tree from the parser's events, because yaml-cpp's own nodes lose duplicates, quotes and
 /// anchors.
@@ -147,18 +142,6 @@ std::optional<Node> parse_document(const std::string& text, const std::string& f
     return std::nullopt;
   }
   return builder.take_root();
-}
-
-std::string read_small_file(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kLargestFile + 1, '\0');
-  if (file) file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!file && !file.eof())
-    throw std::runtime_error("cannot be read: " + std::generic_category().message(errno != 0 ? errno : EIO));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kLargestFile) throw std::runtime_error("larger than 1 MiB");
-  return text;
 }
 
 }  // namespace ff::config

@@ -28,7 +28,4 @@ struct Node {
 std::optional<Node> parse_document(const std::string& text, const std::string& file,
                                    std::vector<Problem>& problems);
 
-/// The bytes of a file of at most 1 MiB. Throws std::runtime_error that says what is wrong, without the path.
-std::string read_small_file(const std::string& path);
-
 }  // namespace ff::config

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/small_file.hpp"
 #include "config/checks.hpp"
 #include "config/nearest.hpp"
 #include "config/secrets.hpp"

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <memory>
 #include <sstream>
 
 #include "base/printable.hpp"
+#include "base/small_file.hpp"
 #include "pg/wait.hpp"
 
 namespace ff::pg {
@@ -61,13 +61,13 @@ std::vector<Keywords> addresses_of(const Keywords& server) {
 }
 
 std::string read_password(const std::string& path) {
-  std::ifstream file(path);
-  std::string password;
-  std::getline(file, password, '\0');
-  if (file.bad() || !file.is_open())
-    throw Error(Error::Kind::connection, "the password file " + path + " cannot be read");
-  if (!password.empty() && password.back() == '\n') password.pop_back();
-  return password;
+  try {
+    std::string password = read_small_file(path);
+    if (!password.empty() && password.back() == '\n') password.pop_back();
+    return password;
+  } catch (const std::runtime_error& error) {
+    throw Error(Error::Kind::connection, "the password file " + path + ": " + error.what());
+  }
 }
 
 struct Finish {
@@ -139,6 +139,8 @@ Connector::Connector(ConnectOptions options) : options_(std::move(options)) {
     conninfo.given["fallback_application_name"] = options_.application_name;
   servers_ = servers_of(conninfo);
 
+  if (is_readable_by_others(options_.password_file))
+    spdlog::warn("the password file {} can be read by everybody on this machine", options_.password_file);
   description_ = conninfo.value("user") + "@";
   for (const Keywords& server : servers_)
     description_ += (&server == &servers_.front() ? "" : ",") + place_of(server);

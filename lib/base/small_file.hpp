@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+namespace ff {
+
+/// The whole of a file that somebody wrote for us: a configuration, a password. At most 1 MiB of it is ever read,
+/// and what is no file (a pipe, a device) has five seconds to come to its end. Throws std::runtime_error, which
+/// says what is wrong and leaves the path to the caller.
+std::string read_small_file(const std::string& path);
+
+/// Everybody on this machine may read it. False where there is no such file.
+bool is_readable_by_others(const std::string& path);
+
+}  // namespace ff
