@@ -1,14 +1,15 @@
 #include "log.hpp"
 
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/log_scope.hpp"
 #include "base/printable.hpp"
+#include "descriptor_sink.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -69,7 +70,7 @@ std::unique_ptr<spdlog::formatter> text_formatter() {
 }  // namespace
 
 void set_up_log(const config::Log& log) {
-  auto logger = std::make_shared<spdlog::logger>("", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger = std::make_shared<spdlog::logger>("", std::make_shared<DescriptorSink>(STDERR_FILENO));
   if (log.format == config::LogFormat::json)
     logger->set_formatter(std::make_unique<JsonFormatter>());
   else
