@@ -116,6 +116,14 @@ TEST_CASE("outbox_retention deletes thousands of events of one partition in one 
   CHECK(t.left("completion") == 1);
 }
 
+TEST_CASE("outbox_retention deletes what is old behind a thousand events of a clock that runs ahead") {
+  Stage t;
+  t.add_many(kNow, 1000);
+  t.add_lease(kNow - kWeek - 1);
+  t.add_completion(kNow - kWeek - 1);
+  CHECK(outcomes(t.tick()) == "completion_events_deleted=1 lease_events_deleted=1");
+}
+
 TEST_CASE("outbox_retention deletes the oldest first, a batch at a time") {
   Stage t;
   t.add_many(kNow - 2 * kWeek, 25);
