@@ -58,10 +58,9 @@ bool Bulletin::quiet_since(std::string_view channel, SteadyTime since) const {
 
 // The thread.
 void Bulletin::live() {
-  for (int failures = 0; !interrupt_.raised();) {
+  while (!interrupt_.raised()) {
     try {
       listen();
-      failures = 0;
       continue;
     } catch (const pg::Error& error) {
       if (error.interrupted()) return;
@@ -69,7 +68,7 @@ void Bulletin::live() {
     } catch (const std::exception& error) {
       deaf(std::string("internal error: ") + error.what());
     }
-    if (!pause(reconnect_delay(++failures, random_share()))) return;
+    if (!pause(reconnect_delay(++failures_, random_share()))) return;
   }
 }
 
@@ -95,6 +94,7 @@ void Bulletin::listen() {
   }
   if (!why_deaf_.empty()) spdlog::info("notifications are heard again");
   why_deaf_.clear();
+  failures_ = 0;
   hear(listener, wanted);
 }
 

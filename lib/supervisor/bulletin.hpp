@@ -48,7 +48,8 @@ class Bulletin {
   const std::vector<std::string> channels_;
   pg::Interrupt interrupt_;  // raised to end the thread
   pg::Wake renewal_;
-  std::string why_deaf_;  // as logged; the thread's own
+  std::string why_deaf_;  // as logged; the thread's own, as is the next
+  int failures_ = 0;      // since notifications were heard
 
   mutable std::mutex mutex_;
   int renewals_ = 0;                                           // guarded by mutex_

@@ -43,6 +43,11 @@ struct Stage {
     return becomes_true([&] { return !bulletin.quiet_since(kNews, since); });
   }
   void announce() { db.execute("NOTIFY ff_lease_event"); }
+  void break_sessions() {
+    db.execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()");
+  }
   std::int64_t sessions() {
     return test::number(db,
                         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
@@ -101,12 +106,23 @@ TEST_CASE("nothing is believed before it listens, or while it does not") {
 TEST_CASE("a session that breaks is replaced, and its silence is not believed") {
   Stage stage;
   const SteadyTime before = now();
-  stage.db.execute(
-      "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-      " WHERE datname = current_database() AND pid <> pg_backend_pid()");
+  stage.break_sessions();
   CHECK(stage.hears_since(before));
   CHECK(stage.listens());
   CHECK_FALSE(stage.bulletin.quiet_since(kNews, before));
+}
+
+TEST_CASE("a session that breaks now and then is replaced as fast the tenth time as the first") {
+  Stage stage;
+  const SteadyTime before = now();
+  for (int i = 0; i < 10; ++i) {
+    const SteadyTime broken = now();
+    stage.break_sessions();
+    CHECK(stage.hears_since(broken));
+    REQUIRE(stage.listens());
+  }
+  // Each pause is at most the first: twice as long each time would come to minutes.
+  CHECK(now() - before < 30s);
 }
 
 TEST_CASE("where the server may be another one, a new session listens before silence is believed again") {
