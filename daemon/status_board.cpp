@@ -1,10 +1,19 @@
 #include "status_board.hpp"
 
+#include <algorithm>
+
 #include "report_json.hpp"
 
 namespace ff::daemon {
 
 using nlohmann::ordered_json;
+
+namespace {
+
+// A single tick may fail because of a conflict, or of a connection that broke.
+constexpr int kFaultyFrom = 3;
+
+}  // namespace
 
 void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   const std::lock_guard lock(mutex_);
@@ -51,10 +60,20 @@ supervisor::State StatusBoard::state() const {
   return state_;
 }
 
+bool StatusBoard::has_fault() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(
+      reconcilers_, [](const auto& each) { return each.second.consecutive_failures >= kFaultyFrom; });
+}
+
 std::string StatusBoard::readiness_json() const {
   const std::lock_guard lock(mutex_);
   auto reasons = ordered_json::array();
   if (!supervisor::is_ready(state_)) reasons.push_back(reason_.empty() ? std::string(name(state_)) : reason_);
+  for (const auto& [its_name, entry] : reconcilers_)
+    if (entry.consecutive_failures >= kFaultyFrom)
+      reasons.push_back(its_name + ": the last " + std::to_string(entry.consecutive_failures) +
+                        " ticks failed: " + entry.last_failure);
   return dump(
       {{"ready", supervisor::is_ready(state_)}, {"state", std::string(name(state_))}, {"reasons", reasons}});
 }

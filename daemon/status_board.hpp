@@ -24,7 +24,9 @@ class StatusBoard final : public supervisor::Observer {
 
   supervisor::State state() const;
   bool ready() const { return supervisor::is_ready(state()); }
-  /// {"ready": …, "state": …, "reasons": […]}
+  /// A reconciler does not get on though the database is there: a privilege that is gone, a table that is locked.
+  bool has_fault() const;
+  /// {"ready": …, "state": …, "reasons": […]}. A fault is a reason, too, and alone takes nobody's readiness.
   std::string readiness_json() const;
   /// Everything that is remembered, and the pool's state.
   std::string status_json(const pg::PoolState& pool) const;

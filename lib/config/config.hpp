@@ -48,6 +48,7 @@ struct Reconciler {
 struct Http {
   std::string host = "127.0.0.1";  ///< a name or an address, without brackets
   int port = 9464;                 ///< 0: any free one
+  bool unready_on_fault = false;   ///< /readyz answers 503, too, while a reconciler fails
 };
 
 enum class LogLevel { trace, debug, info, warn, error };

@@ -244,6 +244,10 @@ void add_process(std::vector<Option>& table) {
                              brackets ? address.substr(1, colon - 2) : address.substr(0, colon);
                          config.http.port = std::stoi(address.substr(colon + 1));
                        }});
+  table.push_back(bound([](auto& c) -> auto& { return c.http.unready_on_fault; },
+                        {.path = "http.unready_on_fault",
+                         .type = Type::flag,
+                         .summary = "/readyz says 503, too, while a reconciler fails"}));
   table.push_back(bound([](auto& c) -> auto& { return c.log.level; },
                         {.path = "log.level",
                          .type = Type::choice,

@@ -25,6 +25,7 @@ TEST_CASE("an empty configuration file is all defaults") {
     CHECK(config.recovery_grace == 15s);
     CHECK(config.http.host == "127.0.0.1");
     CHECK(config.http.port == 9464);
+    CHECK_FALSE(config.http.unready_on_fault);
     CHECK(config.log.level == LogLevel::info);
     CHECK(config.log.format == LogFormat::text);
     CHECK(config.shutdown.grace == 20s);
@@ -220,10 +221,12 @@ TEST_CASE("only what cannot change in place is said to need a restart") {
   const Config other = load_yaml(
       "database: {url: host=a, password: x, pool_size: 9}\npartitions: 0-1\nthreads: 2\nhelpers: "
       "1\nrecovery_grace: 1s\n"
-      "http: {listen: 127.0.0.1:1}\nlog: {format: json}\nshutdown: {grace: 1s}\nmetrics: {per_partition: "
+      "http: {listen: 127.0.0.1:1, unready_on_fault: true}\nlog: {format: json}\nshutdown: {grace: "
+      "1s}\nmetrics: {per_partition: "
       "true}\n");
   CHECK(restart_needed(running, other) ==
         std::vector<std::string>{"database.url", "database.password", "database.pool_size", "partitions",
-                                 "threads", "helpers", "recovery_grace", "http.listen", "log.format",
-                                 "shutdown.grace", "metrics.per_partition"});
+                                 "threads", "helpers", "recovery_grace", "http.listen",
+                                 "http.unready_on_fault", "log.format", "shutdown.grace",
+                                 "metrics.per_partition"});
 }

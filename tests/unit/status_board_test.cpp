@@ -71,6 +71,24 @@ TEST_CASE("readiness follows the state and gives the reason") {
   }
 }
 
+TEST_CASE("a reconciler whose ticks fail again and again is a reason, and no more than that") {
+  Bench bench;
+  bench.board.state_changed(State::ready, "");
+  TickReport failed;
+  failed.failure.emplace(pg::Error::Kind::server, "permission denied for table ff_attempt", "42501");
+  bench.finished("lease_expiry", failed, 2);
+  CHECK_FALSE(bench.board.has_fault());
+  CHECK(bench.readiness()["reasons"] == json::array());
+  bench.finished("lease_expiry", failed, 3);
+  CHECK(bench.board.has_fault());
+  CHECK(bench.board.ready());
+  CHECK(bench.readiness()["reasons"] ==
+        json{"lease_expiry: the last 3 ticks failed: permission denied for table ff_attempt"});
+  bench.finished("lease_expiry", moved(1));
+  CHECK_FALSE(bench.board.has_fault());
+  CHECK(bench.readiness()["reasons"] == json::array());
+}
+
 TEST_CASE("what is not ready has a reason even when nobody gave one") {
   Bench bench;
   bench.board.state_changed(State::unreachable, "");
