@@ -63,9 +63,14 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope
     : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.fork_join_),
       runner(
           std::string(reconciler.name), reconciler.takes_leases, pace,
-          [this](const reconcile::TickOptions& options) { return engine.tick(options); },
+          [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon.watch_, options); },
           [this, &daemon](SteadyTime since) { return quiet(daemon.bulletin_, since); }, daemon.observers_,
           daemon.clock_) {}
+
+reconcile::TickReport Daemon::Member::tick(const supervisor::Watch& watch, reconcile::TickOptions options) {
+  if (runner.takes_leases()) options.may_write = [&watch] { return watch.may_take_leases(); };
+  return engine.tick(options);
+}
 
 bool Daemon::Member::quiet(const supervisor::Bulletin& bulletin, SteadyTime since) const {
   const auto announced = engine.reconciler().announced(engine.scope().settings);
@@ -130,7 +135,11 @@ Routes Daemon::routes() {
            }},
           {"/livez",
            [this] { return alive() ? json(200, R"({"alive":true})") : json(503, R"({"alive":false})"); }},
-          {"/readyz", [this] { return json(board_.ready() ? 200 : 503, board_.readiness_json()); }},
+          {"/readyz",
+           [this] {
+             const bool faulty = config_.http.unready_on_fault && board_.has_fault();
+             return json(board_.ready() && !faulty ? 200 : 503, board_.readiness_json());
+           }},
           {"/status", [this] { return json(200, board_.status_json(pool_.state())); }}};
 }
 

@@ -57,6 +57,7 @@ class Daemon {
   struct Member {
     Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Pace pace,
            Daemon& daemon);
+    reconcile::TickReport tick(const supervisor::Watch& watch, reconcile::TickOptions options);
     bool quiet(const supervisor::Bulletin& bulletin, SteadyTime since) const;
     reconcile::Engine engine;
     supervisor::Runner runner;

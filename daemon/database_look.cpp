@@ -7,7 +7,17 @@
 
 namespace ff::daemon {
 
+using supervisor::Availability;
 using supervisor::Observation;
+
+namespace {
+
+// What takes longer is not answered any more: the server, or the way to it, stands still.
+SteadyTime answer_wanted_by() {
+  return Clock::system().now() + Availability::kLongestAnswer;
+}
+
+}  // namespace
 
 Observation DatabaseLook::operator()() {
   try {
@@ -36,7 +46,7 @@ Observation DatabaseLook::look() {
     on_doubt_();
     pool_.discard_all();
     connection.emplace(pool_.acquire());
-    server = pg::server_info(**connection);
+    server = pg::server_info(**connection, answer_wanted_by());
     if (!server->writable)
       throw pg::Error(pg::Error::Kind::not_writable, (*connection)->description() + " takes no writes");
   }
@@ -53,7 +63,7 @@ Observation DatabaseLook::look() {
 // Nothing: the connection is of no use any more.
 std::optional<pg::ServerInfo> DatabaseLook::ask(pg::PooledConnection& connection) {
   try {
-    const pg::ServerInfo server = pg::server_info(*connection);
+    const pg::ServerInfo server = pg::server_info(*connection, answer_wanted_by());
     return server.writable ? std::optional(server) : std::nullopt;
   } catch (const pg::Error& error) {
     if (!error.connection_lost()) throw;
@@ -69,13 +79,15 @@ void DatabaseLook::verify_schema(pg::Connection& connection, Observation& seen) 
     verified_on_ = seen.server_started_at;
     return;
   }
+  // What is amiss may be a setting of the role, such as its search_path, which a session has from its beginning.
+  pool_.discard_all();
   seen.found = Observation::Found::schema_outdated;
   for (const std::string& problem : schema.problems)
     seen.reason += (seen.reason.empty() ? "" : "; ") + problem;
 }
 
 void DatabaseLook::count_partitions(pg::Connection& connection, Observation& seen) {
-  const int count = migrate::flow_partitions(connection);
+  const int count = migrate::flow_partitions(connection, answer_wanted_by());
   if (count < 1) {
     verified_on_
         .reset();  // the row was there when the schema was verified, which will say what has become of it

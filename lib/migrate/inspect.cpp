@@ -3,6 +3,7 @@
 
 #include "migrate/contract.hpp"
 #include "migrate/migrate.hpp"
+#include "pg/transaction.hpp"
 
 namespace ff::migrate {
 namespace {
@@ -78,8 +79,10 @@ void check_contract(pg::Connection& connection, State& state) {
 
 }  // namespace
 
-int flow_partitions(pg::Connection& connection) {
-  return connection.execute(kFlowPartitions).one().get<std::int32_t>(0);
+int flow_partitions(pg::Connection& connection, std::optional<SteadyTime> deadline) {
+  const pg::Result count =
+      deadline ? connection.execute(kFlowPartitions, {}, *deadline) : connection.execute(kFlowPartitions);
+  return count.one().get<std::int32_t>(0);
 }
 
 std::string version_text(const State& state) {
@@ -92,6 +95,7 @@ std::string version_text(const State& state) {
 }
 
 State inspect(pg::Connection& connection) {
+  pg::Transaction transaction(connection);  // for its settings: a role's own might have names quoted
   State state;
   const pg::Result result = connection.execute(kWhatIsThere);
   const pg::Row there = result.one();

@@ -49,8 +49,9 @@ struct State {
   }
 };
 
-/// How many flow partitions the database has, by ff_partition_config; 0: it does not say. Throws pg::Error.
-int flow_partitions(pg::Connection& connection);
+/// How many flow partitions the database has, by ff_partition_config; 0: it does not say. Throws pg::Error:
+/// timeout, too, where there is a deadline and no answer before it.
+int flow_partitions(pg::Connection& connection, std::optional<SteadyTime> deadline = std::nullopt);
 
 /// "version 22", with what the annotation says where that is another: "version 22 (by its annotation 20)".
 std::string version_text(const State& state);

@@ -31,6 +31,14 @@ bool Error::retryable() const {
   return sqlstate_ == "40001" || sqlstate_ == "40P01" || statement_name_lost();
 }
 
+bool Error::canceled() const {
+  return sqlstate_ == "57014";
+}
+
+bool Error::table_locked() const {
+  return sqlstate_ == "55P03";
+}
+
 bool Error::statement_name_lost() const {
   return sqlstate_ == "26000" || sqlstate_ == "42P05";
 }
@@ -40,7 +48,7 @@ bool Error::not_writable() const {
 }
 
 bool Error::timed_out() const {
-  return kind_ == Kind::timeout || sqlstate_ == "57014" || sqlstate_ == "55P03";
+  return kind_ == Kind::timeout || canceled() || table_locked();
 }
 
 bool Error::authentication() const {
@@ -49,8 +57,8 @@ bool Error::authentication() const {
 
 bool Error::may_be_one_row() const {
   if (kind_ != Kind::server || sqlstate_.empty()) return false;
-  if (connection_lost() || not_writable() || statement_name_lost() || sqlstate_ == "55P03") return false;
-  return class_of(sqlstate_) != "57" || sqlstate_ == "57014";
+  if (connection_lost() || not_writable() || statement_name_lost() || table_locked()) return false;
+  return class_of(sqlstate_) != "57" || canceled();
 }
 
 bool Error::is_of_the_data() const {
@@ -59,7 +67,7 @@ bool Error::is_of_the_data() const {
                                   "39"sv, "44"sv, "54"sv, "P0"sv, "XX"sv};
   const auto cls = class_of(sqlstate_);
   // 57014: the statement took too long, which fewer rows may not; a custom SQLSTATE is a trigger's own.
-  return std::find(kOfTheData.begin(), kOfTheData.end(), cls) != kOfTheData.end() || sqlstate_ == "57014" ||
+  return std::find(kOfTheData.begin(), kOfTheData.end(), cls) != kOfTheData.end() || canceled() ||
          (!cls.empty() && cls[0] >= 'I' && cls != "XX");
 }
 

@@ -34,6 +34,10 @@ class Error : public std::runtime_error {
   /// The transaction was the victim of a conflict (serialization failure, deadlock): the same again may
   /// succeed.
   bool retryable() const;
+  /// The server gave the statement up: statement_timeout, or somebody who cancelled it.
+  bool canceled() const;
+  /// Somebody else holds a lock on a whole table, or on one of its children, for longer than we wait.
+  bool table_locked() const;
   /// The transaction may have been committed.
   bool outcome_unknown() const { return kind_ == Kind::unknown_commit; }
   /// This server takes no writes, now or any more: look for another.

@@ -14,8 +14,9 @@ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms,
 
 }  // namespace
 
-ServerInfo server_info(Connection& connection) {
-  const Result result = connection.execute(kServerInfo);
+ServerInfo server_info(Connection& connection, std::optional<SteadyTime> deadline) {
+  const Result result =
+      deadline ? connection.execute(kServerInfo, {}, *deadline) : connection.execute(kServerInfo);
   const Row row = result.one();
   return {unix_millis(row.get<std::int64_t>("now_ms")), unix_millis(row.get<std::int64_t>("started_at_ms")),
           row.get<bool>("writable"), row.get<std::int32_t>("version")};

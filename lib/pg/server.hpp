@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "base/time.hpp"
 #include "pg/connection.hpp"
 
@@ -14,8 +16,8 @@ struct ServerInfo {
   int version = 0;        ///< server_version_num: 150004
 };
 
-/// One round trip. Throws Error.
-ServerInfo server_info(Connection& connection);
+/// One round trip. Throws Error: timeout, too, where there is a deadline and no answer before it.
+ServerInfo server_info(Connection& connection, std::optional<SteadyTime> deadline = std::nullopt);
 
 /// How many other sessions on the server carry this application_name. One round trip. Throws Error.
 int sessions_of(Connection& connection, std::string_view application_name);

@@ -10,30 +10,40 @@ namespace {
 
 // Row locks are never waited for, so the only locks met are those of DDL. Better to give the connection back
 // and come again than to queue behind an ALTER TABLE, with every worker queueing behind us.
-constexpr Milliseconds kLongestLockWait{5000};
+constexpr Milliseconds kLongestLockWait{1000};
 
 // A replica that is frozen, or has lost its power, keeps its row locks until its server gives up on it. Between
 // two statements of ours nothing is waited for.
 constexpr Milliseconds kLongestSilence{10'000};
 
-// A plan over hundreds of hash children looks expensive enough to the server to be compiled, which takes
-// seconds for a statement that runs for milliseconds: no JIT. And a table whose statistics are stale looks
-// small, so that reading all of it, or all that one index condition admits, seems cheaper than finding a few
-// rows by their key: no sequential and no bitmap scans.
+// What our statements rely on, whatever the settings of a role, a database or a server:
+// - A plan over hundreds of hash children looks expensive enough to be compiled, which takes seconds for a
+//   statement that runs for milliseconds: no JIT.
+// - A table whose statistics are stale looks small, so that reading all of it, or all that one index condition
+//   admits, seems cheaper than finding a few rows by their key: no sequential and no bitmap scans.
+// - An execution whose core row is hidden by row security looks like one that has none: an error is better than
+//   fewer rows.
+// - The others change what a statement means, or how the catalogue spells a name.
+constexpr std::string_view kSettings =
+    "; SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
+    "; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL array_nulls = on"
+    "; SET LOCAL transform_null_equals = off; SET LOCAL quote_all_identifiers = off"
+    "; SET LOCAL plan_cache_mode = ";
+
 std::string begin(Milliseconds statement_timeout, Plan plan) {
   const auto lock_timeout = std::min(kLongestLockWait, statement_timeout / 2);
   return "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = " +
          std::to_string(statement_timeout.count()) +
          "; SET LOCAL lock_timeout = " + std::to_string(lock_timeout.count()) +
          "; SET LOCAL idle_in_transaction_session_timeout = " + std::to_string(kLongestSilence.count()) +
-         "; SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off" +
-         (plan == Plan::reused ? "; SET LOCAL plan_cache_mode = force_generic_plan" : "");
+         std::string(kSettings) + (plan == Plan::reused ? "force_generic_plan" : "auto");
 }
 
 }  // namespace
 
-Transaction::Transaction(Connection& connection, Plan plan) : connection_(connection), plan_(plan) {
-  connection_.execute_script(begin(connection_.statement_timeout(), plan));
+Transaction::Transaction(Connection& connection, Plan plan, Milliseconds at_most)
+    : connection_(connection), plan_(plan) {
+  connection_.execute_script(begin(std::min(connection_.statement_timeout(), at_most), plan));
 }
 
 Transaction::~Transaction() {

@@ -12,8 +12,10 @@ namespace ff::pg {
 /// LOCAL), because a plain SET would reach other clients behind a pooler.
 class Transaction {
  public:
-  /// Sends BEGIN. `plan` is how the statements of this transaction are planned. Throws Error.
-  explicit Transaction(Connection& connection, Plan plan = Plan::fresh);
+  /// Sends BEGIN. `plan` is how the statements of this transaction are planned; `at_most` is for each of them where
+  /// that is less than the connection's statement_timeout. Throws Error.
+  explicit Transaction(Connection& connection, Plan plan = Plan::fresh,
+                       Milliseconds at_most = Milliseconds::max());
   ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;

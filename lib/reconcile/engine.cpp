@@ -22,6 +22,9 @@ constexpr Milliseconds kPatience{500};
 // How far ahead a backlog's next due row is looked for.
 constexpr Milliseconds kBacklogLooksAhead = std::chrono::hours{24};
 
+// So many groups of partitions more than could be read may be locked, before it is taken for a lock on all of them.
+constexpr std::size_t kMostLocked = 2;
+
 /// What a look has shown.
 struct Seen {
   std::vector<Candidate> few;             ///< all due rows of the partitions that have few
@@ -131,6 +134,7 @@ TickReport Engine::tick_alone(const TickOptions& options) {
   ground_->slice = {};
   ground_->quarantine.forget_old(ground_->clock.now());
   ground_->no_connection_to_spare = false;
+  ground_->some_locked = false;
   ground_->suspects.start_over();
   TickReport report = options.look ? in_a_pass(options, [&](Pass& pass) { take_all(pass, options); })
                                    : take_foreseen(options);
@@ -203,9 +207,8 @@ void Engine::take_all(Pass& pass, const TickOptions& options) {
   agenda_.clear();
   const bool in_slices = options.in_slices && ground_->reconciler.walk;
   if (in_slices) ground_->slice = slice_behind(walked_to_, ground_->reconciler.walk->rows, pass);
-  Seen seen =
-      sort_out(pass.page(ground_->slice.partitions_of(partitions(pass)), kLookDepth, options.look_ahead));
-  pass.report().looked = true;
+  Seen seen = sort_out(look(pass, ground_->slice.partitions_of(partitions(pass)), options.look_ahead));
+  pass.report().looked = !pass.report().failure;
   const UnixMillis looked_up_to = pass.report().database_time - ground_->holdoff() + options.look_ahead;
   agenda_.replace(std::move(seen.coming), seen.cut_off.value_or(looked_up_to));
   pass.report().paged = !seen.oldest_of_many.empty();
@@ -213,6 +216,33 @@ void Engine::take_all(Pass& pass, const TickOptions& options) {
   share(pass, options, grouped(std::move(seen.oldest_of_many)));
   if (in_slices && !pass.report().more)
     walked_to_ = ground_->slice.up_to == Slice::behind_all() ? Slice::before_all() : ground_->slice.up_to;
+}
+
+// Where somebody holds a child of a table, the partitions in other children are looked at all the same; that some could
+// not be is the report's failure.
+std::vector<Candidate> Engine::look(Pass& pass, const Partitions& partitions, Milliseconds ahead) {
+  try {
+    return pass.page(partitions, kLookDepth, ahead);
+  } catch (const pg::Error& error) {
+    if (!error.table_locked() || partitions.size() <= Statements::kNamed) throw;
+  }
+  ground_->some_locked = true;
+  std::vector<Candidate> all;
+  std::size_t read = 0;
+  std::size_t locked = 0;
+  for (auto from = partitions.begin(); from != partitions.end();) {
+    const auto to = from + std::min<std::ptrdiff_t>(Statements::kNamed, partitions.end() - from);
+    try {
+      std::ranges::move(pass.page({from, to}, kLookDepth, ahead), std::back_inserter(all));
+      ++read;
+    } catch (const pg::Error& error) {
+      // Each has cost the longest wait for a lock.
+      if (!error.table_locked() || ++locked > kMostLocked + read) throw;
+      pass.report().failure = error;
+    }
+    from = to;
+  }
+  return all;
 }
 
 // Without one that is full, what is left of the table.

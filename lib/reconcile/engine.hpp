@@ -64,6 +64,7 @@ class Engine {
                   const std::function<void(Pass&)>& work);
   void finish(TickReport& report) const;
   void take_all(Pass& pass, const TickOptions& options);
+  std::vector<Candidate> look(Pass& pass, const Partitions& partitions, Milliseconds ahead);
   TickReport take_foreseen(const TickOptions& options);
   void tell_what_comes(TickReport& report) const;
   void share(Pass& pass, const TickOptions& options, const std::vector<Partitions>& groups);

@@ -24,6 +24,10 @@ bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   return std::find(names.begin(), names.end(), outcome) != names.end();
 }
 
+// What a part of a batch may take once the whole has run into statement_timeout: the row at fault is met again in each
+// half that holds it. Another row that would take longer is set aside for a while, and then has all its time.
+constexpr Milliseconds kHurry{2000};
+
 // How many batches a page of a single partition has: so that there is something to share.
 constexpr int kBatchesAPage = 4;
 
@@ -62,9 +66,14 @@ void Ground::set_aside(const Candidate& row, const pg::Error& error, TickReport&
 }
 
 bool Pass::out_of_time() {
-  const bool is_out = ground_.clock.now() >= options_.deadline || options_.stop.stop_requested();
+  const bool is_out =
+      ground_.clock.now() >= options_.deadline || options_.stop.stop_requested() || !may_write();
   if (is_out) report_.more = true;
   return is_out;
+}
+
+bool Pass::may_write() {
+  return !options_.may_write || options_.may_write();
 }
 
 Pass::Wording Pass::wording(std::string Statements::*which, const Partitions& partitions) const {
@@ -139,11 +148,13 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
   auto due = without_quarantined(std::move(rows));
   std::stable_sort(due.begin(), due.end(),
                    [](const Candidate& a, const Candidate& b) { return a.key.partition < b.key.partition; });
+  const std::vector<Candidate> failed_before = take_out_failed(due);
   const std::size_t partitions = partitions_of(due).size();
-  const std::size_t most_partitions = partitions <= kWorthNaming ? Statements::kNamed : partitions;
+  const bool each_named = partitions <= kWorthNaming || ground_.some_locked;
+  const std::size_t most_partitions = each_named ? Statements::kNamed : partitions;
   const std::size_t batch = ground_.batch_size.now();
   // What was asked for in time is worth one batch, however long that took: so a slow server, too, gets on.
-  const bool one_at_least = read_in_time_ && !options_.stop.stop_requested();
+  const bool one_at_least = read_in_time_ && !options_.stop.stop_requested() && may_write();
   std::mutex mutex;
   std::size_t from = 0;
   const auto next = [&](Pass& any) -> Candidates {
@@ -162,6 +173,19 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
     company_(*this, whole_batches - 1, work);
   else
     work(*this);
+  for (const Candidate& row : failed_before)
+    if (!out_of_time()) take({&row, 1});
+}
+
+// What has failed before, and whose time in quarantine is over, goes alone: most of it fails again, and would cost the
+// others of a batch their first try.
+std::vector<Candidate> Pass::take_out_failed(std::vector<Candidate>& due) const {
+  if (ground_.quarantine.empty()) return {};
+  const auto failed = std::stable_partition(
+      due.begin(), due.end(), [&](const Candidate& row) { return !ground_.quarantine.contains(row.key); });
+  std::vector<Candidate> taken_out(failed, due.end());
+  due.erase(failed, due.end());
+  return taken_out;
 }
 
 std::vector<Candidate> Pass::page(const Partitions& partitions, int limit, Milliseconds ahead,
@@ -246,6 +270,7 @@ bool Pass::take_whole(Candidates batch) {
       if (error.retryable() && tries < kTries) continue;
       if (!error.may_be_one_row()) throw;
       if (batch.size() == 1) blame(batch.front(), error);
+      hurried_ = hurried_ || error.canceled();
       return false;
     }
   }
@@ -253,6 +278,7 @@ bool Pass::take_whole(Candidates batch) {
 
 void Pass::take(Candidates batch) {
   if (!take_whole(batch)) take_halves(batch);
+  hurried_ = false;
 }
 
 // One row spoils the others: halve until it is alone. The others are committed on the way. Where the first half was
@@ -264,10 +290,7 @@ void Pass::take_halves(Candidates batch) {
   const Candidates second = batch.last(batch.size() - first.size());
   const bool clean = take_whole(first);
   if (!clean) take_halves(first);
-  if (clean && second.size() > 1)
-    take_halves(second);
-  else
-    take(second);
+  if ((clean && second.size() > 1) || !take_whole(second)) take_halves(second);
 }
 
 // False: a row was moved that must not be. Nothing is written, and the next try sees what forbids it.
@@ -277,7 +300,7 @@ bool Pass::take_once(Candidates batch) {
   pg::Params params = ground_.params(partitions);
   add_keys(params, ground_.reconciler, batch);
 
-  pg::Transaction transaction(*connection_, plan);
+  pg::Transaction transaction(*connection_, plan, hurried_ ? kHurry : Milliseconds::max());
   const SteadyTime started = ground_.clock.now();
   const pg::Result rows = transaction.execute(act, params);
   const SteadyTime answered = ground_.clock.now();
@@ -285,6 +308,12 @@ bool Pass::take_once(Candidates batch) {
   if (is_forbidden(transaction, partitions, moved)) {
     transaction.rollback();
     return false;
+  }
+  // The server may have stood still while it acted, and its workers with it.
+  if (!may_write()) {
+    transaction.rollback();
+    report_.more = true;
+    return true;
   }
   if (options_.dry_run)
     transaction.rollback();
@@ -344,8 +373,17 @@ void Pass::count_moved(const pg::Result& rows, Candidates moved, Milliseconds to
 }
 
 // What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the
-// meantime.
+// meantime. The others are committed: where nobody says which of the two it was, the batch has not failed.
 void Pass::count_left(Candidates left) {
+  try {
+    count_left_once(left);
+  } catch (const pg::Error& error) {
+    if (error.connection_lost()) throw;
+    if (!report_.failure) report_.failure = error;
+  }
+}
+
+void Pass::count_left_once(Candidates left) {
   const Partitions partitions = partitions_of(left);
   const auto [still_due, plan] = wording(&Statements::still_due, partitions);
   pg::Params params = ground_.params(partitions);

@@ -50,6 +50,8 @@ struct Ground {
   DatabaseTime database_time;
   BatchSize batch_size;
   std::atomic<bool> no_connection_to_spare{false};  ///< in this tick: nobody else need try
+  std::atomic<bool> some_locked{
+      false};  ///< in this tick: a statement over all partitions would wait for a lock
 };
 
 class Pass;
@@ -100,6 +102,7 @@ class Pass {
   };
 
   bool out_of_time();
+  bool may_write();
   Wording wording(std::string Statements::*which, const Partitions& partitions) const;
   void plan_once_for(const Partitions& partitions);
   std::vector<Candidate> page(const Partitions& partitions, int limit, Milliseconds ahead, UnixMillis from);
@@ -109,6 +112,7 @@ class Pass {
   void take_rest(PageEnd end, bool all_moved);
   std::vector<Candidate> read(const Wording& wording, const pg::Params& params);
   std::vector<Candidate> read_once(const Wording& wording, const pg::Params& params);
+  std::vector<Candidate> take_out_failed(std::vector<Candidate>& due) const;
   std::vector<Candidate> without_quarantined(std::vector<Candidate> found);
   bool take_whole(Candidates batch);
   void take_halves(Candidates batch);
@@ -117,6 +121,7 @@ class Pass {
   bool is_forbidden(pg::Transaction& transaction, const Partitions& partitions, Candidates moved) const;
   void count_moved(const pg::Result& rows, Candidates moved, Milliseconds took);
   void count_left(Candidates left);
+  void count_left_once(Candidates left);
   void blame(const Candidate& row, const pg::Error& error);
 
   Ground& ground_;
@@ -124,6 +129,7 @@ class Pass {
   const Company& company_;
   TickReport report_;
   bool read_in_time_ = true;  // the last page was asked for before the deadline
+  bool hurried_ = false;      // a row of the batch that is being halved takes far too long
   pg::PooledConnection connection_;
   std::optional<GroupPlan> group_plan_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <stop_token>
 
 #include "base/partitions.hpp"
@@ -22,6 +23,9 @@ struct TickOptions {
   SteadyTime deadline = SteadyTime::max();
   /// The same, at any moment.
   std::stop_token stop{};
+  /// Asked before each batch, from any thread, and again before it is committed. False: it is rolled back, and the
+  /// tick ends as at its deadline. Empty: always.
+  std::function<bool()> may_write{};
   /// How far into the future to look for rows that will fall due: as far as the next look is away anyway.
   Milliseconds look_ahead{0};
   /// Otherwise only what an earlier look of the same engine has seen coming is taken, if it is due by now.

@@ -9,7 +9,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Milliseconds kWhileWell = 10s;
 constexpr Milliseconds kWhileSchemaIsOld = 30s;
 
 }  // namespace
@@ -28,13 +27,14 @@ void Availability::observe(const Observation& observation, SteadyTime now) {
   outage_ = !reached;
   seen_ = true;
   last_ = observation;
+  observed_at_ = now;
 }
 
 State Availability::state(SteadyTime now) const {
   if (!seen_) return State::starting;
   switch (last_.found) {
     case Observation::Found::writable:
-      return may_take_leases(now) ? State::ready : State::recovering;
+      return is_trusted(now) ? State::ready : State::recovering;
     case Observation::Found::read_only:
       return State::read_only;
     case Observation::Found::unreachable:

@@ -26,8 +26,17 @@ struct Observation {
 /// Recovery grace: leases that lapsed while no server could be reached, or while the server was down, say
 /// nothing about their workers. Until `recovery_grace` after the server came back (from an outage that was
 /// seen, as another server than before, or by its own start) leases are not taken.
+///
+/// A server that stands still tells nobody, and goes on with whatever it was sent. So each look wants an answer
+/// within kLongestAnswer, none is an outage, and leases are taken only as long as the last good look is recent: a
+/// standstill is either over before the next look gives up, or met by it.
 class Availability {
  public:
+  static constexpr Milliseconds kLongestAnswer{5000};
+  static constexpr Milliseconds kWhileWell{2000};  ///< between two looks while all is well
+  /// With half a second for the look itself.
+  static constexpr Milliseconds kRecent = kWhileWell + kLongestAnswer + Milliseconds{500};
+
   explicit Availability(Milliseconds recovery_grace) : recovery_grace_(recovery_grace) {}
 
   void observe(const Observation& observation, SteadyTime now);
@@ -35,18 +44,23 @@ class Availability {
   State state(SteadyTime now) const;
   const std::string& reason() const { return last_.reason; }
   bool may_run() const { return seen_ && last_.found == Observation::Found::writable; }
-  bool may_take_leases(SteadyTime now) const { return may_run() && now >= trusted_from_; }
+  bool may_take_leases(SteadyTime now) const { return is_trusted(now) && is_recent(now); }
+  /// The last look was no longer ago than it should be.
+  bool is_recent(SteadyTime now) const { return now - observed_at_ <= kRecent; }
 
   /// When to look again: soon while something is wrong, now and then while all is well, and at the end of
   /// recovery grace.
   SteadyTime next_look(SteadyTime now, double jitter) const;
 
  private:
+  bool is_trusted(SteadyTime now) const { return may_run() && now >= trusted_from_; }
+
   Milliseconds recovery_grace_;
   bool seen_ = false;
   bool outage_ = false;
   int failures_ = 0;
   Observation last_;
+  SteadyTime observed_at_{};
   std::optional<UnixMillis> server_;
   SteadyTime trusted_from_{SteadyTime::min()};
 };

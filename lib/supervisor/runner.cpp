@@ -99,11 +99,13 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                                      rested_from_look(*companions, started, finished));
   const auto companions_due =
       companions ? std::optional(next_companions_look_.value_or(finished)) : std::nullopt;
+  // A lock ends when it ends, and waiting for it has been a pause already.
+  const bool is_locked = report.failure && report.failure->table_locked();
   const NextRun next = next_run(interval,
                                 {.started = started,
                                  .finished = finished,
                                  .more = report.more,
-                                 .consecutive_failures = consecutive_failures_,
+                                 .consecutive_failures = is_locked ? 1 : consecutive_failures_,
                                  .next_due = ours(report.next_due),
                                  .next_look = *next_look_,
                                  .companions_look = companions_due},

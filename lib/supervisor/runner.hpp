@@ -94,6 +94,6 @@ class Runner {
 };
 
 /// How long one tick goes on starting batches before it lets others run.
-constexpr Milliseconds kTickBudget{5000};
+constexpr Milliseconds kTickBudget{1000};
 
 }  // namespace ff::supervisor

@@ -35,8 +35,7 @@ Milliseconds safety_interval(Milliseconds interval) {
 }
 
 SteadyTime rested_from_look(Milliseconds interval, SteadyTime started, SteadyTime finished) {
-  return finished +
-         std::min<SteadyTime::duration>(kRestAfterLook * (finished - started), safety_interval(interval));
+  return finished + std::min<SteadyTime::duration>(kRestAfterLook * (finished - started), interval);
 }
 
 NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {

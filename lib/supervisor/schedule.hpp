@@ -29,8 +29,8 @@ struct NextRun {
 SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<SteadyTime> known_until,
                      double jitter);
 
-/// Not to look again before, after a look that found nothing: four times as long as it took later, at most the
-/// safety interval. One that reads through a large backlog of which nothing is its own leaves the server to
+/// Not to look again before, after a look that found nothing: four times as long as it took later, at most an
+/// interval. One that reads through a large backlog of which nothing is its own leaves the server to
 /// those who work it off.
 SteadyTime rested_from_look(Milliseconds interval, SteadyTime started, SteadyTime finished);
 

@@ -39,7 +39,7 @@ struct Supervisor::Life {
   Life(const std::vector<Runner*>& runners, int threads, Watch& its_watch, Milliseconds longest,
        const Clock& its_clock)
       : pool(static_cast<std::size_t>(threads)),
-        heartbeat(pool),
+        heartbeat(asio::make_strand(pool)),
         watch(its_watch),
         clock(its_clock),
         stall_after(longest + 5 * kHeartbeat),
@@ -77,8 +77,11 @@ struct Supervisor::Life {
       // In one step, so that drain() either keeps it from running or waits for it.
       const std::lock_guard lock(mutex);
       slot.parked = !may_run(slot.runner);
-      if (slot.parked) return;
-      running.insert(slot.runner.name());
+      if (!slot.parked) running.insert(slot.runner.name());
+    }
+    if (slot.parked) {
+      if (!watch.is_recent()) watch.doubt();  // nothing else would tell when it may run again
+      return;
     }
     mark_progress();
     const Runner::Step step = slot.runner.step(slot.planned, stop.get_token());
@@ -103,7 +106,7 @@ struct Supervisor::Life {
   void mark_progress() { progress = clock.now().time_since_epoch().count(); }
 
   asio::thread_pool pool;
-  asio::steady_timer heartbeat;
+  asio::steady_timer heartbeat;  // with a strand of its own
   Watch& watch;
   const Clock& clock;
   const Milliseconds stall_after;
@@ -128,7 +131,7 @@ Supervisor::~Supervisor() {
 }
 
 void Supervisor::start() {
-  asio::post(life_->pool, [life = life_.get()] { life->beat(); });
+  asio::post(life_->heartbeat.get_executor(), [life = life_.get()] { life->beat(); });
   life_->watch.start([this] { reconsider(); }, [this] { life_->arm_all(true); });
 }
 
@@ -140,7 +143,7 @@ std::vector<std::string> Supervisor::drain(SteadyTime deadline) {
   life_->stop.request_stop();
   life_->watch.request_stop();
   for (auto& slot : life_->slots) asio::post(slot->strand, [&slot = *slot] { slot.timer.cancel(); });
-  asio::post(life_->pool, [life = life_.get()] { life->heartbeat.cancel(); });
+  asio::post(life_->heartbeat.get_executor(), [life = life_.get()] { life->heartbeat.cancel(); });
   std::unique_lock lock(life_->mutex);
   life_->stopped_running.wait_until(lock, deadline, [&] { return life_->running.empty(); });
   return {life_->running.begin(), life_->running.end()};

@@ -96,6 +96,11 @@ void Watch::look_once(const std::stop_token& stop) {
     doubt_over_();
 }
 
+bool Watch::is_recent() const {
+  const std::lock_guard lock(mutex_);
+  return availability_.is_recent(clock_.now());
+}
+
 bool Watch::may_run() const {
   const std::lock_guard lock(mutex_);
   return !doubtful_ && availability_.may_run();

@@ -33,6 +33,8 @@ class Watch {
   /// ended nothing may run: the server may be back already, and every lease lapsed.
   void doubt();
 
+  /// The last look is no longer ago than it should be: else doubt() is in place.
+  bool is_recent() const;
   bool may_run() const;
   bool may_take_leases() const;
   State state() const;

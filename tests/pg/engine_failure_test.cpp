@@ -22,6 +22,9 @@ void insert_trap(pg::Connection& db, std::int64_t lapsed_ago_ms) {
                 {.worker_id = "trap", .lease_expires_at_ms = now_ms(db) - lapsed_ago_ms});
 }
 
+std::int64_t leases_taken(pg::Connection& db) {
+  return number(db, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NULL");
+}
 std::int64_t leases_left(pg::Connection& db) {
   return number(db, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL");
 }
@@ -86,6 +89,25 @@ TEST_CASE("a table that somebody locks as a whole ends the tick instead of makin
   CHECK(report.errors == decltype(report.errors){{"timeout", 1}});
   ddl.rollback();
   CHECK(engine->tick().processed == 4);
+}
+
+TEST_CASE("a tick that may not write any more leaves every row as it was, also one that it has acted on") {
+  const Database database;
+  auto db = database.connect();
+  insert_many_lapsed(db, {.count = 14});
+  EngineFixture engine(database, "attempt_timeout", {.batch_size = 4});
+  // Asked before each batch and before its commit: so in the midst of the second, or in between.
+  const int answers = GENERATE(0, 1, 4, 5);
+  int asked = 0;
+  const TickReport report = engine->tick({.may_write = [&] { return ++asked <= answers; }});
+  CHECK_FALSE(report.failure);
+  CHECK(report.more);
+  CHECK(report.scanned == 14);
+  CHECK(report.processed == leases_taken(db));
+  CHECK(report.processed < 14);
+  CHECK(lease_events(db).size() == static_cast<std::size_t>(report.processed));
+  CHECK(report.quarantined == 0);
+  CHECK(engine->tick().processed == 14 - report.processed);
 }
 
 TEST_CASE("a server that takes no writes any more fails the tick as not writable") {

@@ -78,6 +78,45 @@ TEST_CASE("a half that must hold the poison row is not tried as a whole") {
   CHECK(number(db, "SELECT last_value FROM met") == 2);  // with all the others, and alone
 }
 
+TEST_CASE("a row that has failed before is tried alone") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE SEQUENCE met");
+  add_trigger(db, "PERFORM nextval('met'); RAISE EXCEPTION 'spoiled';");
+  insert_poison(db, 90'000);
+  EngineFixture engine(database, "attempt_timeout");
+  const LogCapture log;
+  REQUIRE(engine->tick().quarantined == 1);
+  insert_many_lapsed(db, {.count = 63, .partitions = {{3}}});
+  engine.clock().advance(Milliseconds{5000});
+  const TickReport report = engine->tick();
+  CHECK(report.processed == 63);
+  CHECK(report.errors == decltype(report.errors){{"P0", 1}});
+  CHECK(number(db, "SELECT last_value FROM met") == 2);
+}
+
+TEST_CASE("a row that takes too long is not given all that time in each half of its batch") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE SEQUENCE given; CREATE SEQUENCE times");
+  add_trigger(db,
+              "PERFORM setval('given', 1000 * extract(epoch FROM "
+              "current_setting('statement_timeout')::interval)::bigint);"
+              "PERFORM nextval('times'); PERFORM pg_sleep(600);");
+  insert_many_lapsed(db, {.count = 3, .partitions = {{3}}});
+  insert_poison(db, 90'000);
+  EngineFixture engine(database, "attempt_timeout", {.statement_timeout = Milliseconds{3000}});
+  const LogCapture log;
+  const TickReport report = engine->tick();
+  CHECK(report.processed == 3);
+  CHECK(report.errors == decltype(report.errors){{"timeout", 1}});
+  CHECK(number(db, "SELECT last_value FROM times") == 3);  // all, half, alone
+  CHECK(number(db, "SELECT last_value FROM given") == 2000);
+  engine.clock().advance(Milliseconds{5000});
+  CHECK(engine->tick().error_count() == 1);
+  CHECK(number(db, "SELECT last_value FROM given") == 3000);
+}
+
 TEST_CASE("several poison rows over several partitions are each found") {
   const Database database;
   auto db = database.connect();

@@ -217,11 +217,11 @@ TEST_CASE("a transaction sets its limits for itself only") {
   {
     pg::Transaction transaction(db, pg::Plan::reused);
     CHECK(transaction.execute(show).one().get<std::string>(0) ==
-          "4s 2s off force_generic_plan read committed");
+          "4s 1s off force_generic_plan read committed");
   }
   {
     pg::Transaction transaction(db);
-    CHECK(transaction.execute(show).one().get<std::string>(0) == "4s 2s off auto read committed");
+    CHECK(transaction.execute(show).one().get<std::string>(0) == "4s 1s off auto read committed");
     transaction.commit();
   }
   CHECK(db.execute(show).one().get<std::string>(0) == before);

@@ -68,6 +68,7 @@ TEST_CASE("a server that has just started gets the rest of the recovery grace") 
   Availability availability(kGrace);
   availability.observe(writable(5s), kNow);
   CHECK(ask(availability, kNow) == kRecovering);
+  availability.observe(writable(10s), kNow + 5s);
   CHECK(ask(availability, kNow + 9'999ms) == kRecovering);
   CHECK(ask(availability, kNow + 10s) == kReady);
 }
@@ -79,6 +80,7 @@ TEST_CASE("after an outage the recovery grace starts when the server is seen aga
   CHECK_FALSE(availability.may_run());
   availability.observe(writable(1h), kNow + 60s);
   CHECK(ask(availability, kNow + 60s) == kRecovering);
+  availability.observe(writable(1h), kNow + 70s);
   CHECK(ask(availability, kNow + 75s - 1ms) == kRecovering);
   CHECK(ask(availability, kNow + 75s) == kReady);
 }
@@ -89,6 +91,7 @@ TEST_CASE("an outage at the start of the daemon counts as well") {
   CHECK(ask(availability, kNow) == Answers{State::unreachable, false, false});
   availability.observe(writable(1h), kNow + 1s);
   CHECK(ask(availability, kNow + 1s) == kRecovering);
+  availability.observe(writable(1h), kNow + 10s);
   CHECK(ask(availability, kNow + 16s) == kReady);
 }
 
@@ -97,6 +100,7 @@ TEST_CASE("another server than before is an outage that nobody saw") {
   availability.observe(writable(1h), kNow);
   availability.observe(writable(24h, kServer + 1ms), kNow + 10s);
   CHECK(ask(availability, kNow + 10s) == kRecovering);
+  availability.observe(writable(24h, kServer + 1ms), kNow + 20s);
   CHECK(ask(availability, kNow + 25s) == kReady);
 }
 
@@ -117,6 +121,7 @@ TEST_CASE("a second outage during recovery starts the grace again") {
   availability.observe(bad(Found::unreachable), kNow + 5s);
   availability.observe(writable(1h), kNow + 10s);
   CHECK(ask(availability, kNow + 16s) == kRecovering);
+  availability.observe(writable(1h), kNow + 20s);
   CHECK(ask(availability, kNow + 25s) == kReady);
 }
 
@@ -147,19 +152,30 @@ TEST_CASE("a server that takes no writes is told from one that is away") {
   CHECK(availability.reason() == "a standby");
 }
 
-TEST_CASE("while all is well the next look is ten seconds away") {
+TEST_CASE("leases are taken only as long as the last good look is recent") {
   Availability availability(kGrace);
   availability.observe(writable(1h), kNow);
-  CHECK(availability.next_look(kNow, 0.0) == kNow + 10s);
-  CHECK(availability.next_look(kNow, 1.0) == kNow + 10s);
+  CHECK(ask(availability, kNow + Availability::kRecent) == kReady);
+  const SteadyTime late = kNow + Availability::kRecent + 1ms;
+  CHECK(ask(availability, late) == Answers{State::ready, true, false});
+  CHECK_FALSE(availability.is_recent(late));
+  availability.observe(writable(1h), late);
+  CHECK(ask(availability, late) == kReady);
+}
+
+TEST_CASE("while all is well the next look is two seconds away") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  CHECK(availability.next_look(kNow, 0.0) == kNow + 2s);
+  CHECK(availability.next_look(kNow, 1.0) == kNow + 2s);
 }
 
 TEST_CASE("the end of the recovery grace is looked at, not slept through") {
   Availability availability(kGrace);
-  availability.observe(writable(11s), kNow);
-  CHECK(availability.next_look(kNow, 1.0) == kNow + 4s);
-  availability.observe(writable(12s), kNow + 1s);
-  CHECK(availability.next_look(kNow + 1s, 1.0) == kNow + 4s);
+  availability.observe(writable(14s), kNow);
+  CHECK(availability.next_look(kNow, 1.0) == kNow + 1s);
+  availability.observe(writable(14'400ms), kNow + 400ms);
+  CHECK(availability.next_look(kNow + 400ms, 1.0) == kNow + 1s);
 }
 
 TEST_CASE("an outdated schema is checked again every half minute") {
