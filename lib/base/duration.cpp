@@ -40,4 +40,18 @@ std::string format_duration(Milliseconds duration) {
   return std::to_string(ms) + "ms";
 }
 
+std::string spoken_duration(Milliseconds duration) {
+  const std::int64_t ms = duration.count() < 0 ? -duration.count() : duration.count();
+  if (ms < 1'000) return std::to_string(ms) + " ms";
+  if (ms < 60'000) return std::to_string(ms / 1'000) + "." + std::to_string(ms / 100 % 10) + " s";
+  std::size_t unit = 0;
+  while (ms < kUnits[unit].ms) ++unit;
+  const auto& [large, large_ms] = kUnits[unit];
+  const auto& [small, small_ms] = kUnits[unit + 1];
+  std::string text = std::to_string(ms / large_ms) + " " + std::string(large);
+  const std::int64_t rest = ms % large_ms / small_ms;
+  if (rest > 0) text += " " + std::to_string(rest) + " " + std::string(small);
+  return text;
+}
+
 }  // namespace ff

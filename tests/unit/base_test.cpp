@@ -32,6 +32,17 @@ TEST_CASE("a duration is a whole number with a unit") {
   CHECK(parse_duration("7d") == 604'800'000ms);
 }
 
+TEST_CASE("a duration is spoken with two units at most") {
+  CHECK(spoken_duration(0ms) == "0 ms");
+  CHECK(spoken_duration(999ms) == "999 ms");
+  CHECK(spoken_duration(3'290ms) == "3.2 s");
+  CHECK(spoken_duration(60s) == "1 m");
+  CHECK(spoken_duration(123s) == "2 m 3 s");
+  CHECK(spoken_duration(1h + 59s) == "1 h");
+  CHECK(spoken_duration(26h + 10min) == "1 d 2 h");
+  CHECK(spoken_duration(-1500ms) == "1.5 s");
+}
+
 TEST_CASE("a duration that is malformed or does not fit is nothing") {
   const auto* text =
       GENERATE("", "5", "s", "-1s", "+1s", "1.5s", " 1s", "1s ", "1 s", "1S", "1sec", "1ms2", "1us", "1w",
