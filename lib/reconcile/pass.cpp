@@ -57,7 +57,10 @@ pg::Params Ground::params(const Partitions& partitions) const {
 
 void Ground::set_aside(const Candidate& row, const pg::Error& error, TickReport& report, bool dry_run) {
   ++report.errors[std::string(error.error_class())];
-  if (dry_run) return;
+  if (dry_run) {
+    report.faults.push_back(error);
+    return;
+  }
   const bool known = quarantine.contains(row.key);
   const Milliseconds pause = quarantine.add(row.key, clock.now());
   if (!known)

@@ -33,6 +33,7 @@ void TickReport::add(TickReport&& other) {
   take_earlier(next_due, other.next_due);
   lateness.add(other.lateness);
   append(moves, std::move(other.moves));
+  append(faults, std::move(other.faults));
   if (!failure) failure = std::move(other.failure);
 }
 

@@ -64,6 +64,8 @@ struct TickReport {
   /// Set when the tick could not go on (connection, privileges, …). What is counted above happened all the
   /// same.
   std::optional<pg::Error> failure;
+  /// Of a dry run: why rows would be set aside.
+  std::vector<pg::Error> faults;
 
   /// Adds what another pass of the same tick did. `quarantined` and `database_time` are the tick's own.
   void add(TickReport&& other);
