@@ -10,6 +10,7 @@ int run(const Arguments& arguments);
 int tick(const Arguments& arguments);
 int lease_events(const Arguments& arguments);
 int status(const Arguments& arguments);
+int explain_execution(const Arguments& arguments);
 int migrate(const Arguments& arguments);
 int check_config(const Arguments& arguments);
 int demo(const Arguments& arguments);

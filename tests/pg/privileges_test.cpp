@@ -1,6 +1,7 @@
 // A role that has what README ("What it writes") says a daemon needs, and nothing else.
 #include <catch2/catch.hpp>
 
+#include "explain/read.hpp"
 #include "lease/outbox_reader.hpp"
 #include "migrate/migrate.hpp"
 #include "support/due_rows.hpp"
@@ -77,6 +78,17 @@ TEST_CASE("every act of every reconciler runs with the role's privileges") {
     CAPTURE(reconciler.name);
     CHECK(act_on(connection, reconciler, {any_key(reconciler)}).empty());
   }
+}
+
+TEST_CASE("explain reads with the role's privileges") {
+  Stage stage;
+  auto connection = stage.connect();
+  const Uuid flow = new_uuid();
+  const Uuid id = insert_core(stage.admin, {.partition = {3}, .flow = flow});
+  std::vector<explain::Member> family;
+  for (const reconcile::Reconciler& r : reconcile::registry())
+    family.push_back({&r, true, {{PartitionKey{3}}, {}, 1000, reconcile::default_settings(r), {}}});
+  CHECK(explain::read(connection, {{3}, id}, family, {{3}}).core);
 }
 
 TEST_CASE("every reconciler moves its rows with the role's privileges") {

@@ -272,7 +272,7 @@ TEST_CASE("help lists the commands, and each command explains itself") {
   CHECK(all.code == 0);
   CHECK(all.err.empty());
   for (const char* command :
-       {"run", "tick", "status", "migrate", "check-config", "demo", "healthcheck", "version"}) {
+       {"run", "tick", "status", "explain", "migrate", "check-config", "demo", "healthcheck", "version"}) {
     CHECK_THAT(all.out, Catch::Contains(std::string("\n  ") + command + " "));
     const Ended one = run_binary({command, "--help"});
     CHECK(one.code == 0);

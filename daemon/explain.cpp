@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <iostream>
+
+#include "commands.hpp"
+#include "configuration.hpp"
+#include "exit_codes.hpp"
+#include "explain/read.hpp"
+#include "explain_print.hpp"
+#include "log.hpp"
+#include "migrate/migrate.hpp"
+#include "pg/server.hpp"
+#include "report_json.hpp"
+
+namespace ff::daemon {
+namespace {
+
+ExecutionId execution(const Arguments& arguments) {
+  const std::string& text = arguments.words().front();
+  const auto id = parse_execution_id(text);
+  if (!id) throw UsageError("explain: \"" + text + "\" is no execution (allowed: {fp:PARTITION}:UUID)");
+  return *id;
+}
+
+std::vector<explain::Member> family(const config::Config& config, const ExecutionId& id) {
+  std::vector<explain::Member> all;
+  for (const config::Reconciler& its : config.reconcilers)
+    all.push_back({reconcile::find_reconciler(its.name), its.enabled, scope_of(config, its, {id.partition})});
+  return all;
+}
+
+explain::Facts facts_of(const ExecutionId& id, const config::Config& config, const pg::Connector& connector) {
+  pg::Pool pool(connector, 1, config.database.acquire_timeout);
+  const auto members = family(config, id);
+  explain::Facts facts;
+  bool writable = false;
+  {
+    auto connection = pool.acquire();
+    writable = pg::server_info(*connection).writable;
+    const Coverage coverage = cover(config.partitions, migrate::flow_partitions(*connection));
+    facts = explain::read(*connection, id, members,
+                          partition_range({0}, {static_cast<std::int16_t>(coverage.count - 1)}));
+    facts.daemon_seen = pg::sessions_of(*connection, connector.options().application_name) > 0;
+    facts.covered = std::binary_search(coverage.covered.begin(), coverage.covered.end(), id.partition);
+  }
+  if (writable) explain::try_due(facts, pool, members);
+  return facts;
+}
+
+}  // namespace
+
+int explain_execution(const Arguments& arguments) {
+  const ExecutionId id = execution(arguments);
+  const config::Config config = load_config(arguments);
+  set_up_log({config::LogLevel::error, config.log.format});
+  const pg::Connector connector = make_connector(config.database);
+  explain::Facts facts;
+  try {
+    facts = facts_of(id, config, connector);
+  } catch (const pg::Error& error) {
+    if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;
+    std::cerr << error.what() << '\n';
+    return kProblem;
+  }
+  std::cout << (arguments.has("json") ? dump(explain_json(facts)) + "\n" : explain_text(facts));
+  return facts.core ? kDone : kProblem;
+}
+
+}  // namespace ff::daemon

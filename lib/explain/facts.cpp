@@ -1,0 +1,55 @@
+#include "explain/facts.hpp"
+
+#include <algorithm>
+
+namespace ff::explain {
+
+bool FanIn::satisfied() const {
+  if (kind == "any_of") return success >= 1;
+  if (kind == "quorum") return counted() > 0 && success >= k;
+  const std::int64_t all = counted() + running;
+  return success == all && all > 0;
+}
+
+bool FanIn::impossible() const {
+  const std::int64_t all = counted() + running;
+  if (kind == "any_of") return fail + skip >= all && all > 0;
+  if (kind == "quorum") return success + running < k;
+  return fail + skip > 0;
+}
+
+bool Look::due() const {
+  return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.due; });
+}
+
+std::optional<UnixMillis> Look::takeable_at() const {
+  const auto first = std::min_element(
+      rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.takeable_at < b.takeable_at; });
+  return first == rows.end() ? std::nullopt : std::optional(first->takeable_at);
+}
+
+const Attempt* Facts::current_attempt() const {
+  const bool by_lease = core && core->is("active");
+  const auto before = [&](const Attempt& a, const Attempt& b) {
+    const bool a_leased = by_lease && a.lease_expires_at;
+    const bool b_leased = by_lease && b.lease_expires_at;
+    return a_leased == b_leased ? a.index < b.index : b_leased;
+  };
+  const auto found = std::max_element(attempts.begin(), attempts.end(), before);
+  return found == attempts.end() ? nullptr : &*found;
+}
+
+const Grant* Facts::grant(std::string_view kind) const {
+  const auto found = std::find_if(grants.begin(), grants.end(), [&](const Grant& grant) {
+    return grant.kind == kind && grant.expires_at > now;
+  });
+  return found == grants.end() ? nullptr : &*found;
+}
+
+const Look* Facts::look(std::string_view reconciler) const {
+  const auto found = std::find_if(looks.begin(), looks.end(),
+                                  [&](const Look& look) { return look.reconciler == reconciler; });
+  return found == looks.end() ? nullptr : &*found;
+}
+
+}  // namespace ff::explain

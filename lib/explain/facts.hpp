@@ -1,0 +1,197 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.hpp"
+#include "base/scanner_filter.hpp"
+#include "base/setting.hpp"
+#include "base/time.hpp"
+
+/// Why one execution does not move: `read` asks the database, `findings` and `verdicts` know what it means.
+namespace ff::explain {
+
+/// The execution's row, but for payload, result and most of raw_fields.
+struct Core {
+  std::optional<Uuid> flow;
+  std::string lane;
+  std::string capabilities;  ///< that a worker must have, separated by commas
+  int attempt_index = 0;
+  std::string lifecycle_phase;
+  std::string ownership_state;
+  std::string eligibility_state;
+  std::string public_state;
+  std::string attempt_state;
+  std::optional<std::string> blocking_reason;
+  std::optional<std::string> cancellation_reason;
+  std::optional<std::string> cancelled_by;
+  UnixMillis created_at{};
+  std::optional<UnixMillis> started_at;
+  std::optional<UnixMillis> terminal_at;
+  std::optional<UnixMillis> deadline_at;
+  std::int64_t max_retries = 0;
+  std::optional<std::string> name_space;
+  std::optional<UnixMillis> delay_until;  ///< of a retry with back-off
+  std::optional<UnixMillis> last_mutation_at;
+  std::optional<std::string> last_failure;
+
+  bool is(std::string_view phase) const { return lifecycle_phase == phase; }
+  bool ended() const { return is("terminal") || is("cancelled"); }
+};
+
+struct Attempt {
+  int index = 0;
+  std::optional<std::string> worker;
+  std::int64_t epoch = 0;
+  std::optional<UnixMillis> lease_expires_at;
+  std::optional<UnixMillis> started_at;
+  std::optional<UnixMillis> terminal_at;
+  std::optional<std::string> outcome;
+  std::int64_t reclaims = 0;
+};
+
+/// A claim or a reclaim that a worker was promised.
+struct Grant {
+  std::string kind;
+  std::string worker;
+  UnixMillis expires_at{};
+};
+
+struct Suspension {
+  UnixMillis suspended_at{};
+  std::optional<UnixMillis> timeout_at;
+  std::string behavior;
+  std::optional<std::string> reason;
+};
+
+struct Waitpoint {
+  std::string id;
+  std::string key;
+  std::string state;
+  std::string signals;  ///< names that are waited for, separated by commas
+  std::optional<UnixMillis> expires_at;
+};
+
+/// A fan-in: what its downstream waits for, as it was counted.
+struct FanIn {
+  std::string kind;
+  std::int64_t k = 1;
+  std::int64_t success = 0, fail = 0, skip = 0, running = 0;
+  bool cancels_rest = false;              ///< the flag for siblings that are to be cancelled is raised
+  std::optional<UnixMillis> enqueued_at;  ///< in the list that edge_cancel_dispatcher works off
+
+  std::int64_t counted() const { return success + fail + skip; }
+  bool satisfied() const;
+  bool impossible() const;
+};
+
+/// One edge to an execution that this one waits for.
+struct Upstream {
+  ExecutionId id{};
+  std::string lifecycle_phase;  ///< empty: there is no such execution
+  std::string public_state;
+  bool staged = false;  ///< not applied: in no group's counts
+  std::int64_t events = 0;
+  std::optional<UnixMillis> undispatched_since;
+
+  bool ended() const { return lifecycle_phase == "terminal" || lifecycle_phase == "cancelled"; }
+};
+
+/// An execution that waits for this one.
+struct Downstream {
+  ExecutionId id{};
+  std::string lifecycle_phase;
+  std::string public_state;
+  bool cancels_us = false;  ///< its fan-in is satisfied without this execution, which is to be cancelled
+};
+
+struct CompletionEvent {
+  std::int64_t id = 0;
+  std::string outcome;
+  UnixMillis committed_at{};
+  std::optional<UnixMillis> dispatched_at;
+};
+
+struct LeaseEvent {
+  std::string type;
+  UnixMillis at{};
+};
+
+/// A session that holds one of the execution's rows.
+struct Holder {
+  std::string table;
+  int pid = 0;
+  std::string application;
+  std::optional<UnixMillis> since;  ///< the start of its transaction; unknown without pg_read_all_stats
+};
+
+/// Workers that have registered and are alive.
+struct Workers {
+  std::int64_t alive = 0;  ///< in the execution's namespace
+  std::int64_t for_lane = 0;
+  std::int64_t capable = 0;  ///< of those for its lane
+};
+
+/// A row of the execution's that a reconciler moves sooner or later.
+struct Row {
+  UnixMillis takeable_at{};
+  bool due = false;
+};
+
+/// What came of moving the execution's due rows, which was rolled back.
+struct Trial {
+  std::vector<std::string> outcomes;
+  bool locked = false;
+  std::string error;  ///< with its SQLSTATE; empty: none
+};
+
+/// What one reconciler has to do with the execution.
+struct Look {
+  std::string_view reconciler;
+  bool enabled = true;
+  ScannerFilter filter;
+  Settings settings;
+  std::vector<Row> rows;
+  bool filtered = false;  ///< they are not its rows: the filter leaves them out
+  std::optional<Trial> trial;
+
+  bool due() const;
+  std::optional<UnixMillis> takeable_at() const;  ///< the earliest
+};
+
+/// All that is known of one execution at one moment.
+struct Facts {
+  ExecutionId id{};
+  UnixMillis now{};                       ///< by the database's clock
+  bool covered = true;                    ///< the configuration has its partition
+  bool daemon_seen = true;                ///< a session of one is on the server
+  std::optional<PartitionKey> elsewhere;  ///< not here, but there is one of the same uuid in this partition
+  std::optional<Core> core;
+  std::vector<Attempt> attempts;  ///< the latest first, but those with a lease before all
+  std::vector<Grant> grants;      ///< the latest first
+  std::optional<Suspension> suspension;
+  std::vector<Waitpoint> waitpoints;
+  std::optional<FanIn> fan_in;
+  std::vector<Upstream> upstreams;  ///< those that have ended unnoticed first, then those at work
+  std::int64_t upstreams_in_all = 0;
+  std::int64_t ended_upstreams = 0;  ///< over applied edges
+  std::vector<Downstream> downstreams;
+  std::int64_t downstreams_in_all = 0;
+  std::vector<CompletionEvent> completions;  ///< the latest first
+  std::vector<LeaseEvent> lease_events;      ///< the latest first
+  std::vector<Holder> holders;
+  Workers workers;
+  std::vector<Look> looks;
+
+  /// As reconcilers see it: of an active execution the latest with a lease, otherwise the latest. Null: there is none.
+  const Attempt* current_attempt() const;
+  /// The unexpired grant of this kind.
+  const Grant* grant(std::string_view kind) const;
+  const Look* look(std::string_view reconciler) const;
+};
+
+}  // namespace ff::explain

@@ -1,0 +1,94 @@
+#include "explain/finding.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "explain/states.hpp"
+#include "explain/words.hpp"
+
+namespace ff::explain {
+namespace {
+
+// A value goes into a line that is pasted into a shell only where it cannot mean anything there.
+bool is_plain(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
+std::string tick_past_the_filter(const Facts& facts, const Look& look) {
+  const std::string line = tick(look.reconciler, facts.id);
+  const auto& its = facts.core ? facts.core->name_space : std::nullopt;
+  if (look.filter.instance_tag || !its || !is_plain(*its))
+    return line + ", with a configuration that has not this filter";
+  return line + " --namespace " + *its;
+}
+
+void add_filtered(const Facts& facts, const Look& look, std::vector<Finding>& found) {
+  const std::string its = facts.core && facts.core->name_space ? *facts.core->name_space : "none";
+  found.push_back({"filtered",
+                   fmt::format("{} is configured for {} only, and leaves it out (its namespace: {})",
+                               look.reconciler, what(look.filter), its),
+                   tick_past_the_filter(facts, look)});
+}
+
+void add_held(const Facts& facts, std::vector<Finding>& found) {
+  for (const Holder& holder : facts.holders)
+    found.push_back({"locked", fmt::format("a row in {} is held by {}", holder.table, who(holder, facts.now)),
+                     fmt::format("SELECT pg_terminate_backend({}); -- ends that session; what it has not "
+                                 "committed is rolled back",
+                                 holder.pid)});
+}
+
+void add_obstacles(const Facts& facts, const Look& look, std::vector<Finding>& found) {
+  if (look.rows.empty()) return;
+  const std::string_view name = look.reconciler;
+  if (look.filtered) return add_filtered(facts, look, found);
+  if (!look.enabled && look.due())
+    found.push_back(
+        {"switched_off", fmt::format("{} is switched off in the configuration", name), tick(name, facts.id)});
+  if (look.trial && !look.trial->error.empty())
+    found.push_back({"failed", fmt::format("{} fails on it: {}", name, look.trial->error),
+                     fmt::format("mend what the error names, then {}", tick(name, facts.id))});
+  else if (look.trial && look.trial->locked)
+    found.push_back({"locked",
+                     fmt::format("{} finds a row that it needs held by somebody: of this execution, or of "
+                                 "one that goes with it",
+                                 name),
+                     "it is tried again at every tick: ask again, then look for old transactions in "
+                     "pg_stat_activity"});
+}
+
+void add_not_found(const Facts& facts, std::vector<Finding>& found) {
+  const std::string text = fmt::format("there is no execution {}", to_string(facts.id));
+  if (!facts.elsewhere) {
+    found.push_back({"not_found", text, "check the uuid and the database"});
+    return;
+  }
+  found.push_back({"not_found", text + fmt::format(", but one in partition {}", facts.elsewhere->value),
+                   explain({*facts.elsewhere, facts.id.uuid})});
+}
+
+}  // namespace
+
+std::vector<Finding> findings(const Facts& facts) {
+  std::vector<Finding> found;
+  if (!facts.covered)
+    found.push_back({"not_covered",
+                     fmt::format("partition {} is not among those that the configuration covers",
+                                 facts.id.partition.value),
+                     "the daemon that covers it has to move it: `status` with its configuration"});
+  add_held(facts, found);
+  for (const Look& look : facts.looks) add_obstacles(facts, look, found);
+  if (!facts.daemon_seen)
+    found.push_back({"no_daemon", "no daemon is connected to this server", "start one: ff-reconcilerd run"});
+  if (!facts.core)
+    add_not_found(facts, found);
+  else
+    add_states(facts, found);
+  return found;
+}
+
+}  // namespace ff::explain

@@ -1,0 +1,270 @@
+#include "explain/read.hpp"
+
+#include "explain/read_flow.hpp"
+#include "pg/server.hpp"
+#include "pg/transaction.hpp"
+#include "reconcile/engine.hpp"
+#include "reconcile/named_rows.hpp"
+#include "reconcile/phrases.hpp"
+
+namespace ff::explain {
+namespace {
+
+// In all of them: $1 the partition, $2 the execution.
+
+// A JSON text as a moment, null where it is none. Eighteen digits always fit a bigint.
+std::string moment(const std::string& text) {
+  return "CASE WHEN " + text + " ~ '^[0-9]{1,18}$' THEN (" + text + ")::bigint END";
+}
+
+const std::string kCore = R"sql(
+SELECT flow_id, lane_id, array_to_string(required_capabilities, ',') AS capabilities, attempt_index, lifecycle_phase,
+       ownership_state, eligibility_state, public_state, attempt_state, blocking_reason, cancellation_reason,
+       cancelled_by, created_at_ms, started_at_ms, terminal_at_ms, deadline_at_ms,
+       raw_fields->>'namespace' AS namespace, left(raw_fields->>'last_failure_message', 200) AS last_failure,
+       )sql" + reconcile::phrases::whole_number("policy->'retry_policy'->'max_retries'") +
+                          R"sql( AS max_retries,
+       )sql" + moment("raw_fields->>'delay_until'") +
+                          R"sql( AS delay_until_ms,
+       )sql" + moment("raw_fields->>'last_mutation_at'") +
+                          R"sql( AS last_mutation_at_ms
+  FROM ff_exec_core
+ WHERE partition_key = $1 AND execution_id = $2)sql";
+
+constexpr std::string_view kElsewhere = R"sql(
+SELECT c.partition_key
+  FROM unnest($1) AS p(partition_key)
+  JOIN ff_exec_core c ON c.partition_key = p.partition_key AND c.execution_id = $2
+ LIMIT 1)sql";
+
+const std::string kAttempts = R"sql(
+SELECT attempt_index, coalesce(worker_instance_id, worker_id) AS worker, lease_epoch, lease_expires_at_ms,
+       started_at_ms, terminal_at_ms, outcome,
+       )sql" + reconcile::phrases::whole_number("raw_fields->'lease_reclaims'") +
+                              R"sql( AS reclaims
+  FROM ff_attempt
+ WHERE partition_key = $1 AND execution_id = $2
+ ORDER BY lease_expires_at_ms IS NULL, attempt_index DESC
+ LIMIT 20)sql";
+
+constexpr std::string_view kGrants = R"sql(
+SELECT kind, worker_instance_id AS worker, expires_at_ms
+  FROM ff_claim_grant
+ WHERE partition_key = $1 AND execution_id = $2
+ ORDER BY expires_at_ms DESC
+ LIMIT 20)sql";
+
+constexpr std::string_view kSuspension = R"sql(
+SELECT suspended_at_ms, timeout_at_ms, coalesce(timeout_behavior, 'fail') AS behavior, reason_code
+  FROM ff_suspension_current
+ WHERE partition_key = $1 AND execution_id = $2)sql";
+
+constexpr std::string_view kWaitpoints = R"sql(
+SELECT waitpoint_id::text AS id, waitpoint_key AS key, state, array_to_string(required_signal_names, ',') AS signals,
+       expires_at_ms
+  FROM ff_waitpoint_pending
+ WHERE partition_key = $1 AND execution_id = $2
+ ORDER BY created_at_ms, waitpoint_id
+ LIMIT 20)sql";
+
+constexpr std::string_view kCompletions = R"sql(
+SELECT event_id, outcome, committed_at_ms, dispatched_at_ms
+  FROM ff_completion_event
+ WHERE partition_key = $1 AND execution_id = $2
+ ORDER BY event_id DESC
+ LIMIT 5)sql";
+
+// No index finds them by the execution: those of its partition are read from the newest on, so many at most.
+constexpr std::string_view kLeaseEvents = R"sql(
+SELECT event_type, occurred_at_ms
+  FROM (SELECT event_id, execution_id, event_type, occurred_at_ms
+          FROM ff_lease_event
+         WHERE partition_key = $1::integer
+         ORDER BY event_id DESC
+         LIMIT 10000) newest
+ WHERE execution_id = $2::text
+ ORDER BY event_id DESC
+ LIMIT 5)sql";
+
+// Who has locked or written a row, but not committed, stands in its xmax, and holds the lock on that transaction id.
+constexpr std::string_view kHolders = R"sql(
+SELECT held.relation, l.pid, coalesce(a.application_name, '') AS application,
+       floor(extract(epoch FROM a.xact_start) * 1000)::bigint AS since_ms
+  FROM (SELECT 'ff_exec_core' AS relation, xmax
+          FROM ff_exec_core WHERE partition_key = $1 AND execution_id = $2
+         UNION ALL
+        SELECT 'ff_attempt', xmax FROM ff_attempt WHERE partition_key = $1 AND execution_id = $2
+         UNION ALL
+        SELECT 'ff_suspension_current', xmax
+          FROM ff_suspension_current WHERE partition_key = $1 AND execution_id = $2
+         UNION ALL
+        SELECT 'ff_waitpoint_pending', xmax
+          FROM ff_waitpoint_pending WHERE partition_key = $1 AND execution_id = $2
+         UNION ALL
+        SELECT 'ff_completion_event', xmax
+          FROM ff_completion_event
+         WHERE partition_key = $1 AND execution_id = $2 AND dispatched_at_ms IS NULL) held
+  JOIN pg_locks l ON l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
+                 AND l.transactionid = held.xmax
+  LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+ GROUP BY 1, 2, 3, 4
+ ORDER BY 4, 2, 1)sql";
+
+// $1: the execution's namespace, $2: its lane, $3: the capabilities that it wants, separated by commas
+constexpr std::string_view kWorkers = R"sql(
+SELECT count(*) AS alive, count(*) FILTER (WHERE for_lane) AS for_lane,
+       count(*) FILTER (WHERE for_lane AND wanted <@ capabilities) AS capable
+  FROM (SELECT $2 = ANY(lanes) AS for_lane, string_to_array(capabilities_csv, ',') AS capabilities,
+               string_to_array($3, ',') AS wanted
+          FROM ff_worker_registry
+         WHERE ($1 IS NULL OR namespace = $1)
+           AND last_heartbeat_ms::numeric + liveness_ttl_ms
+               >= floor(extract(epoch FROM clock_timestamp()) * 1000)) worker)sql";
+
+std::optional<Core> read_core(pg::Transaction& transaction, const pg::Params& of_it) {
+  const pg::Result rows = transaction.execute(kCore, of_it);
+  if (rows.empty()) return std::nullopt;
+  const pg::Row row = rows.one();
+  Core core;
+  core.flow = row.get<std::optional<Uuid>>("flow_id");
+  core.lane = row.get<std::string>("lane_id");
+  core.capabilities = row.get<std::string>("capabilities");
+  core.attempt_index = row.get<std::int32_t>("attempt_index");
+  core.lifecycle_phase = row.get<std::string>("lifecycle_phase");
+  core.ownership_state = row.get<std::string>("ownership_state");
+  core.eligibility_state = row.get<std::string>("eligibility_state");
+  core.public_state = row.get<std::string>("public_state");
+  core.attempt_state = row.get<std::string>("attempt_state");
+  core.blocking_reason = row.get<std::optional<std::string>>("blocking_reason");
+  core.cancellation_reason = row.get<std::optional<std::string>>("cancellation_reason");
+  core.cancelled_by = row.get<std::optional<std::string>>("cancelled_by");
+  core.created_at = moment_of(row, "created_at_ms");
+  core.started_at = moment_if(row, "started_at_ms");
+  core.terminal_at = moment_if(row, "terminal_at_ms");
+  core.deadline_at = moment_if(row, "deadline_at_ms");
+  core.max_retries = row.get<std::int64_t>("max_retries");
+  core.name_space = row.get<std::optional<std::string>>("namespace");
+  core.delay_until = moment_if(row, "delay_until_ms");
+  core.last_mutation_at = moment_if(row, "last_mutation_at_ms");
+  core.last_failure = row.get<std::optional<std::string>>("last_failure");
+  return core;
+}
+
+void read_attempts(pg::Transaction& transaction, const pg::Params& of_it, Facts& facts) {
+  for (const pg::Row row : transaction.execute(kAttempts, of_it))
+    facts.attempts.push_back(
+        {row.get<std::int32_t>("attempt_index"), row.get<std::optional<std::string>>("worker"),
+         row.get<std::int64_t>("lease_epoch"), moment_if(row, "lease_expires_at_ms"),
+         moment_if(row, "started_at_ms"), moment_if(row, "terminal_at_ms"),
+         row.get<std::optional<std::string>>("outcome"), row.get<std::int64_t>("reclaims")});
+  for (const pg::Row row : transaction.execute(kGrants, of_it))
+    facts.grants.push_back(
+        {row.get<std::string>("kind"), row.get<std::string>("worker"), moment_of(row, "expires_at_ms")});
+}
+
+void read_suspension(pg::Transaction& transaction, const pg::Params& of_it, Facts& facts) {
+  for (const pg::Row row : transaction.execute(kSuspension, of_it))
+    facts.suspension =
+        Suspension{moment_of(row, "suspended_at_ms"), moment_if(row, "timeout_at_ms"),
+                   row.get<std::string>("behavior"), row.get<std::optional<std::string>>("reason_code")};
+  for (const pg::Row row : transaction.execute(kWaitpoints, of_it))
+    facts.waitpoints.push_back({row.get<std::string>("id"), row.get<std::string>("key"),
+                                row.get<std::string>("state"), row.get<std::string>("signals"),
+                                moment_if(row, "expires_at_ms")});
+}
+
+void read_events(pg::Transaction& transaction, const pg::Params& of_it, Facts& facts) {
+  for (const pg::Row row : transaction.execute(kCompletions, of_it))
+    facts.completions.push_back({row.get<std::int64_t>("event_id"), row.get<std::string>("outcome"),
+                                 moment_of(row, "committed_at_ms"), moment_if(row, "dispatched_at_ms")});
+  for (const pg::Row row : transaction.execute(kLeaseEvents, of_it))
+    facts.lease_events.push_back({row.get<std::string>("event_type"), moment_of(row, "occurred_at_ms")});
+}
+
+void read_holders(pg::Transaction& transaction, const pg::Params& of_it, Facts& facts) {
+  for (const pg::Row row : transaction.execute(kHolders, of_it))
+    facts.holders.push_back({row.get<std::string>("relation"), row.get<std::int32_t>("pid"),
+                             row.get<std::string>("application"), moment_if(row, "since_ms")});
+}
+
+void read_workers(pg::Transaction& transaction, Facts& facts) {
+  const Core& core = *facts.core;
+  const pg::Result rows =
+      transaction.execute(kWorkers, pg::Params::of(core.name_space, core.lane, core.capabilities));
+  const pg::Row row = rows.one();
+  facts.workers = {row.get<std::int64_t>("alive"), row.get<std::int64_t>("for_lane"),
+                   row.get<std::int64_t>("capable")};
+}
+
+// Only rows that are there without the filter, and not with it, are known to be left out by it.
+Look look_of(pg::Transaction& transaction, const Member& member, const ExecutionId& id) {
+  Look look{
+      member.reconciler->name, member.enabled, member.scope.filter, member.scope.settings, {}, false, {}};
+  const auto add = [&](const reconcile::Scope& scope) {
+    for (const auto& row : reconcile::rows_of_execution(transaction, *member.reconciler, scope, id))
+      look.rows.push_back({row.takeable_at, row.due});
+  };
+  add(member.scope);
+  if (look.rows.empty() && !look.filter.matches_everything()) {
+    reconcile::Scope unfiltered = member.scope;
+    unfiltered.filter = {};
+    add(unfiltered);
+    look.filtered = !look.rows.empty();
+  }
+  return look;
+}
+
+std::string said_by(const pg::Error& error) {
+  return error.sqlstate().empty() ? error.what() : "SQLSTATE " + error.sqlstate() + ": " + error.what();
+}
+
+Trial trial_of(const reconcile::TickReport& report) {
+  Trial trial;
+  for (const auto& [outcome, count] : report.outcomes) trial.outcomes.push_back(outcome);
+  trial.locked = report.skipped.contains(reconcile::Skip::locked);
+  if (report.failure) trial.error = said_by(*report.failure);
+  if (!report.faults.empty()) trial.error = said_by(report.faults.front());
+  return trial;
+}
+
+}  // namespace
+
+Facts read(pg::Connection& connection, const ExecutionId& id, const std::vector<Member>& family,
+           const Partitions& all) {
+  Facts facts;
+  facts.id = id;
+  pg::Transaction transaction(connection);
+  transaction.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY");
+  const pg::Params of_it = pg::Params::of(id.partition, id.uuid);
+  facts.now = pg::server_info(connection).now;
+  facts.core = read_core(transaction, of_it);
+  read_attempts(transaction, of_it, facts);
+  read_suspension(transaction, of_it, facts);
+  read_events(transaction, of_it, facts);
+  if (facts.core) {
+    read_flow(transaction, facts);
+    read_workers(transaction, facts);
+  } else {
+    for (const pg::Row row : transaction.execute(kElsewhere, pg::Params::of(all, id.uuid)))
+      facts.elsewhere = row.get<PartitionKey>(0);
+  }
+  for (const Member& member : family)
+    if (!member.reconciler->execution_column.empty()) facts.looks.push_back(look_of(transaction, member, id));
+  read_holders(transaction, of_it, facts);
+  transaction.rollback();
+  return facts;
+}
+
+void try_due(Facts& facts, pg::Pool& pool, const std::vector<Member>& family) {
+  if (!facts.holders.empty() || !facts.core || facts.grant("reclaim") != nullptr) return;
+  for (Look& look : facts.looks) {
+    if (!look.due() || look.filtered) continue;
+    for (const Member& member : family) {
+      if (member.reconciler->name != look.reconciler) continue;
+      reconcile::Engine engine(*member.reconciler, member.scope, pool);
+      look.trial = trial_of(engine.tick_one(facts.id, {.dry_run = true, .list_moves = true}));
+    }
+  }
+}
+
+}  // namespace ff::explain

@@ -1,0 +1,93 @@
+#include "explain/read_flow.hpp"
+
+#include "reconcile/phrases.hpp"
+
+namespace ff::explain {
+namespace {
+
+// In all of them: $1 the partition, $2 the execution, $3 its flow.
+
+const std::string kFanIn = R"sql(
+SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, )sql" +
+                           reconcile::phrases::whole_number("g.policy->'k'", "1") + R"sql( AS k,
+       g.success_count::bigint AS success, g.fail_count::bigint AS fail, g.skip_count::bigint AS skip,
+       g.running_count::bigint AS running, g.cancel_siblings_pending_flag AS flag, p.enqueued_at_ms
+  FROM ff_edge_group g
+  LEFT JOIN ff_pending_cancel_groups p ON p.partition_key = g.partition_key AND p.flow_id = g.flow_id
+                                      AND p.downstream_eid = g.downstream_eid
+ WHERE g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = $2)sql";
+
+// First those whose end nobody has passed on, then those that are at work.
+constexpr std::string_view kUpstreams = R"sql(
+SELECT up.*, count(*) OVER () AS in_all,
+       count(*) FILTER (WHERE ended AND NOT staged) OVER () AS ended_in_all
+  FROM (SELECT d.edge_id, d.upstream_eid, coalesce(u.lifecycle_phase, '') AS lifecycle_phase,
+               coalesce(u.public_state, '') AS public_state,
+               coalesce(d.policy->>'edge_state', '') = 'pending' AS staged,
+               coalesce(u.lifecycle_phase IN ('terminal', 'cancelled'), false) AS ended,
+               e.events, e.undispatched_since_ms
+          FROM ff_edge d
+          LEFT JOIN ff_exec_core u ON u.partition_key = $1 AND u.execution_id = d.upstream_eid
+         CROSS JOIN LATERAL (SELECT count(*) AS events,
+                                    min(c.committed_at_ms) FILTER (WHERE c.dispatched_at_ms IS NULL)
+                                      AS undispatched_since_ms
+                               FROM ff_completion_event c
+                              WHERE c.partition_key = $1 AND c.execution_id = d.upstream_eid
+                                AND c.outcome <> 'resumable') e
+         WHERE d.partition_key = $1 AND d.flow_id = $3 AND d.downstream_eid = $2) up
+ ORDER BY undispatched_since_ms IS NULL, NOT (ended AND events = 0), ended, upstream_eid, edge_id
+ LIMIT 50)sql";
+
+constexpr std::string_view kDownstreams = R"sql(
+SELECT d.downstream_eid, coalesce(c.lifecycle_phase, '') AS lifecycle_phase,
+       coalesce(c.public_state, '') AS public_state,
+       coalesce(g.cancel_siblings_pending_flag AND $2::text = ANY(g.cancel_siblings_pending_members), false)
+         AS cancels_us,
+       count(*) OVER () AS in_all
+  FROM ff_edge d
+  LEFT JOIN ff_exec_core c ON c.partition_key = $1 AND c.execution_id = d.downstream_eid
+  LEFT JOIN ff_edge_group g ON g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = d.downstream_eid
+ WHERE d.partition_key = $1 AND d.flow_id = $3 AND d.upstream_eid = $2
+ ORDER BY cancels_us DESC, d.downstream_eid, d.edge_id
+ LIMIT 50)sql";
+
+}  // namespace
+
+UnixMillis moment_of(const pg::Row& row, std::string_view column) {
+  return unix_millis(row.get<std::int64_t>(column));
+}
+
+std::optional<UnixMillis> moment_if(const pg::Row& row, std::string_view column) {
+  const auto ms = row.get<std::optional<std::int64_t>>(column);
+  return ms ? std::optional(unix_millis(*ms)) : std::nullopt;
+}
+
+void read_flow(pg::Transaction& transaction, Facts& facts) {
+  if (!facts.core->flow) return;
+  const PartitionKey partition = facts.id.partition;
+  const pg::Params of_it = pg::Params::of(partition, facts.id.uuid, *facts.core->flow);
+  for (const pg::Row row : transaction.execute(kFanIn, of_it))
+    facts.fan_in = FanIn{
+        row.get<std::string>("kind"),  row.get<std::int64_t>("k"),      row.get<std::int64_t>("success"),
+        row.get<std::int64_t>("fail"), row.get<std::int64_t>("skip"),   row.get<std::int64_t>("running"),
+        row.get<bool>("flag"),         moment_if(row, "enqueued_at_ms")};
+  for (const pg::Row row : transaction.execute(kUpstreams, of_it)) {
+    facts.upstreams_in_all = row.get<std::int64_t>("in_all");
+    facts.ended_upstreams = row.get<std::int64_t>("ended_in_all");
+    facts.upstreams.push_back({{partition, row.get<Uuid>("upstream_eid")},
+                               row.get<std::string>("lifecycle_phase"),
+                               row.get<std::string>("public_state"),
+                               row.get<bool>("staged"),
+                               row.get<std::int64_t>("events"),
+                               moment_if(row, "undispatched_since_ms")});
+  }
+  for (const pg::Row row : transaction.execute(kDownstreams, of_it)) {
+    facts.downstreams_in_all = row.get<std::int64_t>("in_all");
+    facts.downstreams.push_back({{partition, row.get<Uuid>("downstream_eid")},
+                                 row.get<std::string>("lifecycle_phase"),
+                                 row.get<std::string>("public_state"),
+                                 row.get<bool>("cancels_us")});
+  }
+}
+
+}  // namespace ff::explain

@@ -1,0 +1,227 @@
+#include "explain/states.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "explain/words.hpp"
+
+namespace ff::explain {
+namespace {
+
+constexpr std::string_view kClaimable = "eligibility_state = 'eligible_now'";
+
+const Look* due_look(const Facts& facts, std::string_view reconciler) {
+  const Look* look = facts.look(reconciler);
+  return look != nullptr && look->due() ? look : nullptr;
+}
+
+// Of the two that take leases, the one that this lease is left to.
+const Look* taker(const Facts& facts) {
+  const Look* by_expiry = facts.look("lease_expiry");
+  const Look* by_timeout = facts.look("attempt_timeout");
+  const auto has_it = [](const Look* look) { return look != nullptr && !look->rows.empty(); };
+  const bool both = has_it(by_expiry) && has_it(by_timeout);
+  if (both) return by_expiry->enabled || !by_timeout->enabled ? by_expiry : by_timeout;
+  return has_it(by_expiry) ? by_expiry : has_it(by_timeout) ? by_timeout : nullptr;
+}
+
+void add_lapsed(const Facts& facts, const Attempt& attempt, std::vector<Finding>& found) {
+  const std::string lapsed = "the lease of " + attempt.worker.value_or("a worker") + " lapsed " +
+                             age(*attempt.lease_expires_at, facts.now) + " ago";
+  if (const Grant* grant = facts.grant("reclaim")) {
+    found.push_back({"lease_promised",
+                     fmt::format("{}, and the execution is promised to {}: a reclaim grant ends {}", lapsed,
+                                 grant->worker, when(grant->expires_at, facts.now)),
+                     "that worker reclaims it, or the daemon takes the lease when the grant has ended"});
+    return;
+  }
+  const Look* look = taker(facts);
+  if (look == nullptr) {
+    found.push_back({"lease_lapsed", lapsed, tick("lease_expiry", facts.id)});
+    return;
+  }
+  if (!look->due()) {
+    found.push_back({"lease_in_grace",
+                     fmt::format("{}, and {} leaves it for its grace: due {}", lapsed, look->reconciler,
+                                 when(*look->takeable_at(), facts.now)),
+                     "wait for the end of the grace, or set a shorter one"});
+    return;
+  }
+  const bool spent = look->reconciler == "attempt_timeout" && attempt.index >= facts.core->max_retries;
+  if (spent)
+    found.push_back(
+        {"retries_spent",
+         fmt::format("{}, and of {} retries none is left: attempt_timeout ends the execution as expired",
+                     lapsed, facts.core->max_retries),
+         tick(look->reconciler, facts.id)});
+  else
+    found.push_back({"lease_lapsed", fmt::format("{}: {} takes it", lapsed, look->reconciler),
+                     tick(look->reconciler, facts.id)});
+}
+
+void add_active(const Facts& facts, std::vector<Finding>& found) {
+  const Attempt* attempt = facts.current_attempt();
+  if (attempt == nullptr || !attempt->lease_expires_at) {
+    found.push_back({"active_without_lease",
+                     "it is active, but no attempt has a lease: nobody will notice that",
+                     update_core(facts.id,
+                                 "lifecycle_phase = 'runnable', ownership_state = 'unowned', "
+                                 "eligibility_state = 'eligible_now', public_state = 'waiting', "
+                                 "attempt_state = 'pending_retry_attempt'")});
+    return;
+  }
+  if (*attempt->lease_expires_at < facts.now) return add_lapsed(facts, *attempt, found);
+  found.push_back(
+      {"lease_runs",
+       fmt::format("{} works on attempt {}: its lease ends {}", attempt->worker.value_or("a worker"),
+                   attempt->index, when(*attempt->lease_expires_at, facts.now)),
+       "wait: a worker that is gone renews no more, and the lease is taken when it has lapsed"});
+}
+
+void add_delayed(const Facts& facts, std::vector<Finding>& found) {
+  const Look* look = facts.look("delayed_promoter");
+  const auto at = look == nullptr ? std::nullopt : look->takeable_at();
+  const bool retry =
+      facts.core->blocking_reason == "waiting_for_retry_backoff" && facts.core->public_state == "delayed";
+  if (!at)
+    found.push_back({"delay_without_end", "it is delayed, but until when stands nowhere",
+                     update_core(facts.id, "eligibility_state = 'eligible_now', public_state = 'waiting'")});
+  else if (look->due())
+    found.push_back(
+        {"delay_over", "its delay was over " + when(*at, facts.now), tick("delayed_promoter", facts.id)});
+  else
+    found.push_back({retry ? "retry_backoff" : "delayed",
+                     fmt::format("{} ends {}", retry ? "the back-off before its next attempt" : "its delay",
+                                 when(*at, facts.now)),
+                     "wait: delayed_promoter makes it claimable then"});
+}
+
+void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
+  if (const Grant* grant = facts.grant("claim")) {
+    found.push_back({"claim_promised",
+                     fmt::format("it is promised to {}, which has not claimed it yet: the grant ends {}",
+                                 grant->worker, when(grant->expires_at, facts.now)),
+                     "wait for that worker; afterwards ask again"});
+    return;
+  }
+  const auto last = std::find_if(facts.grants.begin(), facts.grants.end(),
+                                 [](const Grant& grant) { return grant.kind == "claim"; });
+  const std::string grant = last == facts.grants.end() ? "there is no grant"
+                                                       : "the grant of " + last->worker + " ended " +
+                                                             when(last->expires_at, facts.now);
+  const Look* returner = due_look(facts, "grant_expiry");
+  found.push_back(
+      {"claim_abandoned",
+       "it is pending_claim, and " + grant + ": only an operator's claim takes it from there",
+       returner != nullptr ? tick(returner->reconciler, facts.id) : update_core(facts.id, kClaimable)});
+}
+
+// The newest moment that the rows tell of.
+UnixMillis last_sign(const Facts& facts) {
+  UnixMillis last = facts.core->created_at;
+  const auto take = [&](const std::optional<UnixMillis>& at) {
+    if (at && *at > last && *at <= facts.now) last = *at;
+  };
+  take(facts.core->last_mutation_at);
+  for (const Attempt& attempt : facts.attempts) {
+    take(attempt.started_at);
+    take(attempt.terminal_at);
+  }
+  if (!facts.lease_events.empty()) take(facts.lease_events.front().at);
+  return last;
+}
+
+void add_claimable(const Facts& facts, std::vector<Finding>& found) {
+  const Core& core = *facts.core;
+  const Workers& workers = facts.workers;
+  const std::string wants =
+      "lane " + core.lane + (core.capabilities.empty() ? "" : ", capabilities " + core.capabilities);
+  found.push_back(
+      {core.public_state == "resumable" ? "resumable" : "unclaimed",
+       fmt::format(
+           "any worker may claim it ({}), but none does; the last that is known of it was {}. Registered and "
+           "alive: {}, for its lane: {}, and with its capabilities: {}",
+           wants, when(last_sign(facts), facts.now), workers.alive, workers.for_lane, workers.capable),
+       workers.alive > 0 && workers.capable == 0
+           ? "start a worker for its lane and capabilities"
+           : "see whether workers run, have room and ask for this lane (not all of them register)"});
+}
+
+void add_runnable(const Facts& facts, std::vector<Finding>& found) {
+  const std::string& eligibility = facts.core->eligibility_state;
+  if (eligibility == "not_eligible_until_time") return add_delayed(facts, found);
+  if (eligibility == "pending_claim") return add_pending_claim(facts, found);
+  if (eligibility == "blocked_by_dependencies") return add_waiting(facts, found);
+  if (eligibility == "eligible_now") return add_claimable(facts, found);
+  found.push_back({"not_eligible",
+                   fmt::format("eligibility_state is {}{}, which no reconciler changes", eligibility,
+                               facts.core->blocking_reason ? " (" + *facts.core->blocking_reason + ")" : ""),
+                   update_core(facts.id, kClaimable)});
+}
+
+void add_submitted(const Facts& facts, std::vector<Finding>& found) {
+  if (facts.fan_in && !facts.fan_in->satisfied()) return add_waiting(facts, found);
+  found.push_back({"not_scheduled", "it is submitted, and no scheduler has made it runnable",
+                   update_core(facts.id,
+                               "lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', "
+                               "attempt_state = 'pending_first_attempt'")});
+}
+
+void add_ended(const Facts& facts, std::vector<Finding>& found) {
+  const Core& core = *facts.core;
+  std::string text = "it has ended as " + core.public_state;
+  if (core.terminal_at) text += " " + when(*core.terminal_at, facts.now);
+  if (core.cancellation_reason) text += ", cancelled: " + *core.cancellation_reason;
+  if (core.cancelled_by) text += ", by " + *core.cancelled_by;
+  if (core.last_failure) text += ", last failure: " + *core.last_failure;
+  found.push_back({"ended", text, "nothing moves it any more; FlowFabric's replay begins it anew"});
+  if (due_look(facts, "suspension_timeout") != nullptr)
+    found.push_back({"suspension_left",
+                     "its suspension or waitpoints are left: a late signal would begin it anew",
+                     tick("suspension_timeout", facts.id)});
+  if (due_look(facts, "lease_expiry") != nullptr)
+    found.push_back({"lease_left", "a lease of its is left", tick("lease_expiry", facts.id)});
+}
+
+void add_deadline(const Facts& facts, std::vector<Finding>& found) {
+  const Core& core = *facts.core;
+  const bool is_end_of_delay = core.is("runnable") && core.eligibility_state == "not_eligible_until_time";
+  const Look* look = facts.look("execution_deadline");
+  if (!core.deadline_at || core.ended() || is_end_of_delay || look == nullptr) return;
+  if (look->rows.empty())
+    found.push_back({"deadline_ignored",
+                     fmt::format("its deadline ({}) is not enforced: {}", when(*core.deadline_at, facts.now),
+                                 core.is("active") ? "it is of the life before it was replayed"
+                                                   : "it is not active, and include_waiting is off"),
+                     "reconcilers.execution_deadline.include_waiting ends what waits, too"});
+  else if (look->due())
+    found.push_back({"deadline_passed", "its deadline was " + when(*core.deadline_at, facts.now),
+                     tick("execution_deadline", facts.id)});
+  else
+    found.push_back({"deadline_ahead", "its deadline is " + when(*core.deadline_at, facts.now),
+                     "execution_deadline ends it then"});
+}
+
+}  // namespace
+
+void add_states(const Facts& facts, std::vector<Finding>& found) {
+  const Core& core = *facts.core;
+  if (core.ended())
+    add_ended(facts, found);
+  else if (core.is("active"))
+    add_active(facts, found);
+  else if (core.is("suspended"))
+    add_suspended(facts, found);
+  else if (core.is("blocked"))
+    add_waiting(facts, found);
+  else if (core.is("submitted"))
+    add_submitted(facts, found);
+  else
+    add_runnable(facts, found);
+  add_waitpoints(facts, found);
+  add_flow(facts, found);
+  add_deadline(facts, found);
+}
+
+}  // namespace ff::explain

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "explain/finding.hpp"
+
+/// The findings about the execution's own state. Each adds to what was found; all need facts.core.
+namespace ff::explain {
+
+void add_states(const Facts& facts, std::vector<Finding>& found);
+/// Of one that waits for others of its flow.
+void add_waiting(const Facts& facts, std::vector<Finding>& found);
+/// Of one that is suspended, and of its waitpoints.
+void add_suspended(const Facts& facts, std::vector<Finding>& found);
+void add_waitpoints(const Facts& facts, std::vector<Finding>& found);
+/// Of one whose end is to be passed on, or which is to end because others do not need it.
+void add_flow(const Facts& facts, std::vector<Finding>& found);
+
+}  // namespace ff::explain

@@ -1,0 +1,104 @@
+#include "explain/verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "explain/words.hpp"
+
+namespace ff::explain {
+namespace {
+
+bool takes_leases(const Look& look) {
+  return look.reconciler == "lease_expiry" || look.reconciler == "attempt_timeout";
+}
+
+std::string no_delay(const Facts& facts) {
+  const bool delayed =
+      facts.core->is("runnable") && facts.core->eligibility_state == "not_eligible_until_time";
+  return delayed ? "its delay has no end: deadline_at_ms is null" : "it is not delayed";
+}
+
+// Who is left out of a division that both know.
+std::string no_lease(const Facts& facts, const Look& look) {
+  const bool any = std::any_of(facts.attempts.begin(), facts.attempts.end(),
+                               [](const Attempt& attempt) { return attempt.lease_expires_at.has_value(); });
+  if (!any) return "no attempt has a lease";
+  if (look.reconciler == "lease_expiry")
+    return "reclaimed as often as max_reclaims allows: attempt_timeout takes it";
+  return facts.core && facts.core->is("active")
+             ? "lease_expiry takes it until it is reclaimed max_reclaims times"
+             : "not active: lease_expiry takes the lease";
+}
+
+std::string no_deadline(const Facts& facts) {
+  const Core& core = *facts.core;
+  if (!core.deadline_at) return "it has no deadline";
+  if (core.ended()) return "it has ended";
+  if (core.is("active")) return "the deadline is of the life before it was replayed";
+  if (core.eligibility_state == "not_eligible_until_time") return "it is delayed";
+  return "it is not active, and include_waiting is off";
+}
+
+std::string no_rows(const Facts& facts, const Look& look) {
+  if (look.reconciler == "lease_expiry" || look.reconciler == "attempt_timeout") return no_lease(facts, look);
+  if (look.reconciler == "suspension_timeout")
+    return facts.suspension ? "the suspension has no time-out" : "it has no suspension";
+  if (look.reconciler == "pending_waitpoint_expiry") return "no pending waitpoint of its expires";
+  if (look.reconciler == "dependency") return "no end of its is to be passed on";
+  if (look.reconciler.starts_with("edge_cancel")) return "no upstream of its is to be cancelled";
+  if (facts.core && look.reconciler == "delayed_promoter") return no_delay(facts);
+  if (facts.core && look.reconciler == "execution_deadline") return no_deadline(facts);
+  return "no row of its";
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+Verdict of_due(const Facts& facts, const Look& look) {
+  Verdict verdict{look.reconciler, "due", look.takeable_at(),
+                  "due for " + age(*look.takeable_at(), facts.now)};
+  const auto say = [&](std::string_view word, const std::string& text) {
+    verdict.word = word;
+    verdict.text += ", " + text;
+  };
+  if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && takes_leases(look))
+    say("promised",
+        fmt::format("promised to {} until {}", grant->worker, when(grant->expires_at, facts.now)));
+  else if (!facts.holders.empty())
+    say("locked", "locked by " + who(facts.holders.front(), facts.now));
+  else if (look.trial && !look.trial->error.empty())
+    say("failed", "would fail: " + look.trial->error);
+  else if (look.trial && look.trial->locked)
+    say("locked", "locked, itself or a row that goes with it");
+  else if (look.trial && look.trial->outcomes.empty())
+    say("moved", "and moved meanwhile");
+  else if (look.trial)
+    verdict.text += ", outcome: " + joined(look.trial->outcomes);
+  return verdict;
+}
+
+Verdict of(const Facts& facts, const Look& look) {
+  if (look.rows.empty()) return {look.reconciler, "none", std::nullopt, no_rows(facts, look)};
+  if (look.filtered)
+    return {look.reconciler, "filtered", look.takeable_at(), "left out by the filter: " + what(look.filter)};
+  if (!look.due())
+    return {look.reconciler, "later", look.takeable_at(), "due " + when(*look.takeable_at(), facts.now)};
+  return of_due(facts, look);
+}
+
+}  // namespace
+
+std::vector<Verdict> verdicts(const Facts& facts) {
+  std::vector<Verdict> all;
+  for (const Look& look : facts.looks) {
+    all.push_back(of(facts, look));
+    if (!look.enabled) all.back().text += " (switched off)";
+  }
+  return all;
+}
+
+}  // namespace ff::explain

@@ -1,0 +1,190 @@
+// What waits for others: for signals, for upstreams and children, and for reconcilers that pass on an end.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "explain/states.hpp"
+#include "explain/words.hpp"
+
+namespace ff::explain {
+namespace {
+
+constexpr std::size_t kNamed = 3;  // so many upstreams are named in a line
+
+std::string counts(const FanIn& fan_in) {
+  std::string kind = fan_in.kind;
+  if (kind == "quorum") kind += fmt::format(" of {}", fan_in.k);
+  return fmt::format("{}: {} success, {} failed, {} skipped, {} running", kind, fan_in.success, fan_in.fail,
+                     fan_in.skip, fan_in.running);
+}
+
+std::string made_eligible(const Facts& facts) {
+  return update_core(
+      facts.id, "lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'");
+}
+
+// The event that an operator's cancel leaves out; whatever is no success counts as a failure.
+std::string missing_event(const ExecutionId& upstream) {
+  return fmt::format(
+      "INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms) "
+      "SELECT "
+      "partition_key, execution_id, flow_id, CASE public_state WHEN 'completed' THEN 'success' ELSE "
+      "public_state END, "
+      "coalesce(terminal_at_ms, created_at_ms) FROM ff_exec_core WHERE partition_key = {} AND execution_id = "
+      "'{}';",
+      upstream.partition.value, to_string(upstream.uuid));
+}
+
+/// Whose end nobody has passed on.
+const Upstream* undispatched(const Facts& facts) {
+  const auto found =
+      std::find_if(facts.upstreams.begin(), facts.upstreams.end(),
+                   [](const Upstream& upstream) { return upstream.undispatched_since.has_value(); });
+  return found == facts.upstreams.end() ? nullptr : &*found;
+}
+
+/// Whose end nobody was told: where as many ends are counted as there were, the event has been deleted since.
+const Upstream* without_event(const Facts& facts) {
+  if (facts.fan_in->counted() >= facts.ended_upstreams) return nullptr;
+  const auto found = std::find_if(
+      facts.upstreams.begin(), facts.upstreams.end(),
+      [](const Upstream& upstream) { return upstream.ended() && !upstream.staged && upstream.events == 0; });
+  return found == facts.upstreams.end() ? nullptr : &*found;
+}
+
+void add_those_at_work(const Facts& facts, std::string_view cause, std::vector<Finding>& found) {
+  std::string names;
+  const Upstream* first = nullptr;
+  std::size_t shown = 0;
+  for (const Upstream& upstream : facts.upstreams) {
+    if (upstream.ended() || shown == kNamed) continue;
+    if (first == nullptr) first = &upstream;
+    ++shown;
+    names += fmt::format("{}{} ({}{})", names.empty() ? "" : ", ", to_string(upstream.id),
+                         upstream.lifecycle_phase.empty() ? "there is none" : upstream.public_state,
+                         upstream.staged ? ", edge only staged" : "");
+  }
+  const std::int64_t more = facts.upstreams_in_all - facts.ended_upstreams - static_cast<std::int64_t>(shown);
+  if (more > 0) names += fmt::format(" and {} more", more);
+  found.push_back({cause,
+                   fmt::format("it waits for {} ({})", names.empty() ? "upstreams that are not there" : names,
+                               counts(*facts.fan_in)),
+                   first != nullptr ? explain(first->id) : made_eligible(facts)});
+}
+
+}  // namespace
+
+void add_waiting(const Facts& facts, std::vector<Finding>& found) {
+  const bool for_children = facts.core->blocking_reason == "waiting_for_children" &&
+                            facts.core->eligibility_state == "blocked_by_dependencies";
+  if (!facts.fan_in) {
+    found.push_back({"blocked_without_fan_in",
+                     "it is blocked, but no fan-in of its is there that could end that",
+                     made_eligible(facts)});
+    return;
+  }
+  const FanIn& fan_in = *facts.fan_in;
+  const Look* dependency = facts.look("dependency");
+  const bool all_ended = for_children && fan_in.running == 0 && fan_in.counted() > 0;
+  if (const Upstream* upstream = undispatched(facts))
+    found.push_back(
+        {"upstream_not_dispatched",
+         fmt::format("{} ended as {}, and nobody has passed that on for {}", to_string(upstream->id),
+                     upstream->public_state, age(*upstream->undispatched_since, facts.now)),
+         tick("dependency", upstream->id)});
+  else if (all_ended && dependency != nullptr && dependency->due())
+    found.push_back({"children_ended", fmt::format("its children have all ended ({})", counts(fan_in)),
+                     tick("dependency", facts.id)});
+  else if (const Upstream* silent = without_event(facts))
+    found.push_back(
+        {"upstream_without_event",
+         fmt::format("{} ended as {} without a completion event, as an operator's cancel leaves it: "
+                     "nobody will count its end ({})",
+                     to_string(silent->id), silent->public_state, counts(fan_in)),
+         missing_event(silent->id)});
+  else if (!for_children && fan_in.impossible())
+    found.push_back(
+        {"fan_in_impossible",
+         fmt::format("what it waits for cannot happen any more, and nothing has ended it ({})",
+                     counts(fan_in)),
+         "cancel it (FlowFabric's cancel_execution): each end is counted once, and no other comes"});
+  else if (!for_children && fan_in.satisfied())
+    found.push_back(
+        {"fan_in_satisfied",
+         fmt::format("what it waits for has happened, and nothing has made it eligible ({})", counts(fan_in)),
+         made_eligible(facts)});
+  else
+    add_those_at_work(facts, for_children ? "waits_for_children" : "waits_for_upstreams", found);
+}
+
+void add_suspended(const Facts& facts, std::vector<Finding>& found) {
+  if (!facts.suspension) {
+    found.push_back({"suspended_without_suspension", "it is suspended, but its suspension is not there",
+                     update_core(facts.id,
+                                 "lifecycle_phase = 'runnable', ownership_state = 'unowned', "
+                                 "eligibility_state = 'eligible_now', public_state = 'resumable'")});
+    return;
+  }
+  const Suspension& suspension = *facts.suspension;
+  std::string signals;
+  for (const Waitpoint& waitpoint : facts.waitpoints)
+    signals += fmt::format("{}{} at waitpoint {}", signals.empty() ? "" : ", ",
+                           waitpoint.signals.empty() ? "any signal" : waitpoint.signals, waitpoint.id);
+  const std::string waits =
+      signals.empty() ? "no waitpoint of its is open, so no signal can reach it" : "it waits for " + signals;
+  const Look* look = facts.look("suspension_timeout");
+  if (!suspension.timeout_at)
+    found.push_back({signals.empty() ? "suspended_for_ever" : "waits_for_signal",
+                     waits + "; there is no time-out",
+                     signals.empty() ? "an operator's resume or cancel in FlowFabric"
+                                     : "deliver the signal, or resume or cancel it in FlowFabric"});
+  else if (look != nullptr && look->due())
+    found.push_back({"suspension_over",
+                     fmt::format("its suspension's time-out ({}) was {}", suspension.behavior,
+                                 when(*suspension.timeout_at, facts.now)),
+                     tick("suspension_timeout", facts.id)});
+  else
+    found.push_back({"suspended_until",
+                     fmt::format("{}; its time-out ({}) is {}", waits, suspension.behavior,
+                                 when(*suspension.timeout_at, facts.now)),
+                     "deliver the signal, or wait: suspension_timeout acts then"});
+}
+
+void add_waitpoints(const Facts& facts, std::vector<Finding>& found) {
+  const Look* look = facts.look("pending_waitpoint_expiry");
+  if (look == nullptr || look->rows.empty()) return;
+  if (look->due())
+    found.push_back({"waitpoint_expired",
+                     "a waitpoint that no suspension used expired " + when(*look->takeable_at(), facts.now),
+                     tick("pending_waitpoint_expiry", facts.id)});
+  else
+    found.push_back(
+        {"waitpoint_pending",
+         "a waitpoint that no suspension uses yet expires " + when(*look->takeable_at(), facts.now),
+         "wait: pending_waitpoint_expiry closes it then"});
+}
+
+void add_flow(const Facts& facts, std::vector<Finding>& found) {
+  const auto pending = std::find_if(facts.completions.begin(), facts.completions.end(),
+                                    [](const CompletionEvent& event) { return !event.dispatched_at; });
+  if (pending != facts.completions.end())
+    found.push_back({"end_not_dispatched",
+                     fmt::format("its completion event {} ({}) has been waiting for {} to be passed on",
+                                 pending->id, pending->outcome, age(pending->committed_at, facts.now)),
+                     tick("dependency", facts.id)});
+  for (const Downstream& downstream : facts.downstreams)
+    if (downstream.cancels_us && !facts.core->ended())
+      found.push_back(
+          {"to_be_cancelled",
+           fmt::format("{} does not need it any more: it is to be cancelled", to_string(downstream.id)),
+           tick("edge_cancel_dispatcher", downstream.id)});
+  if (facts.fan_in && facts.fan_in->enqueued_at)
+    found.push_back(
+        {"siblings_to_cancel",
+         fmt::format("those that it does not need any more have waited for {} to be cancelled",
+                     age(*facts.fan_in->enqueued_at, facts.now)),
+         tick(facts.fan_in->cancels_rest ? "edge_cancel_dispatcher" : "edge_cancel_reconciler", facts.id)});
+}
+
+}  // namespace ff::explain

@@ -1,0 +1,57 @@
+#include "explain/words.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/duration.hpp"
+
+namespace ff::explain {
+namespace {
+
+// A time that no clock ever shows comes from a row, too: the difference has to fit.
+Milliseconds between(UnixMillis from, UnixMillis to) {
+  constexpr UnixMillis kFirst{};
+  constexpr UnixMillis kLast{std::chrono::hours{24 * 365 * 8000}};
+  return std::clamp(to, kFirst, kLast) - std::clamp(from, kFirst, kLast);
+}
+
+}  // namespace
+
+std::string when(UnixMillis at, UnixMillis now) {
+  return at > now ? "in " + spoken_duration(between(now, at)) : age(at, now) + " ago";
+}
+
+std::string age(UnixMillis at, UnixMillis now) {
+  return spoken_duration(std::max(between(at, now), Milliseconds{0}));
+}
+
+std::string who(const Holder& holder, UnixMillis now) {
+  std::string text = fmt::format("pid {}", holder.pid);
+  if (!holder.application.empty()) text += fmt::format(" ({})", holder.application);
+  return text + (holder.since ? " for " + age(*holder.since, now) : "");
+}
+
+std::string what(const ScannerFilter& filter) {
+  std::string text;
+  if (filter.name_space) text = "namespace " + *filter.name_space;
+  if (filter.instance_tag)
+    text += fmt::format("{}instance tag {}={}", text.empty() ? "" : ", ", filter.instance_tag->key,
+                        filter.instance_tag->value);
+  return text;
+}
+
+std::string tick(std::string_view reconciler, const ExecutionId& id) {
+  return fmt::format("ff-reconcilerd tick {} --execution '{}'", reconciler, to_string(id));
+}
+
+std::string explain(const ExecutionId& id) {
+  return fmt::format("ff-reconcilerd explain '{}'", to_string(id));
+}
+
+std::string update_core(const ExecutionId& id, std::string_view assignments) {
+  return fmt::format("UPDATE ff_exec_core SET {} WHERE partition_key = {} AND execution_id = '{}';",
+                     assignments, id.partition.value, to_string(id.uuid));
+}
+
+}  // namespace ff::explain

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "explain/facts.hpp"
+
+/// How things are said in findings and verdicts.
+namespace ff::explain {
+
+/// "in 12 s", "3.2 s ago".
+std::string when(UnixMillis at, UnixMillis now);
+/// "3.2 s", since a moment that has passed.
+std::string age(UnixMillis at, UnixMillis now);
+
+/// "pid 4711 (psql) for 3 m 2 s"
+std::string who(const Holder& holder, UnixMillis now);
+/// "namespace a, instance tag k=v"
+std::string what(const ScannerFilter& filter);
+
+/// The command that moves what is due of an execution, and that which explains another one.
+std::string tick(std::string_view reconciler, const ExecutionId& id);
+std::string explain(const ExecutionId& id);
+/// The statement that sets columns of an execution's row by hand.
+std::string update_core(const ExecutionId& id, std::string_view assignments);
+
+}  // namespace ff::explain

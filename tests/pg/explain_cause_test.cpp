@@ -1,0 +1,247 @@
+// What holds an execution up, made on purpose: `explain` names it with the next step, and what it foretells of the
+// reconcilers comes true.
+#include <catch2/catch.hpp>
+
+#include "explain_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+CoreRow in_state(State state) {
+  return {.state = std::move(state)};
+}
+
+Uuid suspended_with(ExplainStage& stage, std::optional<std::int64_t> timeout_in_ms,
+                    bool with_waitpoint = true) {
+  const Uuid id = stage.core(in_state(suspended()));
+  stage.attempt({.execution = id});
+  const auto timeout = timeout_in_ms ? std::optional(stage.now + *timeout_in_ms) : std::nullopt;
+  insert_suspension(stage.db, {.partition = {3}, .execution = id, .timeout_at_ms = timeout});
+  if (with_waitpoint)
+    insert_waitpoint(stage.db, {.partition = {3}, .execution = id, .waitpoint_key = "approval"});
+  return id;
+}
+
+// Of two upstreams, the first with this in its row.
+FanIn fan_in(ExplainStage& stage, GroupRow group, const std::string& upstream = {}) {
+  if (group.policy.is_null()) group.policy = {{"kind", "all_of"}};
+  const FanIn made = insert_fan_in(stage.db, 2, std::move(group));
+  for (const Uuid& id : made.upstreams)
+    insert_attempt(stage.db, {.partition = {3}, .execution = id, .lease_expires_at_ms = stage.now + kHour});
+  if (!upstream.empty()) stage.set(made.upstreams[0], upstream);
+  return made;
+}
+
+const char* const kEnded =
+    "lifecycle_phase = 'cancelled', public_state = 'cancelled', eligibility_state = 'not_applicable'";
+
+// A parent that has one child, which is counted or not.
+FanIn parent(ExplainStage& stage, GroupRow group) {
+  group.policy = {{"kind", "all_of"}};
+  const FanIn made = insert_fan_in(stage.db, 1, std::move(group), in_state(runnable()));
+  stage.set(made.downstream,
+            "eligibility_state = 'blocked_by_dependencies', blocking_reason = 'waiting_for_children'");
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("explain names what holds up an execution that is or was leased") {
+  check_causes({
+      {"lease_runs", [](auto& s) { return s.leased(kHour); }, "wait"},
+      {"lease_lapsed", [](auto& s) { return s.leased(-kMinute); }, "tick lease_expiry --execution '{id}'"},
+      {"lease_lapsed",
+       [](auto& s) {
+         return s.leased(-kMinute, {{"lease_reclaims", 3}}, {.policy = max_retries(2)});
+       },
+       "tick attempt_timeout --execution '{id}'"},
+      {"retries_spent",
+       [](auto& s) {
+         return s.leased(-kMinute, {{"lease_reclaims", 3}});
+       },
+       "tick attempt_timeout --execution '{id}'"},
+      {"lease_in_grace",
+       [](auto& s) {
+         for (const char* name : {"lease_expiry", "attempt_timeout"}) s.settings[name] = {{"grace", kHour}};
+         return s.leased(-kMinute);
+       },
+       "grace"},
+      {"lease_promised",
+       [](auto& s) {
+         const Uuid id = s.leased(-kMinute);
+         s.grant(id, "reclaim", kHour);
+         return id;
+       },
+       "reclaims it"},
+      {"active_without_lease",
+       [](auto& s) {
+         const Uuid id = s.core({});
+         s.attempt({.execution = id});
+         return id;
+       },
+       "UPDATE ff_exec_core"},
+      {"deadline_ahead",
+       [](auto& s) { return s.leased(kHour, Json::object(), {.deadline_at_ms = s.now + kHour}); },
+       "execution_deadline"},
+      {"deadline_passed",
+       [](auto& s) { return s.leased(kHour, Json::object(), {.deadline_at_ms = s.now - kMinute}); },
+       "tick execution_deadline --execution '{id}'"},
+      {"deadline_ignored",
+       [](auto& s) { return s.core({.state = runnable(), .deadline_at_ms = s.now - kMinute}); },
+       "include_waiting"},
+  });
+}
+
+TEST_CASE("explain names what holds up an execution that is to be claimed") {
+  check_causes({
+      {"unclaimed", [](auto& s) { return s.core(in_state(runnable())); }, "workers"},
+      {"resumable",
+       [](auto& s) {
+         const Uuid id = s.core(in_state(runnable()));
+         s.set(id, "public_state = 'resumable'");
+         return id;
+       },
+       "workers"},
+      {"not_scheduled", [](auto& s) { return s.core(in_state(submitted())); }, "UPDATE ff_exec_core"},
+      {"not_eligible",
+       [](auto& s) {
+         const Uuid id = s.core(in_state(runnable()));
+         s.set(id, "eligibility_state = 'blocked_by_budget'");
+         return id;
+       },
+       "UPDATE ff_exec_core"},
+      {"claim_promised",
+       [](auto& s) {
+         const Uuid id = s.core(in_state(runnable()));
+         s.set(id, "eligibility_state = 'pending_claim'");
+         s.grant(id, "claim", kHour);
+         return id;
+       },
+       "wait for that worker"},
+      {"delayed", [](auto& s) { return s.core({.state = delayed(), .deadline_at_ms = s.now + kHour}); },
+       "delayed_promoter"},
+      {"delay_over", [](auto& s) { return s.core({.state = delayed(), .deadline_at_ms = s.now - kMinute}); },
+       "tick delayed_promoter --execution '{id}'"},
+      {"delay_without_end", [](auto& s) { return s.core(in_state(delayed())); }, "UPDATE ff_exec_core"},
+      {"retry_backoff",
+       [](auto& s) {
+         const Uuid id =
+             s.core({.state = delayed(), .raw_fields = {{"delay_until", std::to_string(s.now + kHour)}}});
+         s.set(id, "blocking_reason = 'waiting_for_retry_backoff'");
+         return id;
+       },
+       "delayed_promoter"},
+  });
+}
+
+TEST_CASE("explain names whom an execution waits for") {
+  check_causes({
+      {"waits_for_upstreams", [](auto& s) { return fan_in(s, {}).downstream; }, "explain '{fp:3}:"},
+      {"upstream_not_dispatched",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {});
+         end_upstream(s.db, made, 0);
+         return made.downstream;
+       },
+       "tick dependency --execution '{fp:3}:"},
+      {"upstream_without_event", [](auto& s) { return fan_in(s, {}, kEnded).downstream; },
+       "INSERT INTO ff_completion_event"},
+      {"fan_in_impossible", [](auto& s) { return fan_in(s, {.fail = 1, .running = 1}, kEnded).downstream; },
+       "cancel it"},
+      {"fan_in_satisfied",
+       [](auto& s) {
+         return fan_in(s, {.policy = {{"kind", "any_of"}}, .success = 1, .running = 1}, kEnded).downstream;
+       },
+       "UPDATE ff_exec_core"},
+      {"blocked_without_fan_in", [](auto& s) { return s.core(in_state(blocked())); }, "UPDATE ff_exec_core"},
+      {"waits_for_children", [](auto& s) { return parent(s, {}).downstream; }, "explain '{fp:3}:"},
+      {"children_ended", [](auto& s) { return parent(s, {.success = 1, .running = 0}).downstream; },
+       "tick dependency --execution '{id}'"},
+      {"siblings_to_cancel",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {.policy = {{"kind", "any_of"}}, .success = 1, .running = 1});
+         s.db.execute(
+             "UPDATE ff_edge_group SET cancel_siblings_pending_flag = true,"
+             " cancel_siblings_pending_members = ARRAY[$1::text]",
+             pg::Params::of(made.upstreams[1]));
+         insert_pending(s.db, {3}, made.flow, made.downstream, s.now - kMinute);
+         return made.downstream;
+       },
+       "tick edge_cancel_dispatcher --execution '{id}'"},
+      {"to_be_cancelled",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {.policy = {{"kind", "any_of"}}, .success = 1, .running = 1});
+         s.db.execute(
+             "UPDATE ff_edge_group SET cancel_siblings_pending_flag = true,"
+             " cancel_siblings_pending_members = ARRAY[$1::text]",
+             pg::Params::of(made.upstreams[1]));
+         return made.upstreams[1];
+       },
+       "tick edge_cancel_dispatcher --execution '{fp:3}:"},
+  });
+}
+
+TEST_CASE("explain names what a suspended execution waits for") {
+  check_causes({
+      {"suspended_until", [](auto& s) { return suspended_with(s, kHour); }, "deliver the signal"},
+      {"waits_for_signal", [](auto& s) { return suspended_with(s, {}); }, "deliver the signal"},
+      {"suspended_for_ever", [](auto& s) { return suspended_with(s, {}, false); }, "operator"},
+      {"suspension_over", [](auto& s) { return suspended_with(s, -kMinute); },
+       "tick suspension_timeout --execution '{id}'"},
+      {"suspended_without_suspension", [](auto& s) { return s.core(in_state(suspended())); },
+       "UPDATE ff_exec_core"},
+      {"waitpoint_pending",
+       [](auto& s) {
+         const Uuid id = s.leased(kHour);
+         insert_waitpoint(s.db, {.partition = {3}, .execution = id, .expires_at_ms = s.now + kHour});
+         return id;
+       },
+       "wait"},
+      {"waitpoint_expired",
+       [](auto& s) {
+         const Uuid id = s.leased(kHour);
+         insert_waitpoint(s.db, {.partition = {3}, .execution = id, .expires_at_ms = s.now - kMinute});
+         return id;
+       },
+       "tick pending_waitpoint_expiry --execution '{id}'"},
+  });
+}
+
+TEST_CASE("explain says how an execution ended, and what it left") {
+  check_causes({
+      {"ended",
+       [](auto& s) { return s.core({.state = terminal("failed"), .terminal_at_ms = s.now - kMinute}); },
+       "replay"},
+      {"end_not_dispatched",
+       [](auto& s) {
+         const Uuid id = s.core(in_state(terminal()));
+         insert_completion(s.db, {.execution = id});
+         return id;
+       },
+       "tick dependency --execution '{id}'"},
+      {"lease_left", [](auto& s) { return s.leased(-kMinute, Json::object(), in_state(cancelled())); },
+       "tick lease_expiry --execution '{id}'"},
+      {"suspension_left",
+       [](auto& s) {
+         const Uuid id = suspended_with(s, {});
+         s.set(id, kEnded);
+         return id;
+       },
+       "tick suspension_timeout --execution '{id}'"},
+  });
+}
+
+// Who gives back what was promised, and never claimed, may be one of the reconcilers.
+TEST_CASE("explain names a claim that was promised and never made") {
+  ExplainStage stage;
+  const Uuid id = stage.core(in_state(runnable()));
+  stage.set(id, "eligibility_state = 'pending_claim'");
+  stage.grant(id, "claim", -kMinute);
+  const auto found = explain::findings(stage.ask(id));
+  const explain::Finding* its = finding(found, "claim_abandoned");
+  REQUIRE(its != nullptr);
+  CHECK_THAT(its->text, Catch::Contains("the grant of w2-1 ended 1 m "));
+  CHECK_THAT(its->next, Catch::Contains("UPDATE ff_exec_core") || Catch::StartsWith("ff-reconcilerd tick "));
+}

@@ -1,0 +1,146 @@
+// What is in the way of the daemon: `explain` names it and what would help, and waits for nobody.
+#include <catch2/catch.hpp>
+
+#include "explain_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+std::string_view word_of(const explain::Facts& facts, std::string_view reconciler) {
+  for (const explain::Verdict& verdict : explain::verdicts(facts))
+    if (verdict.reconciler == reconciler) return verdict.word;
+  return "not asked";
+}
+
+}  // namespace
+
+TEST_CASE("explain names the sessions that hold the execution's rows, and waits for none") {
+  ExplainStage stage;
+  const Uuid id = stage.leased(-kMinute);
+  const auto* const table = GENERATE("ff_exec_core", "ff_attempt");
+  const auto* const statement = GENERATE("SELECT * FROM %s WHERE execution_id = $1 FOR NO KEY UPDATE",
+                                         "UPDATE %s SET raw_fields = raw_fields WHERE execution_id = $1");
+  std::string sql = statement;
+  sql.replace(sql.find("%s"), 2, table);
+  auto somebody = stage.database.connect();
+  somebody.execute("SET application_name = 'some worker'");
+  somebody.execute("BEGIN");
+  somebody.execute(sql, pg::Params::of(id));
+  const int pid = somebody.execute("SELECT pg_backend_pid()").one().get<std::int32_t>(0);
+
+  const explain::Facts facts = stage.ask(id);
+  const auto found = explain::findings(facts);
+  const explain::Finding* its = finding(found, "locked");
+  REQUIRE(its != nullptr);
+  CHECK_THAT(its->text, Catch::Contains(std::string(table) + " is held by pid " + std::to_string(pid) +
+                                        " (some worker) for "));
+  CHECK_THAT(its->next, Catch::Contains("pg_terminate_backend(" + std::to_string(pid) + ")"));
+  CHECK(word_of(facts, "lease_expiry") == "locked");
+  CHECK(finding(found, "lease_lapsed") != nullptr);
+
+  somebody.execute("ROLLBACK");
+  const explain::Facts later = stage.ask(id);
+  CHECK(later.holders.empty());
+  CHECK(word_of(later, "lease_expiry") == "due");
+}
+
+TEST_CASE("explain says what a row fails with") {
+  ExplainStage stage;
+  const Uuid id = stage.leased(-kMinute);
+  stage.db.execute_script(
+      "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+      " $$BEGIN RAISE EXCEPTION 'not this one' USING ERRCODE = '23514', DETAIL = 'a secret'; END$$;"
+      "CREATE TRIGGER refuse BEFORE UPDATE ON ff_exec_core FOR EACH ROW EXECUTE FUNCTION refuse()");
+  const explain::Facts facts = stage.ask(id);
+  const auto found = explain::findings(facts);
+  const explain::Finding* its = finding(found, "failed");
+  REQUIRE(its != nullptr);
+  CHECK_THAT(its->text, Catch::Contains("lease_expiry fails on it: SQLSTATE 23514: ") &&
+                            Catch::Contains("not this one") && !Catch::Contains("secret"));
+  CHECK_THAT(its->next, Catch::Contains("tick lease_expiry"));
+  CHECK(word_of(facts, "lease_expiry") == "failed");
+}
+
+TEST_CASE("explain says that the filter leaves an execution out, and how to move it all the same") {
+  ExplainStage stage;
+  const Uuid id = stage.leased(-kMinute, Json::object(), {.raw_fields = origin("tenant-b", "i-2")});
+  const auto next = [&] {
+    const explain::Facts facts = stage.ask(id);
+    CHECK(word_of(facts, "lease_expiry") == "filtered");
+    const auto found = explain::findings(facts);
+    const explain::Finding* its = finding(found, "filtered");
+    REQUIRE(its != nullptr);
+    return its->text + " " + its->next;
+  };
+  stage.filter = for_namespace("tenant-a");
+  CHECK_THAT(next(), Catch::Contains("namespace tenant-a") && Catch::Contains("--namespace tenant-b"));
+  stage.filter = for_tag("i-1");
+  CHECK_THAT(next(), Catch::Contains("cairn.instance_id=i-1") && !Catch::Contains("--namespace"));
+
+  // A name may hold anything, and the line is pasted into a shell.
+  stage.set(id, "raw_fields = '{\"namespace\": \"b; reboot\"}'");
+  stage.filter = for_namespace("tenant-a");
+  CHECK_THAT(next(), !Catch::Contains("--namespace"));
+
+  stage.filter = for_namespace("b; reboot");
+  CHECK(word_of(stage.ask(id), "lease_expiry") == "due");
+}
+
+TEST_CASE("explain says that a reconciler is switched off") {
+  ExplainStage stage;
+  stage.off = {"lease_expiry", "attempt_timeout"};
+  const Uuid id = stage.leased(-kMinute);
+  const auto found = explain::findings(stage.ask(id));
+  const explain::Finding* its = finding(found, "switched_off");
+  REQUIRE(its != nullptr);
+  CHECK_THAT(its->next, Catch::Contains("tick lease_expiry --execution"));
+}
+
+TEST_CASE("explain finds an execution that is in another partition") {
+  ExplainStage stage;
+  const Uuid id = insert_core(stage.db, {.partition = {7}});
+  const explain::Facts facts = stage.ask(id);
+  CHECK_FALSE(facts.core);
+  const auto found = explain::findings(facts);
+  REQUIRE(finding(found, "not_found") != nullptr);
+  CHECK_THAT(finding(found, "not_found")->next, Catch::Contains("explain '{fp:7}:" + to_string(id) + "'"));
+
+  const auto of_none = explain::findings(stage.ask(new_uuid()));
+  REQUIRE(finding(of_none, "not_found") != nullptr);
+  CHECK_THAT(finding(of_none, "not_found")->next, !Catch::Contains("explain"));
+}
+
+TEST_CASE("explain counts the workers that could claim an execution") {
+  ExplainStage stage;
+  const Uuid id = stage.core({.state = runnable(), .lane = "gpu", .raw_fields = origin("a", "i")});
+  stage.set(id, "required_capabilities = '{cuda}'");
+  const auto worker = [&](const std::string& name_space, const std::string& lane,
+                          const std::string& capabilities, std::int64_t heard_ago_ms) {
+    insert(stage.db, "ff_worker_registry",
+           {{"partition_key", 0},
+            {"namespace", name_space},
+            {"worker_instance_id", to_string(new_uuid())},
+            {"worker_id", "w"},
+            {"lanes", {lane}},
+            {"capabilities_csv", capabilities},
+            {"last_heartbeat_ms", stage.now - heard_ago_ms},
+            {"liveness_ttl_ms", kHour},
+            {"registered_at_ms", 0}});
+  };
+  worker("a", "default", "cuda", 0);
+  worker("a", "gpu", "", 0);
+  worker("a", "gpu", "cuda", 2 * kHour);
+  worker("b", "gpu", "cuda", 0);
+  const explain::Facts facts = stage.ask(id);
+  CHECK(facts.workers.alive == 2);
+  CHECK(facts.workers.for_lane == 1);
+  CHECK(facts.workers.capable == 0);
+  const auto found = explain::findings(facts);
+  REQUIRE(finding(found, "unclaimed") != nullptr);
+  CHECK_THAT(finding(found, "unclaimed")->next, Catch::Contains("start a worker"));
+
+  worker("a", "gpu", "avx,cuda", 0);
+  CHECK(stage.ask(id).workers.capable == 1);
+}
