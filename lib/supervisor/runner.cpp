@@ -99,13 +99,11 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                                      rested_from_look(*companions, started, finished));
   const auto companions_due =
       companions ? std::optional(next_companions_look_.value_or(finished)) : std::nullopt;
-  // A lock ends when it ends, and waiting for it has been a pause already.
-  const bool is_locked = report.failure && report.failure->table_locked();
   const NextRun next = next_run(interval,
                                 {.started = started,
                                  .finished = finished,
                                  .more = report.more,
-                                 .consecutive_failures = is_locked ? 1 : consecutive_failures_,
+                                 .consecutive_failures = failures_to_back_off_from(report),
                                  .next_due = ours(report.next_due),
                                  .next_look = *next_look_,
                                  .companions_look = companions_due},
@@ -114,6 +112,11 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   const bool doubtful =
       report.failure && (report.failure->connection_lost() || report.failure->not_writable());
   return {next.at, doubtful};
+}
+
+// A lock ends when it ends, and waiting for it has been a pause already.
+int Runner::failures_to_back_off_from(const reconcile::TickReport& report) const {
+  return report.failure && report.failure->table_locked() ? 1 : consecutive_failures_;
 }
 
 // Not the database but we ourselves are at fault where something else is thrown: it is counted and said, and the next

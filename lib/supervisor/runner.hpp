@@ -65,6 +65,7 @@ class Runner {
 
   bool take_over_changes();
   reconcile::TickReport tick(const reconcile::TickOptions& options) const;
+  int failures_to_back_off_from(const reconcile::TickReport& report) const;
   void note_look(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
                  std::optional<SteadyTime> known_until);
   bool is_quiet() const;
