@@ -33,6 +33,7 @@ constexpr std::array kOptions{
     Option{"dry-run", "", "say what would be done and do nothing"},
     Option{"json", "", "one JSON object a line"},
     Option{"fan-out", "N", "hash children per table of a new schema (default 256)"},
+    Option{"role", "NAME", "the role to grant to, as it is named (default: one to replace)"},
     Option{"print-default", "", "print a complete commented file instead"},
     Option{"seconds", "N", "stop after this time, with a summary and a check of the books"},
     Option{"address", "HOST:PORT", "where the daemon listens (default: from the configuration)"},

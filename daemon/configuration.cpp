@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "config/secrets.hpp"
 
@@ -69,6 +70,25 @@ pg::Connector make_connector(const config::Database& database) {
                         .password_file = database.password_file,
                         .connect_timeout = database.connect_timeout,
                         .statement_timeout = database.statement_timeout});
+}
+
+std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<std::string>& words,
+                                                            const config::Config& config) {
+  std::set<std::string_view> wanted(words.begin(), words.end());
+  if (wanted.size() != words.size()) throw UsageError("a reconciler is named twice");
+  const bool all = wanted.erase("all") > 0;
+  if (all && !wanted.empty()) throw UsageError("all or names, not both");
+  const reconcile::Family enabled = family_of(config);
+  std::vector<const reconcile::Reconciler*> found;
+  std::string known = "all";
+  for (const reconcile::Reconciler& r : reconcile::registry()) {
+    if (all ? enabled.find(r.name) != nullptr : wanted.erase(r.name) > 0) found.push_back(&r);
+    known += ", " + std::string(r.name);
+  }
+  if (!wanted.empty())
+    throw UsageError("there is no reconciler \"" + std::string(*wanted.begin()) + "\" (allowed: " + known +
+                     ")");
+  return found;
 }
 
 reconcile::Family family_of(const config::Config& config) {

@@ -23,6 +23,11 @@ void refuse_read_only(const config::Config& config);
 /// Cannot fail for what load_config has returned.
 pg::Connector make_connector(const config::Database& database);
 
+/// The reconcilers of these names; of the single word `all` those that are switched on: nobody should delete old events
+/// by accident. Throws UsageError.
+std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<std::string>& words,
+                                                            const config::Config& config);
+
 /// What each enabled reconciler is told of the others.
 reconcile::Family family_of(const config::Config& config);
 

@@ -6,6 +6,7 @@
 #include "commands.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
+#include "grants.hpp"
 #include "log.hpp"
 
 namespace ff::daemon {
@@ -33,12 +34,34 @@ int print(const migrate::State& state) {
   return fit ? kDone : kProblem;
 }
 
+// To be given to psql as it is: so what is wrong goes elsewhere.
+int print_grants(const Arguments& arguments, const Needs& needs, pg::Connection& connection) {
+  const migrate::State state = migrate::inspect(connection);
+  for (const std::string& problem : state.problems) std::cerr << "ff-reconcilerd: " << problem << '\n';
+  if (!state.usable()) return kProblem;
+  std::cout << statements(connection, grants(connection, needs),
+                          arguments.text("role").value_or("your_role"));
+  return kDone;
+}
+
+// The words behind the verb name reconcilers.
+Needs needs_named(const Arguments& arguments, const config::Config& config) {
+  std::vector<std::string> names(arguments.words().begin() + 1, arguments.words().end());
+  if (names.empty()) names.emplace_back("all");
+  Needs needs = needs_of(named_reconcilers(names, config));
+  if (names.front() == "all")
+    for (const reconcile::Privileges& more : needs_of_reading()) needs.push_back(more);
+  return needs;
+}
+
 }  // namespace
 
 int migrate(const Arguments& arguments) {
   const std::string& verb = arguments.words().front();
-  if (verb != "up" && verb != "status" && verb != "sql")
-    throw UsageError("migrate: \"" + verb + "\" is not up, status or sql");
+  if (verb != "up" && verb != "status" && verb != "sql" && verb != "grants")
+    throw UsageError("migrate: \"" + verb + "\" is not up, status, sql or grants");
+  if (verb != "grants" && arguments.words().size() > 1)
+    throw UsageError("migrate " + verb + ": stray word \"" + arguments.words()[1] + "\"");
   const auto fan_out =
       static_cast<int>(arguments.number("fan-out", 1, migrate::kMaxFanOut).value_or(migrate::kDefaultFanOut));
   if (verb == "sql") {
@@ -46,10 +69,12 @@ int migrate(const Arguments& arguments) {
     return kDone;
   }
   const config::Config config = load_config(arguments);
+  const Needs granted = verb == "grants" ? needs_named(arguments, config) : Needs{};
   set_up_log({config::LogLevel::warn, config.log.format});
   const pg::Connector connector = make_connector(config.database);
   pg::Connection connection = connector.connect(Clock::system().now() + config.database.acquire_timeout);
   if (verb == "status") return print(migrate::inspect(connection));
+  if (verb == "grants") return print_grants(arguments, granted, connection);
   try {
     const migrate::Report report = migrate::up(connection, fan_out, [](const migrate::Migration& migration) {
       std::cout << fmt::format("applied: {:04} {}\n", migration.version, migration.name);

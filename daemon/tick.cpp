@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <iostream>
-#include <set>
 
 #include "commands.hpp"
 #include "config/problem.hpp"
@@ -19,29 +18,10 @@ using nlohmann::ordered_json;
 using reconcile::Reconciler;
 using reconcile::TickReport;
 
-// `all` means those that are switched on: nobody should delete old events by accident.
-bool is_enabled(const config::Config& config, const Reconciler& reconciler) {
-  return std::any_of(
-      config.reconcilers.begin(), config.reconcilers.end(),
-      [&](const config::Reconciler& its) { return its.name == reconciler.name && its.enabled; });
-}
-
 std::vector<const Reconciler*> named(const Arguments& arguments, const config::Config& config) {
-  const auto& words = arguments.words();
-  std::set<std::string_view> wanted(words.begin(), words.end());
-  if (wanted.size() != words.size()) throw UsageError("tick: a reconciler is named twice");
-  const bool all = wanted.erase("all") > 0;
-  if (all && !wanted.empty()) throw UsageError("tick: all or names, not both");
-  std::vector<const Reconciler*> found;
-  std::string known = "all";
-  for (const Reconciler& r : reconcile::registry()) {
-    const bool in_all = is_enabled(config, r) && !(arguments.has("execution") && r.execution_column.empty());
-    if (all ? in_all : wanted.erase(r.name) > 0) found.push_back(&r);
-    known += ", " + std::string(r.name);
-  }
-  if (!wanted.empty())
-    throw UsageError("there is no reconciler \"" + std::string(*wanted.begin()) + "\" (allowed: " + known +
-                     ")");
+  auto found = named_reconcilers(arguments.words(), config);
+  if (arguments.words().front() == "all" && arguments.has("execution"))
+    std::erase_if(found, [](const Reconciler* r) { return r->execution_column.empty(); });
   return found;
 }
 

@@ -102,6 +102,10 @@ Reconciler budget_reset() {
           .partition_count = "SELECT num_budget_partitions FROM ff_partition_config",
           .scan = kScan,
           .act = kAct,
+          .privileges = {{"ff_budget_policy", "SELECT, UPDATE"},
+                         {"ff_budget_usage", "SELECT, UPDATE"},
+                         {"ff_budget_usage_by_exec", "SELECT, UPDATE, DELETE"},
+                         {"ff_partition_config", "SELECT"}},
           .interval = 15s,
           .filterable = false,
           .holdoff = [](const Settings&) { return Milliseconds{0}; }};

@@ -62,4 +62,10 @@ without_group AS MATERIALIZED (
 ),)sql";
 }
 
+std::vector<Privileges> privileges() {
+  return {{"ff_pending_cancel_groups", "SELECT, UPDATE, DELETE"},
+          {"ff_edge_group", "SELECT, UPDATE"},
+          {"ff_exec_core", "SELECT"}};
+}
+
 }  // namespace ff::reconcile::cancel_groups

@@ -18,4 +18,7 @@ std::optional<Announcement> announced(const Settings&);
 /// otherwise `without_group` (columns of the key, due_at_ms, now_ms, is_there: it was when the statement began).
 std::string hold_groups();
 
+/// What scan() and hold_groups() need, and deleting a pending row.
+std::vector<Privileges> privileges();
+
 }  // namespace ff::reconcile::cancel_groups

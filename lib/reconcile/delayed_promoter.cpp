@@ -91,6 +91,7 @@ Reconciler delayed_promoter() {
                       .execution_column = "execution_id",
                       .scan = kScan,
                       .act = act("NOT " + kIsRetryOrResume, "c.deadline_at_ms"),
+                      .privileges = {{"ff_exec_core", "SELECT, UPDATE"}, {"ff_attempt", "SELECT"}},
                       .interval = 750ms,
                       .holdoff = [](const Settings&) { return Milliseconds{0}; }};
   Reconciler retries = promoter;

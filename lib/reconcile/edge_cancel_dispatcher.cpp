@@ -115,6 +115,7 @@ Reconciler edge_cancel_dispatcher() {
           .execution_column = "downstream_eid",
           .scan = cancel_groups::scan(),
           .act = kAct,
+          .privileges = ending::privileges(cancel_groups::privileges()),
           .interval = 1s,
           .batch_size = 50,
           .rows_meet = true,

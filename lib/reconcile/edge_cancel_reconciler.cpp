@@ -64,6 +64,7 @@ Reconciler edge_cancel_reconciler() {
           .execution_column = "downstream_eid",
           .scan = cancel_groups::scan(),
           .act = kAct,
+          .privileges = cancel_groups::privileges(),
           .interval = 10s,
           .batch_size = 50,
           .holdoff = [](const Settings&) { return Milliseconds{0}; },

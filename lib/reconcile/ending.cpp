@@ -112,4 +112,15 @@ ending_completion_event AS (
 ),)sql";
 }
 
+std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {
+  std::vector<Privileges> all{{"ff_exec_core", "SELECT, UPDATE"},
+                              {"ff_attempt", "SELECT, UPDATE"},
+                              {"ff_suspension_current", "SELECT, UPDATE, DELETE"},
+                              {"ff_waitpoint_pending", "SELECT, UPDATE, DELETE"},
+                              {"ff_lease_event", "INSERT"},
+                              {"ff_completion_event", "INSERT"}};
+  all.insert(all.end(), beside.begin(), beside.end());
+  return all;
+}
+
 }  // namespace ff::reconcile::ending

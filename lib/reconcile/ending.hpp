@@ -1,6 +1,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "reconcile/reconciler.hpp"
 
 /// How an execution ends at a reconciler's hand: the same writes whatever the reason, as common table
 /// expressions for an `act`.
@@ -33,5 +36,8 @@ std::string hold_doomed();
 /// Ends what is in `ending` (columns of `doomed`; each execution once): core, attempt, suspension,
 /// waitpoints, lease and completion events. Nothing is left to do when it is empty.
 std::string end_executions();
+
+/// What both need, and the look at `doomed`; and behind it what the act needs `beside`.
+std::vector<Privileges> privileges(const std::vector<Privileges>& beside = {});
 
 }  // namespace ff::reconcile::ending

@@ -83,6 +83,7 @@ Reconciler execution_deadline() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
+      .privileges = ending::privileges({{"ff_operator_event", "SELECT"}}),
       .interval = 5s,
       .settings = {{.name = "include_waiting",
                     .kind = SettingDecl::Kind::flag,

@@ -75,6 +75,8 @@ Reconciler outbox_retention() {
           .key = {{"outbox", "text"}, {"event_id", "bigint"}},
           .scan = kScan,
           .act = kAct,
+          .privileges = {{"ff_lease_event", "SELECT, UPDATE, DELETE"},
+                         {"ff_completion_event", "SELECT, UPDATE, DELETE"}},
           .on_by_default = false,
           .interval = 1min,
           .filterable = false,

@@ -56,6 +56,7 @@ Reconciler pending_waitpoint_expiry() {
           .execution_column = "execution_id",
           .scan = kScan,
           .act = kAct,
+          .privileges = {{"ff_waitpoint_pending", "SELECT, UPDATE, DELETE"}, {"ff_exec_core", "SELECT"}},
           .interval = 5s};
 }
 

@@ -23,6 +23,13 @@ struct Family {
   }
 };
 
+/// What a role needs of a table to run a reconciler's statements, as GRANT names it: "SELECT, UPDATE". Whoever locks
+/// rows needs UPDATE.
+struct Privileges {
+  std::string_view table;
+  std::string_view names;
+};
+
 struct KeyColumn {
   std::string_view name;
   std::string_view type;  ///< "uuid", "integer", "bigint" or "text"
@@ -94,6 +101,8 @@ struct Reconciler {
   /// locks. So it is asked once more under them, for all that was moved; where it holds for any row, the
   /// transaction is rolled back and `act` tried again.
   std::string forbidden = {};
+  /// All that these statements need, and those of the companions; a table may stand there more than once.
+  std::vector<Privileges> privileges = {};
 
   bool on_by_default = true;
   Milliseconds interval;  ///< how often it is worth looking, unless configured otherwise

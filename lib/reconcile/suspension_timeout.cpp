@@ -242,6 +242,7 @@ Reconciler suspension_timeout() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
+      .privileges = ending::privileges(),
       .interval = 2s};
   Reconciler orphans = timeouts;
   orphans.outcomes = {"orphan_cleared"};

@@ -58,6 +58,8 @@ Reconciler worker_registry_ttl() {
           .partition_count = "SELECT 256",
           .scan = kScan,
           .act = kAct,
+          .privileges = {{"ff_worker_registry", "SELECT, UPDATE, DELETE"},
+                         {"ff_worker_registry_event", "INSERT"}},
           .interval = 30s};
 }
 

@@ -120,6 +120,46 @@ TEST_CASE("migrate sql prints a script that psql can run, twice") {
   CHECK_THAT(status.out, Catch::Contains("hash children per table: 2"));
 }
 
+TEST_CASE("migrate grants prints what a role needs, for psql to run") {
+  Database database;
+  const Ended grants = run_binary({"migrate", "grants", "--role", "the \"daemon\""}, at(database));
+  CHECK(grants.err.empty());
+  REQUIRE(grants.code == 0);
+  auto db = database.connect();
+  db.execute_script("CREATE ROLE \"the \"\"daemon\"\"\" LOGIN");
+  const Ended psql =
+      run({"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database.conninfo()}, {}, grants.out);
+  CAPTURE(psql.err);
+  REQUIRE(psql.code == 0);
+  const Environment as_role{{"FF_DATABASE_URL", database.conninfo() + " user='the \"daemon\"'"}};
+  for (const auto& words : {std::vector<std::string>{"status"}, {"tick", "all"}, {"lease-events"}}) {
+    CAPTURE(words);
+    const Ended done = run_binary(words, as_role);
+    CHECK(done.err.empty());
+    CHECK(done.code == 0);
+  }
+  db.execute_script("DROP OWNED BY \"the \"\"daemon\"\"\"; DROP ROLE \"the \"\"daemon\"\"\"");
+}
+
+TEST_CASE("migrate grants prints for one reconciler what it alone needs, to a role that is to be replaced") {
+  Database database;
+  const Ended grants = run_binary({"migrate", "grants", "pending_waitpoint_expiry"}, at(database));
+  CHECK(grants.code == 0);
+  CHECK(grants.out ==
+        "GRANT SELECT ON TABLE public.ff_exec_core TO your_role;\n"
+        "GRANT SELECT ON TABLE public.ff_partition_config TO your_role;\n"
+        "GRANT SELECT ON TABLE public.ff_reconciler_migration TO your_role;\n"
+        "GRANT DELETE, SELECT, UPDATE ON TABLE public.ff_waitpoint_pending TO your_role;\n");
+}
+
+TEST_CASE("migrate grants prints nothing where there is no schema") {
+  Database database{empty_database()};
+  const Ended refused = run_binary({"migrate", "grants"}, at(database));
+  CHECK(refused.code == 1);
+  CHECK(refused.out.empty());
+  CHECK_THAT(refused.err, Catch::Contains("no schema"));
+}
+
 TEST_CASE("check-config prints what a file means, without its secrets") {
   const TemporaryDirectory directory;
   const std::string file = directory.write("good.yaml",

@@ -212,7 +212,8 @@ TEST_CASE("a malformed command line is exit code 64 and touches no database") {
       Words{"tick", "attempt_timeout", "--batch-size", "many"}, Words{"tick", "attempt_timeout", "--jsn"},
       Words{"tick", "attempt_timeout", "--json", "--json"},
       Words{"tick", "attempt_timeout", "--fan-out", "4"}, Words{"run", "attempt_timeout"},
-      Words{"migrate", "down"}, Words{"migrate"}, Words{"migrate", "up", "--fan-out", "0"},
+      Words{"migrate", "down"}, Words{"migrate"}, Words{"migrate", "status", "all"},
+      Words{"migrate", "grants", "lease_expriy"}, Words{"migrate", "up", "--fan-out", "0"},
       Words{"check-config"}, Words{"check-config", "x", "--print-default"}, Words{"start"}, Words{},
       Words{"healthcheck", "--address", "nonsense"});
   CAPTURE(words);
