@@ -133,6 +133,7 @@ void Engine::add_companion(TickReport& report, TickReport&& companions) {
 TickReport Engine::tick_alone(const TickOptions& options) {
   ground_->slice = {};
   ground_->quarantine.forget_old(ground_->clock.now());
+  ground_->deadline = options.deadline;
   ground_->no_connection_to_spare = false;
   ground_->some_locked = false;
   ground_->suspects.start_over();
@@ -146,6 +147,7 @@ TickReport Engine::tick_alone(const TickOptions& options) {
 
 TickReport Engine::tick_one_alone(const ExecutionId& execution, const TickOptions& options) {
   ground_->slice = {};
+  ground_->deadline = options.deadline;
   ground_->suspects.start_over();
   TickReport report = in_a_pass(options, [&](Pass& pass) {
     for (const Candidate& row : pass.rows_of(execution)) {
@@ -207,7 +209,10 @@ void Engine::take_all(Pass& pass, const TickOptions& options) {
   agenda_.clear();
   const bool in_slices = options.in_slices && ground_->reconciler.walk;
   if (in_slices) ground_->slice = slice_behind(walked_to_, ground_->reconciler.walk->rows, pass);
+  const bool limited = options.deadline != SteadyTime::max();
+  const SteadyTime before_look = limited ? ground_->clock.now() : SteadyTime{};
   Seen seen = sort_out(look(pass, ground_->slice.partitions_of(partitions(pass)), options.look_ahead));
+  if (limited) ground_->deadline = options.deadline + (ground_->clock.now() - before_look);
   pass.report().looked = !pass.report().failure;
   const UnixMillis looked_up_to = pass.report().database_time - ground_->holdoff() + options.look_ahead;
   agenda_.replace(std::move(seen.coming), seen.cut_off.value_or(looked_up_to));

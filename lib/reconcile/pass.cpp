@@ -70,7 +70,7 @@ void Ground::set_aside(const Candidate& row, const pg::Error& error, TickReport&
 
 bool Pass::out_of_time() {
   const bool is_out =
-      ground_.clock.now() >= options_.deadline || options_.stop.stop_requested() || !may_write();
+      ground_.clock.now() >= ground_.deadline || options_.stop.stop_requested() || !may_write();
   if (is_out) report_.more = true;
   return is_out;
 }
@@ -229,7 +229,7 @@ std::vector<Candidate> Pass::read(const Wording& wording, const pg::Params& para
 std::vector<Candidate> Pass::read_once(const Wording& wording, const pg::Params& params) {
   pg::Transaction transaction(*connection_, wording.plan);
   const SteadyTime sent = ground_.clock.now();
-  read_in_time_ = sent < options_.deadline;
+  read_in_time_ = sent < ground_.deadline;
   const pg::Result rows = transaction.execute(wording.sql, params);
   const SteadyTime answered = ground_.clock.now();
   transaction.rollback();

@@ -49,6 +49,7 @@ struct Ground {
   Suspects suspects;  ///< of this tick
   DatabaseTime database_time;
   BatchSize batch_size;
+  SteadyTime deadline = SteadyTime::max();          ///< of this tick: no further batch is started after it
   std::atomic<bool> no_connection_to_spare{false};  ///< in this tick: nobody else need try
   std::atomic<bool> some_locked{
       false};  ///< in this tick: a statement over all partitions would wait for a lock

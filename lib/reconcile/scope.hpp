@@ -19,7 +19,8 @@ struct Scope {
 };
 
 struct TickOptions {
-  /// No further batch is started after this moment; what is left makes the report's `more`.
+  /// No further batch is started after this moment, or after it by as long as the look took: however slow a server is,
+  /// a tick gets on. What is left makes the report's `more`.
   SteadyTime deadline = SteadyTime::max();
   /// The same, at any moment.
   std::stop_token stop{};
