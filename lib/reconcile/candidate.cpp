@@ -29,6 +29,16 @@ Partitions partitions_of(Candidates rows) {
   return {distinct.begin(), distinct.end()};
 }
 
+std::size_t end_of_batch(Candidates rows, std::size_t from, std::size_t most_rows,
+                         std::size_t most_partitions) {
+  std::size_t end = from;
+  for (std::size_t partitions = 0; end < rows.size() && end - from < most_rows; ++end) {
+    const bool another = end == from || rows[end].key.partition != rows[end - 1].key.partition;
+    if (another && ++partitions > most_partitions) break;
+  }
+  return end;
+}
+
 std::string describe(const Reconciler& reconciler, const RowKey& key) {
   std::string text = "partition_key=" + std::to_string(key.partition.value);
   for (std::size_t i = 0; i < key.columns.size(); ++i)

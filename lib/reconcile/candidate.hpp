@@ -29,6 +29,10 @@ void add_keys(pg::Params& params, const Reconciler& reconciler, Candidates rows)
 /// The partitions in which these rows are.
 Partitions partitions_of(Candidates rows);
 
+/// The end of the batch that begins at `from`, of rows sorted by partition.
+std::size_t end_of_batch(Candidates rows, std::size_t from, std::size_t most_rows,
+                         std::size_t most_partitions);
+
 /// "partition_key=3 execution_id=…", for people.
 std::string describe(const Reconciler& reconciler, const RowKey& key);
 

@@ -20,8 +20,7 @@ constexpr std::size_t kWorthNaming = 12 * Statements::kNamed;
 constexpr int kTries = 3;
 
 bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
-  const auto& names = reconciler.left_alone;
-  return std::find(names.begin(), names.end(), outcome) != names.end();
+  return std::ranges::find(reconciler.left_alone, outcome) != reconciler.left_alone.end();
 }
 
 // What a part of a batch may take once the whole has run into statement_timeout: the row at fault is met again in each
@@ -30,17 +29,6 @@ constexpr Milliseconds kHurry{2000};
 
 // How many batches a page of a single partition has: so that there is something to share.
 constexpr int kBatchesAPage = 4;
-
-/// The end of the batch that begins at `from`, of rows sorted by partition.
-std::size_t end_of_batch(const std::vector<Candidate>& rows, std::size_t from, std::size_t most_rows,
-                         std::size_t most_partitions) {
-  std::size_t end = from;
-  for (std::size_t partitions = 0; end < rows.size() && end - from < most_rows; ++end) {
-    const bool another = end == from || rows[end].key.partition != rows[end - 1].key.partition;
-    if (another && ++partitions > most_partitions) break;
-  }
-  return end;
-}
 
 }  // namespace
 
@@ -155,7 +143,6 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
   const std::size_t partitions = partitions_of(due).size();
   const bool each_named = partitions <= kWorthNaming || ground_.some_locked;
   const std::size_t most_partitions = each_named ? Statements::kNamed : partitions;
-  const std::size_t batch = ground_.batch_size.now();
   // What was asked for in time is worth one batch, however long that took: so a slow server, too, gets on.
   const bool one_at_least = read_in_time_ && !options_.stop.stop_requested() && may_write();
   std::mutex mutex;
@@ -171,7 +158,7 @@ void Pass::take_in_batches(std::vector<Candidate> rows) {
     for (Candidates rows_of_batch = next(any); !rows_of_batch.empty(); rows_of_batch = next(any))
       any.take(rows_of_batch);
   };
-  const std::size_t whole_batches = due.size() / batch;
+  const std::size_t whole_batches = due.size() / ground_.batch_size.now();
   if (whole_batches > 1 && !ground_.reconciler.rows_meet)
     company_(*this, whole_batches - 1, work);
   else

@@ -1,128 +1,12 @@
 // What ending.hpp promises to every reconciler that ends executions, told by one made for the purpose.
 #include <catch2/catch.hpp>
 
+#include "ending_stage.hpp"
 #include "pg/transaction.hpp"
-#include "reconcile/ending.hpp"
-#include "reconcile/phrases.hpp"
-#include "sandbox/audit.hpp"
-#include "support/engine.hpp"
-#include "support/stalled_act.hpp"
 
 using namespace ff;
 using namespace ff::test;
-using reconcile::Reconciler;
-using reconcile::Skip;
-using reconcile::TickReport;
-
-namespace {
-
-/// Ends every execution with a deadline, as its raw_fields say: attempt_outcome, and `spare` for one
-/// that is doomed and then is not ended after all.
-Reconciler ender() {
-  return {.name = "ender",
-          .summary = "Ends what a test wants ended.",
-          .outcomes = {"ended"},
-          .key = {{"execution_id", "uuid"}},
-          .execution_column = "execution_id",
-          .scan =
-              "SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms FROM ff_exec_core c"
-              " WHERE c.partition_key = ANY($1) AND c.deadline_at_ms IS NOT NULL",
-          .act = R"sql(
-doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.flow_id, 1234567 AS now_ms,
-         )sql" + reconcile::phrases::current_attempt("c") +
-                 R"sql( AS attempt_index,
-         'space' AS name_space, 'tag' AS instance_tag, 'cancelled' AS public_state,
-         'cancelled' AS attempt_state, c.raw_fields->>'attempt_outcome' AS attempt_outcome,
-         'revoked' AS lease_event,
-         'why' AS cancellation_reason, 'who' AS cancelled_by,
-         '{"patched": {"by": "ender"}}'::jsonb AS raw_patch,
-         coalesce((c.raw_fields->>'spare')::boolean, false) AS spare, c.deadline_at_ms AS due_at_ms
-    FROM clock, key
-    JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-    )sql" + reconcile::phrases::as_seen("c") +
-                 R"sql(
-   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms <= clock.due_ms
-     FOR NO KEY UPDATE OF c SKIP LOCKED
-),)sql" + reconcile::ending::hold_doomed() +
-                 "\nending AS MATERIALIZED (SELECT * FROM endable WHERE NOT spare)," +
-                 reconcile::ending::end_executions() +
-                 "\nmoved AS (SELECT partition_key, execution_id, due_at_ms, 'ended' AS outcome FROM ending)",
-          .interval = Milliseconds{1000}};
-}
-
-/// An execution with all that can belong to one, and others that look like it.
-struct Stage {
-  Database database;
-  pg::Connection db = database.connect();
-  const Reconciler reconciler = ender();
-
-  /// An execution to be ended, with a suspension and two waitpoints. It was claimed at 2, below a dead attempt, as a
-  /// typed claim does it; without a lease its current attempt is 3.
-  Uuid add(const Json& raw_fields, std::optional<std::int64_t> lease_expires_at_ms = 5, int partition = 3) {
-    const Uuid id = new_uuid();
-    add_parts(id, partition, lease_expires_at_ms);
-    return insert_core(db, {.partition = {static_cast<std::int16_t>(partition)},
-                            .execution = id,
-                            .flow = new_uuid(),
-                            .attempt_index = 3,
-                            .priority = 7,
-                            .deadline_at_ms = 1000,
-                            .policy = max_retries(3),
-                            .raw_fields = raw_fields});
-  }
-  void add_parts(const Uuid& id, int partition_key, std::optional<std::int64_t> lease_expires_at_ms) {
-    const PartitionKey partition{static_cast<std::int16_t>(partition_key)};
-    for (int index : {1, 2, 3})
-      insert_attempt(db, {.partition = partition,
-                          .execution = id,
-                          .attempt_index = index,
-                          .lease_epoch = 40 + index,
-                          .lease_expires_at_ms = index == 2 ? lease_expires_at_ms : std::nullopt,
-                          .outcome = "retry",
-                          .raw_fields = {{"note", index}}});
-    insert_suspension(db, {.partition = partition, .execution = id, .timeout_at_ms = 9});
-    insert_waitpoint(db, {.partition = partition, .execution = id, .expires_at_ms = 9});
-    insert_waitpoint(db, {.partition = partition, .execution = id, .waitpoint_key = "k"});
-  }
-  /// The same numbers in the next partition, and another execution in this one.
-  std::vector<std::string> add_bystanders(const Uuid& twin) {
-    insert_core(db, {.partition = {4}, .execution = twin, .attempt_index = 2});
-    add_parts(twin, 4, 5);
-    const Uuid neighbour = insert_core(db, {.partition = {3}, .attempt_index = 2});
-    add_parts(neighbour, 3, 5);
-    return snapshot(db);
-  }
-  Json own_core(const Uuid& id) {
-    return row(db, "SELECT * FROM ff_exec_core WHERE partition_key = 3 AND execution_id = $1",
-               pg::Params::of(id));
-  }
-  Json own_attempt(const Uuid& id, int index = 2) {
-    return row(
-        db, "SELECT * FROM ff_attempt WHERE partition_key = 3 AND execution_id = $1 AND attempt_index = $2",
-        pg::Params::of(id, index));
-  }
-  TickReport tick() {
-    EngineFixture engine(database, reconciler);
-    TickReport report = engine->tick();
-    CHECK_FALSE(report.failure);
-    CHECK(report.error_count() == 0);
-    return report;
-  }
-};
-
-Json lease_event(const Uuid& id) {
-  return {{"partition_key", 3},        {"execution_id", to_string(id)}, {"event_type", "revoked"},
-          {"occurred_at_ms", 1234567}, {"namespace", "space"},          {"instance_tag", "tag"},
-          {"lease_id", nullptr}};
-}
-
-std::size_t lines_of(const std::vector<std::string>& lines, std::string_view beginning) {
-  return static_cast<std::size_t>(std::count_if(
-      lines.begin(), lines.end(), [&](const auto& line) { return line.starts_with(beginning); }));
-}
-
-}  // namespace
+using Stage = EndingStage;
 
 TEST_CASE(
     "an ending writes core, attempt and both events, takes suspension and waitpoints, and nothing else") {
@@ -218,21 +102,6 @@ TEST_CASE("an ending takes every lease of the execution and tells of the current
   CHECK(lease_events(t.db) == (is_active ? Json::array({lease_event(id)}) : Json::array()));
 }
 
-TEST_CASE("an ending waits for a lease of an older attempt that somebody holds") {
-  Stage t;
-  const Uuid id = t.add({{"attempt_outcome", "stopped"}});
-  t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = 6 WHERE attempt_index = 1");
-  auto other = t.database.connect();
-  pg::Transaction holding(other);
-  holding.execute("SELECT FROM ff_attempt WHERE execution_id = $1 AND attempt_index = 1 FOR UPDATE",
-                  pg::Params::of(id));
-  const auto before = snapshot(t.db);
-  CHECK(t.tick().skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
-  CHECK(diff(before, snapshot(t.db)).empty());
-  holding.rollback();
-  CHECK(outcomes(t.tick()) == "ended=1");
-}
-
 TEST_CASE(
     "an ending keeps the moment at which an execution has ended before, and takes raw_fields of any type") {
   Stage t;
@@ -260,35 +129,6 @@ TEST_CASE("what is doomed and not ended after all stays as it is") {
   const auto changes = diff(before, snapshot(t.db));
   CHECK(lines_of(changes, "- ") == 0);
   CHECK(lease_events(t.db) == Json::array({lease_event(ended)}));
-}
-
-TEST_CASE("an ending waits while somebody holds any row of the execution and lets the others end") {
-  const std::string held =
-      GENERATE("ff_exec_core", "ff_attempt", "ff_suspension_current", "ff_waitpoint_pending");
-  Stage t;
-  const Uuid busy = t.add(Json::object());
-  const auto before = snapshot(t.db);
-  const Uuid free = t.add(Json::object());
-  auto other = t.database.connect();
-  pg::Transaction holding(other);
-  // One waitpoint of two, and of the attempts the current one.
-  const std::string which = held == "ff_waitpoint_pending" ? " AND waitpoint_key = 'k'"
-                            : held == "ff_attempt"         ? " AND attempt_index = 2"
-                                                           : "";
-  holding.execute("SELECT FROM " + held + " WHERE execution_id = $1" + which + " FOR UPDATE",
-                  pg::Params::of(busy));
-  const TickReport report = t.tick();
-  CAPTURE(held);
-  CHECK(outcomes(report) == "ended=1");
-  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
-  CHECK(lines_of(diff(before, snapshot(t.db)), "- ") == 0);
-  CHECK(t.own_core(free)["lifecycle_phase"] == "terminal");
-  holding.rollback();
-  t.db.execute("UPDATE ff_exec_core SET deadline_at_ms = NULL WHERE execution_id = $1", pg::Params::of(free));
-  CHECK(outcomes(t.tick()) == "ended=1");
-  CHECK(lease_events(t.db) == Json::array({lease_event(free), lease_event(busy)}));
-  CHECK(snapshot(t.db, "ff_suspension_current").empty());
-  CHECK(snapshot(t.db, "ff_waitpoint_pending").empty());
 }
 
 TEST_CASE(
@@ -345,21 +185,6 @@ TEST_CASE("an ending keeps outcome and end of an attempt without a lease, and fe
   CHECK(lease_events(t.db).empty());
 }
 
-TEST_CASE("an ending leaves an execution alone that was claimed since the statement began") {
-  Stage t;
-  const Uuid id = t.add({{"attempt_outcome", "stopped"}});
-  StalledAct act(t.database, t.reconciler, {{{3}, {to_string(id)}}});
-  // Phase and index of the core are as before.
-  insert_attempt(t.db, {.partition = {3}, .execution = id, .attempt_index = 4, .lease_expires_at_ms = 9});
-  t.db.execute("UPDATE ff_exec_core SET lifecycle_phase = 'active' WHERE execution_id = $1",
-               pg::Params::of(id));
-  const auto claimed = snapshot(t.db);
-  CHECK(act.finish().empty());
-  CHECK(diff(claimed, snapshot(t.db)).empty());
-  CHECK(outcomes(t.tick()) == "ended=1");
-  CHECK(t.own_attempt(id, 4)["outcome"] == "stopped");
-}
-
 TEST_CASE("an ending tells executions of the same number in two partitions of one statement apart") {
   const bool twin_is_held = GENERATE(false, true);
   Stage t;
@@ -387,54 +212,4 @@ TEST_CASE("an ending tells executions of the same number in two partitions of on
   CHECK(t.own_core(id)["lifecycle_phase"] == "terminal");
   CHECK(t.own_attempt(id)["outcome"] == "stopped");
   CHECK(lease_events(t.db).size() == 2);
-}
-
-TEST_CASE("an ending waits for its own rows although those of a namesake in another partition are free") {
-  const std::string held = GENERATE("ff_attempt", "ff_suspension_current", "ff_waitpoint_pending");
-  Stage t;
-  const Uuid id = t.add({{"attempt_outcome", "stopped"}});
-  insert_core(t.db, {.partition = {4}, .execution = id, .attempt_index = 2, .deadline_at_ms = 1000});
-  for (int index : {1, 2})
-    insert_attempt(t.db,
-                   {.partition = {4}, .execution = id, .attempt_index = index, .lease_expires_at_ms = 5});
-  insert_suspension(t.db, {.partition = {4}, .execution = id});
-  for (const pg::Row found : t.db.execute("SELECT waitpoint_id::text FROM ff_waitpoint_pending"))
-    insert(t.db, "ff_waitpoint_pending",
-           {{"partition_key", 4},
-            {"waitpoint_id", found.get<std::string>(0)},
-            {"execution_id", to_string(id)},
-            {"token_kid", "k1"},
-            {"token", "t1"},
-            {"created_at_ms", 1},
-            {"waitpoint_key", ""}});
-  auto other = t.database.connect();
-  pg::Transaction holding(other);
-  holding.execute("SELECT FROM " + held + " WHERE partition_key = 3 FOR UPDATE");
-  const TickReport report = t.tick();
-  CAPTURE(held);
-  CHECK(outcomes(report) == "ended=1");
-  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
-  CHECK(t.own_core(id)["lifecycle_phase"] == "active");
-  CHECK(t.own_attempt(id)["lease_epoch"] == 42);
-}
-
-TEST_CASE("an ending locks no row of another execution") {
-  Stage t;
-  const Uuid id = t.add(Json::object());
-  t.add_bystanders(id);
-  const Uuid in_four = t.add(Json::object(), 5, 4);
-  // Behind those of the others, where whoever looks for them too widely meets the others first.
-  for (const char* table : {"ff_attempt", "ff_suspension_current", "ff_waitpoint_pending"})
-    t.db.execute("UPDATE " + std::string(table) +
-                     " SET execution_id = execution_id WHERE partition_key = 3 AND execution_id = $1"
-                     " OR execution_id = $2",
-                 pg::Params::of(id, in_four));
-  CHECK(outcomes(t.tick()) == "ended=2");
-  // A lock leaves its mark in the row's header.
-  for (const char* table : {"ff_exec_core", "ff_attempt", "ff_suspension_current", "ff_waitpoint_pending"})
-    CHECK(number(
-              t.db,
-              "SELECT count(*) FROM " + std::string(table) +
-                  " WHERE NOT (partition_key = 3 AND execution_id = $1 OR execution_id = $2) AND xmax <> '0'",
-              pg::Params::of(id, in_four)) == 0);
 }
