@@ -57,8 +57,8 @@ pub async fn write_grant(session: &mut Session, request: &Request) -> Answer {
 /// At the index that is given, or at which FlowFabric's SDK would claim.
 pub async fn claim_execution(session: &mut Session, request: &Request) -> Answer {
     let execution = request.execution("execution")?;
-    let attempt = match request.maybe_number("attempt") {
-        Some(index) => u32::try_from(index).unwrap_or(0),
+    let attempt = match request.maybe_attempt()? {
+        Some(index) => index,
         None => session.backend.read_total_attempt_count(&execution).await?.0,
     };
     let args: ClaimExecutionArgs = request.arguments(json!({
@@ -110,13 +110,9 @@ pub async fn issue_grant_and_claim(session: &mut Session, request: &Request) -> 
     session.hold(request, lease, HandleKind::Fresh)
 }
 
-/// At the index that is given, or at the one that FlowFabric takes for the current.
 pub async fn claim_resumed_execution(session: &mut Session, request: &Request) -> Answer {
     let execution = request.execution("execution")?;
-    let attempt = match request.maybe_number("attempt") {
-        Some(index) => u32::try_from(index).unwrap_or(0),
-        None => session.backend.read_current_attempt_index(&execution).await?.0,
-    };
+    let attempt = session.attempt(request, &execution).await?;
     let args: ClaimResumedExecutionArgs = request.arguments(json!({
         "execution_id": execution.as_str(),
         "worker_id": request.worker(),

@@ -81,13 +81,9 @@ pub async fn issue_reclaim_grant(session: &mut Session, request: &Request) -> An
     })
 }
 
-/// At the index that is given, or at the one that FlowFabric takes for the current.
 pub async fn reclaim_execution(session: &mut Session, request: &Request) -> Answer {
     let execution = request.execution("execution")?;
-    let attempt = match request.maybe_number("attempt") {
-        Some(index) => u32::try_from(index).unwrap_or(0),
-        None => session.backend.read_current_attempt_index(&execution).await?.0,
-    };
+    let attempt = session.attempt(request, &execution).await?;
     let args: ReclaimExecutionArgs = request.arguments(json!({
         "execution_id": execution.as_str(),
         "worker_id": request.worker(),

@@ -44,6 +44,11 @@ impl Request {
         self.maybe_number(name).unwrap_or(otherwise)
     }
 
+    pub fn maybe_attempt(&self) -> Result<Option<u32>, Failure> {
+        let number = self.maybe_number("attempt");
+        number.map(|index| u32::try_from(index).map_err(|_| missing("attempt", "an index"))).transpose()
+    }
+
     pub fn count_or(&self, name: &str, otherwise: u64) -> u64 {
         self.get(name).and_then(Value::as_u64).unwrap_or(otherwise)
     }

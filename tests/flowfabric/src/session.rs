@@ -15,7 +15,7 @@ use serde_json::{json, Value};
 use uuid::Uuid;
 
 use crate::failure::{Answer, Failure};
-use crate::request::Request;
+use crate::request::{missing, Request};
 
 const IDLE_WITHIN: Duration = Duration::from_secs(10);
 
@@ -101,6 +101,14 @@ impl Session {
         self.handles.get(name).cloned().ok_or_else(|| Failure::Usage(format!("handle: there is no {name}")))
     }
 
+    /// The index that is given, or the one that FlowFabric takes for the current.
+    pub async fn attempt(&self, request: &Request, execution: &ExecutionId) -> Result<u32, Failure> {
+        match request.maybe_attempt()? {
+            Some(index) => Ok(index),
+            None => Ok(self.backend.read_current_attempt_index(execution).await?.0),
+        }
+    }
+
     /// The lease of the handle that the request names, or the one that it describes.
     pub fn lease(&self, request: &Request) -> Result<HandlePayload, Failure> {
         if request.maybe_text("handle").is_some() {
@@ -108,7 +116,7 @@ impl Session {
         }
         Ok(new_lease(
             request.execution("execution")?,
-            u32::try_from(request.number("attempt")?).unwrap_or(0),
+            request.maybe_attempt()?.ok_or_else(|| missing("attempt", "a number"))?,
             u64::try_from(request.number("epoch")?).unwrap_or(0),
             request,
         ))
