@@ -19,6 +19,7 @@ class World {
   World() : connection(database_.connect()), real(database_.flowfabric()) {}
 
   const pg::Connector& connector() const { return database_.connector(); }
+  std::string url() const { return database_.url(); }
 
   /// A runnable execution in partition 0, unless `more` says otherwise. It can be claimed in every way.
   std::string execution(const Json& more = {}) {

@@ -60,7 +60,7 @@ const OPERATIONS: &[(&str, &str)] = &[
     ("register_worker", "[worker] [instance] [lanes] [capabilities] [ttl_ms] [namespace]"),
     ("heartbeat_worker", "[instance] [namespace]"),
     ("mark_worker_dead", "[instance] [namespace] [reason]"),
-    ("scan", "name: attempt_timeout lease_expiry suspension_timeout budget_reset worker_registry dependency edge_cancel_dispatcher edge_cancel_reconciler dispatch_completion; [partitions] [namespace] [instance_tag] [stale_ms]"),
+    ("scan", "name: attempt_timeout lease_expiry suspension_timeout budget_reset worker_registry dependency edge_cancel_dispatcher edge_cancel_reconciler dispatch_completion; [partitions] [namespace] [instance_tag] [stale_ms]; or what looks at one only: delayed_promoter execution_deadline; execution, or close_waitpoint; execution waitpoint"),
 ];
 
 const USAGE: &str = "usage: ff-flowfabric postgresql://… [--seed N] [--flow-partitions N] [--budget-partitions N]

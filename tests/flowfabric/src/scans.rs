@@ -7,11 +7,13 @@ use ff_backend_postgres::reconcilers::{
 };
 use ff_backend_postgres::worker_registry;
 use ff_core::backend::ScannerFilter;
+use ff_core::engine_backend::ExpirePhase;
+use ff_core::partition::{Partition, PartitionFamily};
 use serde_json::{json, Value};
 
 use crate::failure::{Answer, Failure};
 use crate::request::{missing, Request};
-use crate::session::Session;
+use crate::session::{done, Session};
 
 const UNDISPATCHED: &str = "SELECT event_id FROM ff_completion_event WHERE dispatched_at_ms IS NULL ORDER BY event_id";
 
@@ -55,6 +57,7 @@ pub async fn scan(session: &mut Session, request: &Request) -> Answer {
             Ok(json!({"processed": report.sremmed_stale + report.completed_drain, "no_op": report.no_op}))
         }
         "dispatch_completion" => dispatch_all(session).await,
+        name @ ("delayed_promoter" | "execution_deadline" | "close_waitpoint") => of_one(session, request, name).await,
         name => by_partition(session, request, name, &filter).await,
     }
 }
@@ -75,6 +78,22 @@ async fn by_partition(session: &Session, request: &Request, name: &str, filter: 
         errors += report.errors;
     }
     Ok(json!({"processed": processed, "errors": errors}))
+}
+
+/// What FlowFabric does on PostgreSQL for an execution that is named, and scans for nowhere.
+async fn of_one(session: &Session, request: &Request, name: &str) -> Answer {
+    let execution = request.execution("execution")?;
+    let partition = Partition { family: PartitionFamily::Execution, index: execution.partition() };
+    let now = request.now();
+    let backend = &session.backend;
+    match name {
+        "delayed_promoter" => backend.promote_delayed(partition, &request.lane(), &execution, now).await?,
+        "execution_deadline" => {
+            backend.expire_execution(partition, &execution, ExpirePhase::ExecutionDeadline, now).await?;
+        }
+        _ => backend.close_waitpoint(partition, &execution, request.text("waitpoint")?, now).await?,
+    }
+    done()
 }
 
 /// What FlowFabric's server does with each completion that it is told of: those that nobody has dispatched.

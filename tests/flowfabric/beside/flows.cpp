@@ -1,0 +1,81 @@
+// What the end of one execution means to others.
+#include "beside/lines.hpp"
+#include "flow.hpp"
+
+namespace ff::test {
+namespace {
+
+const Json kAnyOf{{"policy", "any_of"}, {"on_satisfied", "let_run"}};
+
+std::string or_taken(const std::string& refusal) {
+  return refusal.empty() ? "taken" : refusal;
+}
+
+std::string eligibility(World& world, const std::string& execution) {
+  return world.core(execution).at("eligibility_state");
+}
+
+// A sibling that works and one that is suspended, no longer needed.
+std::string cancelled_siblings(Side& side) {
+  World& world = side.world;
+  Flow flow(world, {{"policy", "any_of"}, {"on_satisfied", "cancel_remaining"}}, 3);
+  flow.claim("u1", "working");
+  flow.claim("u2", "suspended");
+  world.real.call("suspend", {{"handle", "suspended"}});
+  flow.succeeds(0);
+  side.look("dependency");
+  side.look("edge_cancel_dispatcher");
+  std::string text = world.suspension(flow.upstream[2]).is_null() ? "no suspension, " : "suspended, ";
+  text += std::to_string(world.waitpoints(flow.upstream[2])) + " waitpoints, ";
+  for (const std::size_t sibling : {1U, 2U})
+    text += std::to_string(world.ends_of(flow.upstream[sibling], "cancelled")) + " told, ";
+  return text + or_taken(world.real.refusal("complete", {{"handle", "working"}}));
+}
+
+std::string second_success(Side& side) {
+  Flow flow(side.world, kAnyOf);
+  flow.succeeds(0);
+  side.look("dependency");
+  flow.claim("downstream", "h");
+  side.world.real.call("delay", {{"handle", "h"}, {"delay_in_ms", 3'600'000}});
+  flow.succeeds(1);
+  side.look("dependency");
+  return eligibility(side.world, flow.downstream);
+}
+
+std::string children_that_had_ended(Side& side) {
+  Flow flow(side.world);
+  flow.claim("downstream", "parent");
+  flow.succeeds(0);
+  flow.succeeds(1);
+  side.look("dependency");
+  side.world.real.call("wait_children", {{"handle", "parent"}});
+  side.look_all();
+  return eligibility(side.world, flow.downstream);
+}
+
+std::string impossible_downstream(Side& side) {
+  Flow flow(side.world);
+  flow.claim("downstream", "working");
+  flow.fails(0);
+  side.look("dependency");
+  const std::string refusal = side.world.real.refusal("complete", {{"handle", "working"}});
+  return or_taken(refusal) + ", " + std::to_string(side.world.ends_of(flow.downstream, "success")) +
+         " success";
+}
+
+}  // namespace
+
+std::vector<Line> lines_of_flows() {
+  return {{"a cancelled sibling keeps its lease, suspension and waitpoints, and nobody hears of its end",
+           cancelled_siblings, "suspended, 1 waitpoints, 0 told, 0 told, taken",
+           "no suspension, 0 waitpoints, 1 told, 1 told, Contention.LeaseConflict"},
+          {"each later success of a satisfied fan-in changes its downstream once more", second_success,
+           "eligible_now", "not_eligible_until_time"},
+          {"who waits for children that had ended before waits for ever", children_that_had_ended,
+           "blocked_by_dependencies", "eligible_now"},
+          {"a downstream that becomes impossible while it runs or is suspended keeps its lease",
+           impossible_downstream, "taken, 1 success", "Contention.LeaseConflict, 0 success"}};
+}
+
+}  // namespace ff::test

@@ -1,0 +1,81 @@
+// Suspensions that have lapsed, and waitpoints.
+#include "beside/lines.hpp"
+
+namespace ff::test {
+namespace {
+
+// Its waitpoint.
+Json suspended(World& world, const std::string& execution, const Json& more) {
+  world.take("claim", execution);
+  Json arguments{{"handle", "h"}, {"key", "k"}};
+  arguments.update(more);
+  return world.real.call("suspend", arguments).at("waitpoints").at(0);
+}
+
+void signal(World& world, const std::string& execution, const Json& waitpoint) {
+  world.real.refusal(
+      "deliver_signal",
+      {{"execution", execution}, {"waitpoint", waitpoint.at("waitpoint")}, {"token", waitpoint.at("token")}});
+}
+
+std::string phase(World& world, const std::string& execution) {
+  return world.core(execution).at("lifecycle_phase");
+}
+
+std::string resumed_in_time(Side& side) {
+  const std::string execution = side.world.execution();
+  const Json waitpoint = suspended(side.world, execution, {{"timeout_in_ms", 300}});
+  signal(side.world, execution, waitpoint);
+  side.world.pass(300);
+  side.look("suspension_timeout");
+  return phase(side.world, execution);
+}
+
+std::string resumed_by_time_out(Side& side) {
+  const std::string execution = side.world.execution();
+  suspended(side.world, execution,
+            {{"timeout_in_ms", 1}, {"timeout_behavior", "auto_resume_with_timeout_signal"}});
+  side.look("suspension_timeout");
+  return phase(side.world, execution);
+}
+
+std::string late_signal(Side& side) {
+  const std::string execution = side.world.execution();
+  const Json waitpoint = suspended(side.world, execution, {{"timeout_in_ms", 3'600'000}});
+  side.world.real.call("cancel_execution", {{"execution", execution}});
+  side.look("suspension_timeout");
+  signal(side.world, execution, waitpoint);
+  return phase(side.world, execution);
+}
+
+// A waitpoint that nobody used has expired; a later suspension uses its key.
+std::string mark_of_a_waitpoint(Side& side) {
+  World& world = side.world;
+  const std::string execution = world.execution();
+  world.take("claim", execution);
+  const Json unused =
+      world.real.call("create_waitpoint", {{"handle", "h"}, {"key", "k"}, {"expires_in_ms", 1}});
+  world.real.call("suspend", {{"handle", "h"}, {"key", "k"}});
+  world.pass();
+  if (side.ours)
+    side.look("pending_waitpoint_expiry");
+  else
+    world.real.call(
+        "scan",
+        {{"name", "close_waitpoint"}, {"execution", execution}, {"waitpoint", unused.at("waitpoint")}});
+  return world.suspension(execution).at("member_map").contains("k") ? "marked" : "untouched";
+}
+
+}  // namespace
+
+std::vector<Line> lines_of_suspensions() {
+  return {{"a suspension's time-out ends an execution that a signal has resumed", resumed_in_time, "terminal",
+           "runnable"},
+          {"`auto_resume_with_timeout_signal` writes the signal and resumes nobody", resumed_by_time_out,
+           "suspended", "runnable"},
+          {"a cancelled execution keeps its suspension and waitpoints", late_signal, "runnable", "cancelled"},
+          {"a waitpoint that expires is marked in the suspension's `member_map`", mark_of_a_waitpoint,
+           "marked", "untouched"}};
+}
+
+}  // namespace ff::test
