@@ -25,6 +25,8 @@ struct Database {
   bool fit() const { return schema.usable() && reason_against(*coverage).empty(); }
 };
 
+using Backlogs = std::vector<std::pair<const config::Reconciler*, reconcile::Backlog>>;
+
 std::string_view word(migrate::Origin origin) {
   switch (origin) {
     case migrate::Origin::none:
@@ -48,11 +50,11 @@ std::string relative(const std::optional<UnixMillis>& at, UnixMillis now) {
   return away <= 0 ? fmt::format("{:.1f} s ago", -away) : fmt::format("in {:.1f} s", away);
 }
 
-void print_json(const Database& database, const config::Config& config,
-                const std::vector<std::pair<std::string_view, reconcile::Backlog>>& backlogs) {
+void print_json(const Database& database, const config::Config& config, const Backlogs& backlogs) {
   auto reconcilers = ordered_json::array();
-  for (const auto& [name, backlog] : backlogs)
-    reconcilers.push_back({{"reconciler", name},
+  for (const auto& [its, backlog] : backlogs)
+    reconcilers.push_back({{"reconciler", its->name},
+                           {"enabled", its->enabled},
                            {"due", backlog.due},
                            {"due_capped", backlog.capped},
                            {"oldest_due_ms", time_json(backlog.oldest_due)},
@@ -74,6 +76,11 @@ void print_json(const Database& database, const config::Config& config,
             << '\n';
 }
 
+// 150018: "15.18"
+std::string dotted(int server_version) {
+  return fmt::format("{}.{}", server_version / 10'000, server_version % 10'000);
+}
+
 void print_coverage(const Coverage& coverage) {
   std::cout << fmt::format("covers    {} of {} partitions\n", coverage.covered.size(), coverage.count);
   if (!coverage.left_out.empty())
@@ -82,9 +89,8 @@ void print_coverage(const Coverage& coverage) {
     std::cout << "          problem: " << problem << '\n';
 }
 
-void print_text(const Database& database, const config::Config& config,
-                const std::vector<std::pair<std::string_view, reconcile::Backlog>>& backlogs) {
-  std::cout << fmt::format("database  PostgreSQL {}, {}\n", database.server.version,
+void print_text(const Database& database, const config::Config& config, const Backlogs& backlogs) {
+  std::cout << fmt::format("database  PostgreSQL {}, {}\n", dotted(database.server.version),
                            database.server.writable ? "writable" : "NOT WRITABLE");
   std::cout << fmt::format("schema    made by {}, {}, {}\n", word(database.schema.origin),
                            migrate::version_text(database.schema),
@@ -98,8 +104,8 @@ void print_text(const Database& database, const config::Config& config,
                            config.database.pool_size);
   std::cout << fmt::format("{:<26}{:>10}  {:>14}  {:>14}\n", "reconciler", "due now", "oldest due",
                            "next due");
-  for (const auto& [name, backlog] : backlogs)
-    std::cout << fmt::format("{:<26}{:>10}  {:>14}  {:>14}\n", name,
+  for (const auto& [its, backlog] : backlogs)
+    std::cout << fmt::format("{:<26}{:>10}  {:>14}  {:>14}\n", its->name + (its->enabled ? "" : " (off)"),
                              fmt::format("{}{}", backlog.due, backlog.capped ? "+" : ""),
                              relative(backlog.oldest_due, backlog.database_time),
                              relative(backlog.next_due, backlog.database_time));
@@ -121,12 +127,12 @@ int status(const Arguments& arguments) {
     if (database.schema.usable())
       database.coverage = cover(config.partitions, migrate::flow_partitions(*connection));
   }
-  std::vector<std::pair<std::string_view, reconcile::Backlog>> backlogs;
+  Backlogs backlogs;
   if (database.coverage) {
     for (const config::Reconciler& its : config.reconcilers) {
       const reconcile::Reconciler& reconciler = *reconcile::find_reconciler(its.name);
       reconcile::Engine engine(reconciler, scope_of(config, its, database.coverage->covered), pool);
-      backlogs.emplace_back(reconciler.name, engine.backlog(kMostCounted));
+      backlogs.emplace_back(&its, engine.backlog(kMostCounted));
     }
   }
   if (arguments.has("json"))

@@ -86,7 +86,10 @@ int flow_partitions(pg::Connection& connection, std::optional<SteadyTime> deadli
 }
 
 std::string version_text(const State& state) {
-  if (state.schema_version() == 0) return "version not known";
+  if (state.schema_version() == 0)
+    return state.origin == Origin::flowfabric && !state.flowfabric_annotation
+               ? "version not for this role to read"
+               : "version not known";
   std::string text = "version " + std::to_string(state.schema_version());
   if (state.origin == Origin::flowfabric && state.flowfabric_annotation &&
       *state.flowfabric_annotation != state.schema_version())

@@ -181,6 +181,7 @@ TEST_CASE("of a FlowFabric database only the contract decides, whatever its ledg
     CHECK(state.problems == std::vector<std::string>{});
     CHECK_FALSE(state.flowfabric_ledger);
     CHECK_FALSE(state.flowfabric_annotation);
+    CHECK(migrate::version_text(state) == "version not for this role to read");
     connection.execute_script("RESET ROLE; DROP OWNED BY reads_no_ledger; DROP ROLE reads_no_ledger");
   }
   SECTION("the ledger has a migration that did not succeed") {

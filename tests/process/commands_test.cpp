@@ -56,8 +56,10 @@ TEST_CASE("status --json says what is due by exactly the keys that scripts rely 
   CHECK(status["schema"]["made_by"] == "ff-reconciler");
   CHECK(status["database_time_ms"].get<std::int64_t>() > due_at);
   for (const Json& line : status["reconcilers"])
-    CHECK(keys(line) ==
-          std::set<std::string>{"reconciler", "due", "due_capped", "oldest_due_ms", "next_due_ms"});
+    CHECK(keys(line) == std::set<std::string>{"reconciler", "enabled", "due", "due_capped", "oldest_due_ms",
+                                              "next_due_ms"});
+  CHECK(line_of(status, "lease_expiry")["enabled"] == true);
+  CHECK(line_of(status, "outbox_retention")["enabled"] == false);
   CHECK(line_of(status, "lease_expiry")["due"] == 1);
   CHECK(line_of(status, "lease_expiry")["oldest_due_ms"] == due_at);
   CHECK(line_of(status, "lease_expiry")["due_capped"] == false);
@@ -70,7 +72,9 @@ TEST_CASE("status is a table for people") {
   const Ended done = run_binary({"status"}, at(database));
   CHECK(done.code == 0);
   CHECK_THAT(done.out, Catch::Contains("writable") && Catch::Contains("attempt_timeout") &&
-                           Catch::Contains("lease_expiry") && Catch::Contains("oldest due"));
+                           Catch::Contains("lease_expiry") && Catch::Contains("oldest due") &&
+                           Catch::Contains("outbox_retention (off)"));
+  CHECK_THAT(done.out, Catch::Matches("database  PostgreSQL 1[5-9]\\.[0-9]+, writable(.|\n)*"));
 }
 
 TEST_CASE("status of a database that is not fit is a problem") {
