@@ -13,6 +13,13 @@ CoreRow in_state(State state) {
   return {.state = std::move(state)};
 }
 
+// What else is set in its row.
+Uuid core_with(ExplainStage& stage, CoreRow row, const std::string& assignments) {
+  const Uuid id = stage.core(std::move(row));
+  stage.set(id, assignments);
+  return id;
+}
+
 Uuid suspended_with(ExplainStage& stage, std::optional<std::int64_t> timeout_in_ms,
                     bool with_waitpoint = true) {
   const Uuid id = stage.core(in_state(suspended()));
@@ -31,6 +38,16 @@ FanIn fan_in(ExplainStage& stage, GroupRow group, const std::string& upstream = 
   for (const Uuid& id : made.upstreams)
     insert_attempt(stage.db, {.partition = {3}, .execution = id, .lease_expires_at_ms = stage.now + kHour});
   if (!upstream.empty()) stage.set(made.upstreams[0], upstream);
+  return made;
+}
+
+// Satisfied, with an upstream that is to be cancelled.
+FanIn one_too_many(ExplainStage& stage) {
+  FanIn made = fan_in(stage, {.policy = {{"kind", "any_of"}}, .success = 1, .running = 1});
+  stage.db.execute(
+      "UPDATE ff_edge_group SET cancel_siblings_pending_flag = true,"
+      " cancel_siblings_pending_members = ARRAY[$1::text]",
+      pg::Params::of(made.upstreams[1]));
   return made;
 }
 
@@ -97,25 +114,15 @@ TEST_CASE("explain names what holds up an execution that is or was leased") {
 TEST_CASE("explain names what holds up an execution that is to be claimed") {
   check_causes({
       {"unclaimed", [](auto& s) { return s.core(in_state(runnable())); }, "workers"},
-      {"resumable",
-       [](auto& s) {
-         const Uuid id = s.core(in_state(runnable()));
-         s.set(id, "public_state = 'resumable'");
-         return id;
-       },
+      {"resumable", [](auto& s) { return core_with(s, in_state(runnable()), "public_state = 'resumable'"); },
        "workers"},
       {"not_scheduled", [](auto& s) { return s.core(in_state(submitted())); }, "UPDATE ff_exec_core"},
       {"not_eligible",
-       [](auto& s) {
-         const Uuid id = s.core(in_state(runnable()));
-         s.set(id, "eligibility_state = 'blocked_by_budget'");
-         return id;
-       },
+       [](auto& s) { return core_with(s, in_state(runnable()), "eligibility_state = 'blocked_by_budget'"); },
        "UPDATE ff_exec_core"},
       {"claim_promised",
        [](auto& s) {
-         const Uuid id = s.core(in_state(runnable()));
-         s.set(id, "eligibility_state = 'pending_claim'");
+         const Uuid id = core_with(s, in_state(runnable()), "eligibility_state = 'pending_claim'");
          s.grant(id, "claim", kHour);
          return id;
        },
@@ -127,10 +134,9 @@ TEST_CASE("explain names what holds up an execution that is to be claimed") {
       {"delay_without_end", [](auto& s) { return s.core(in_state(delayed())); }, "UPDATE ff_exec_core"},
       {"retry_backoff",
        [](auto& s) {
-         const Uuid id =
-             s.core({.state = delayed(), .raw_fields = {{"delay_until", std::to_string(s.now + kHour)}}});
-         s.set(id, "blocking_reason = 'waiting_for_retry_backoff'");
-         return id;
+         return core_with(
+             s, {.state = delayed(), .raw_fields = {{"delay_until", std::to_string(s.now + kHour)}}},
+             "blocking_reason = 'waiting_for_retry_backoff'");
        },
        "delayed_promoter"},
   });
@@ -161,24 +167,12 @@ TEST_CASE("explain names whom an execution waits for") {
        "tick dependency --execution '{id}'"},
       {"siblings_to_cancel",
        [](auto& s) {
-         const FanIn made = fan_in(s, {.policy = {{"kind", "any_of"}}, .success = 1, .running = 1});
-         s.db.execute(
-             "UPDATE ff_edge_group SET cancel_siblings_pending_flag = true,"
-             " cancel_siblings_pending_members = ARRAY[$1::text]",
-             pg::Params::of(made.upstreams[1]));
+         const FanIn made = one_too_many(s);
          insert_pending(s.db, {3}, made.flow, made.downstream, s.now - kMinute);
          return made.downstream;
        },
        "tick edge_cancel_dispatcher --execution '{id}'"},
-      {"to_be_cancelled",
-       [](auto& s) {
-         const FanIn made = fan_in(s, {.policy = {{"kind", "any_of"}}, .success = 1, .running = 1});
-         s.db.execute(
-             "UPDATE ff_edge_group SET cancel_siblings_pending_flag = true,"
-             " cancel_siblings_pending_members = ARRAY[$1::text]",
-             pg::Params::of(made.upstreams[1]));
-         return made.upstreams[1];
-       },
+      {"to_be_cancelled", [](auto& s) { return one_too_many(s).upstreams[1]; },
        "tick edge_cancel_dispatcher --execution '{fp:3}:"},
   });
 }
@@ -236,8 +230,7 @@ TEST_CASE("explain says how an execution ended, and what it left") {
 // Who gives back what was promised, and never claimed, may be one of the reconcilers.
 TEST_CASE("explain names a claim that was promised and never made") {
   ExplainStage stage;
-  const Uuid id = stage.core(in_state(runnable()));
-  stage.set(id, "eligibility_state = 'pending_claim'");
+  const Uuid id = core_with(stage, in_state(runnable()), "eligibility_state = 'pending_claim'");
   stage.grant(id, "claim", -kMinute);
   const auto found = explain::findings(stage.ask(id));
   const explain::Finding* its = finding(found, "claim_abandoned");

@@ -12,30 +12,30 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A role that may read the outbox and nothing else; it goes before the database.
-struct PlainRole {
-  explicit PlainRole(Outbox& outbox) : outbox_(outbox) {
-    outbox_.db.execute_script(
+/// The history as a role reads it that may read the outbox and nothing else; it goes before the database.
+struct Plain {
+  explicit Plain(const std::string& taken_away = "") {
+    outbox.db.execute_script(
         "CREATE ROLE plain; GRANT SELECT ON ff_lease_event TO plain;"
-        "GRANT USAGE ON SEQUENCE ff_lease_event_event_id_seq TO plain");
+        "GRANT USAGE ON SEQUENCE ff_lease_event_event_id_seq TO plain;" +
+        taken_away);
+    history.session.execute_script("SET ROLE plain");
   }
-  ~PlainRole() { outbox_.db.execute_script("DROP OWNED BY plain; DROP ROLE plain"); }
-  PlainRole(const PlainRole&) = delete;
-  PlainRole& operator=(const PlainRole&) = delete;
+  ~Plain() { outbox.db.execute_script("DROP OWNED BY plain; DROP ROLE plain"); }
+  Plain(const Plain&) = delete;
+  Plain& operator=(const Plain&) = delete;
 
- private:
-  Outbox& outbox_;
+  Outbox outbox;
+  lease::HistoryObserver deaf;
+  ManualClock clock;
+  Stepped history{outbox.database, deaf, clock};
 };
 
 }  // namespace
 
 TEST_CASE("an ordinary role sees who writes, and names it without its age") {
-  Outbox outbox;
-  const PlainRole role(outbox);
-  lease::HistoryObserver deaf;
-  ManualClock clock;
-  Stepped ours(outbox.database, deaf, clock);
-  ours.session.execute_script("SET ROLE plain");
+  Plain plain;
+  auto& [outbox, deaf, clock, ours] = plain;
   pg::Connection late = outbox.database.connect();
   late.execute_script("SET application_name = 'slow importer'; BEGIN");
   const auto low = Outbox::add(late, {});
@@ -56,13 +56,8 @@ TEST_CASE("an ordinary role sees who writes, and names it without its age") {
 }
 
 TEST_CASE("where pg_locks may not be read any writer is waited for, and that is said once") {
-  Outbox outbox;
-  const PlainRole role(outbox);
-  outbox.db.execute_script("REVOKE SELECT ON pg_locks FROM PUBLIC");
-  lease::HistoryObserver deaf;
-  ManualClock clock;
-  Stepped ours(outbox.database, deaf, clock);
-  ours.session.execute_script("SET ROLE plain");
+  Plain plain("REVOKE SELECT ON pg_locks FROM PUBLIC");
+  auto& [outbox, deaf, clock, ours] = plain;
   pg::Connection late = outbox.database.connect();
   late.execute_script("BEGIN; CREATE TABLE theirs (); SELECT pg_current_xact_id()");
   const auto id = outbox.add({});
@@ -87,12 +82,8 @@ TEST_CASE("where pg_locks may not be read any writer is waited for, and that is 
 }
 
 TEST_CASE("what may not be read of the sequence is said once") {
-  Outbox outbox;
-  const PlainRole role(outbox);
-  outbox.db.execute_script("REVOKE ALL ON SEQUENCE ff_lease_event_event_id_seq FROM plain");
-  lease::HistoryObserver deaf;
-  Stepped ours(outbox.database, deaf);
-  ours.session.execute_script("SET ROLE plain");
+  Plain plain("REVOKE ALL ON SEQUENCE ff_lease_event_event_id_seq FROM plain");
+  auto& [outbox, deaf, clock, ours] = plain;
   const LogCapture log;
   const auto id = outbox.add({});
   ours.pass();
