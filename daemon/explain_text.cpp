@@ -48,7 +48,8 @@ void add_core(Page& page, const Facts& facts) {
                                 core.name_space.value_or("none"), core.lane,
                                 core.capabilities.empty() ? "" : ", capabilities " + core.capabilities));
   if (core.flow) page.line("flow", to_string(*core.flow));
-  if (core.deadline_at) page.line("deadline", when(*core.deadline_at, facts.now));
+  if (core.deadline_at)
+    page.line(core.deadline_is_delay() ? "delay" : "deadline", when(*core.deadline_at, facts.now));
   if (core.blocking_reason) page.line("reason", *core.blocking_reason);
   if (core.last_failure) page.line("failure", *core.last_failure);
 }
@@ -62,7 +63,9 @@ void add_attempts(Page& page, const Facts& facts) {
     text += attempt.lease_expires_at ? ", lease " + end(*attempt.lease_expires_at, facts.now)
                                      : std::string(", no lease");
     if (attempt.outcome) text += ", " + *attempt.outcome;
-    if (attempt.reclaims > 0) text += fmt::format(", reclaimed {} times", attempt.reclaims);
+    if (attempt.reclaims > 0)
+      text +=
+          attempt.reclaims == 1 ? ", reclaimed once" : fmt::format(", reclaimed {} times", attempt.reclaims);
     page.line("attempt", text);
   }
   for (const explain::Grant& grant : facts.grants)
@@ -83,17 +86,15 @@ void add_suspension(Page& page, const Facts& facts) {
 }
 
 void add_flow(Page& page, const Facts& facts) {
-  if (const auto& fan_in = facts.fan_in)
-    page.line("fan-in", fmt::format("{}, k {}: {} success, {} failed, {} skipped, {} running", fan_in->kind,
-                                    fan_in->k, fan_in->success, fan_in->fail, fan_in->skip, fan_in->running));
+  if (facts.fan_in) page.line("fan-in", explain::counts(*facts.fan_in));
   for (const explain::Upstream& upstream : facts.upstreams)
-    page.line("upstream", fmt::format("{} {}{}{}", to_string(upstream.id), upstream.public_state,
+    page.line("upstream", fmt::format("{} {}{}{}", to_string(upstream.id), upstream.state(),
                                       upstream.staged ? ", edge only staged" : "",
                                       upstream.undispatched_since ? ", its end not passed on yet" : ""));
   if (const auto rest = more(facts.upstreams_in_all, facts.upstreams.size()); !rest.empty())
     page.line("upstream", rest);
   for (const explain::Downstream& downstream : facts.downstreams)
-    page.line("downstream", fmt::format("{} {}", to_string(downstream.id), downstream.public_state));
+    page.line("downstream", fmt::format("{} {}", to_string(downstream.id), downstream.state()));
   if (const auto rest = more(facts.downstreams_in_all, facts.downstreams.size()); !rest.empty())
     page.line("downstream", rest);
 }

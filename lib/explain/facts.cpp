@@ -1,8 +1,40 @@
 #include "explain/facts.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace ff::explain {
+
+bool Core::deadline_is_delay() const {
+  const bool of_its_own = public_state == "delayed" && (blocking_reason == "waiting_for_retry_backoff" ||
+                                                        blocking_reason == "waiting_for_resume_delay");
+  return delayed() && !of_its_own;
+}
+
+std::string state(std::string_view lifecycle_phase, std::string_view public_state,
+                  const std::optional<std::string>& outcome) {
+  constexpr std::array kEnds{"completed", "failed", "cancelled", "expired", "skipped"};
+  const bool ended = lifecycle_phase == "terminal" || lifecycle_phase == "cancelled";
+  if (!ended || std::find(kEnds.begin(), kEnds.end(), public_state) != kEnds.end())
+    return std::string(public_state);
+  if (!outcome) return std::string(lifecycle_phase);
+  return *outcome == "success" ? "completed" : *outcome;
+}
+
+std::string Upstream::state() const {
+  return explain::state(lifecycle_phase, public_state, outcome);
+}
+
+std::string Downstream::state() const {
+  return explain::state(lifecycle_phase, public_state, std::nullopt);
+}
+
+std::string Facts::state() const {
+  const auto end = std::find_if(completions.begin(), completions.end(),
+                                [](const CompletionEvent& event) { return event.outcome != "resumable"; });
+  return explain::state(core->lifecycle_phase, core->public_state,
+                        end == completions.end() ? std::nullopt : std::optional(end->outcome));
+}
 
 bool FanIn::satisfied() const {
   if (kind == "any_of") return success >= 1;

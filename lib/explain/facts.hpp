@@ -40,6 +40,9 @@ struct Core {
   std::optional<std::string> last_failure;
 
   bool is(std::string_view phase) const { return lifecycle_phase == phase; }
+  bool delayed() const { return is("runnable") && eligibility_state == "not_eligible_until_time"; }
+  /// `deadline_at` is the end of a worker's delay, and no deadline.
+  bool deadline_is_delay() const;
   bool ended() const { return is("terminal") || is("cancelled"); }
 };
 
@@ -96,9 +99,11 @@ struct Upstream {
   std::string public_state;
   bool staged = false;  ///< not applied: in no group's counts
   std::int64_t events = 0;
+  std::optional<std::string> outcome;  ///< as the latest event of an end has it
   std::optional<UnixMillis> undispatched_since;
 
   bool ended() const { return lifecycle_phase == "terminal" || lifecycle_phase == "cancelled"; }
+  std::string state() const;  ///< see explain::state
 };
 
 /// An execution that waits for this one.
@@ -107,7 +112,14 @@ struct Downstream {
   std::string lifecycle_phase;
   std::string public_state;
   bool cancels_us = false;  ///< its fan-in is satisfied without this execution, which is to be cancelled
+
+  std::string state() const;  ///< see explain::state
 };
+
+/// In one word: public_state, but where FlowFabric left it as it was before the end what the event of the end says, or
+/// else the phase.
+std::string state(std::string_view lifecycle_phase, std::string_view public_state,
+                  const std::optional<std::string>& outcome);
 
 struct CompletionEvent {
   std::int64_t id = 0;
@@ -192,6 +204,8 @@ struct Facts {
   /// The unexpired grant of this kind.
   const Grant* grant(std::string_view kind) const;
   const Look* look(std::string_view reconciler) const;
+  /// Of the execution itself, in one word.
+  std::string state() const;
 };
 
 }  // namespace ff::explain

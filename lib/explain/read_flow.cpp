@@ -25,10 +25,11 @@ SELECT up.*, count(*) OVER () AS in_all,
                coalesce(u.public_state, '') AS public_state,
                coalesce(d.policy->>'edge_state', '') = 'pending' AS staged,
                coalesce(u.lifecycle_phase IN ('terminal', 'cancelled'), false) AS ended,
-               e.events, e.undispatched_since_ms
+               e.events, e.outcome, e.undispatched_since_ms
           FROM ff_edge d
           LEFT JOIN ff_exec_core u ON u.partition_key = $1 AND u.execution_id = d.upstream_eid
          CROSS JOIN LATERAL (SELECT count(*) AS events,
+                                    (array_agg(c.outcome ORDER BY c.event_id DESC))[1] AS outcome,
                                     min(c.committed_at_ms) FILTER (WHERE c.dispatched_at_ms IS NULL)
                                       AS undispatched_since_ms
                                FROM ff_completion_event c
@@ -79,6 +80,7 @@ void read_flow(pg::Transaction& transaction, Facts& facts) {
                                row.get<std::string>("public_state"),
                                row.get<bool>("staged"),
                                row.get<std::int64_t>("events"),
+                               row.get<std::optional<std::string>>("outcome"),
                                moment_if(row, "undispatched_since_ms")});
   }
   for (const pg::Row row : transaction.execute(kDownstreams, of_it)) {

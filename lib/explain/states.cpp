@@ -170,7 +170,7 @@ void add_submitted(const Facts& facts, std::vector<Finding>& found) {
 
 void add_ended(const Facts& facts, std::vector<Finding>& found) {
   const Core& core = *facts.core;
-  std::string text = "it has ended as " + core.public_state;
+  std::string text = "it has ended as " + facts.state();
   if (core.terminal_at) text += " " + when(*core.terminal_at, facts.now);
   if (core.cancellation_reason) text += ", cancelled: " + *core.cancellation_reason;
   if (core.cancelled_by) text += ", by " + *core.cancelled_by;
@@ -186,9 +186,8 @@ void add_ended(const Facts& facts, std::vector<Finding>& found) {
 
 void add_deadline(const Facts& facts, std::vector<Finding>& found) {
   const Core& core = *facts.core;
-  const bool is_end_of_delay = core.is("runnable") && core.eligibility_state == "not_eligible_until_time";
   const Look* look = facts.look("execution_deadline");
-  if (!core.deadline_at || core.ended() || is_end_of_delay || look == nullptr) return;
+  if (!core.deadline_at || core.ended() || core.delayed() || look == nullptr) return;
   if (look->rows.empty())
     found.push_back({"deadline_ignored",
                      fmt::format("its deadline ({}) is not enforced: {}", when(*core.deadline_at, facts.now),

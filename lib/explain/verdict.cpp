@@ -14,8 +14,7 @@ bool takes_leases(const Look& look) {
 }
 
 std::string no_delay(const Facts& facts) {
-  const bool delayed =
-      facts.core->is("runnable") && facts.core->eligibility_state == "not_eligible_until_time";
+  const bool delayed = facts.core->delayed();
   return delayed ? "its delay has no end: deadline_at_ms is null" : "it is not delayed";
 }
 

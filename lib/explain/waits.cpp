@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::size_t kNamed = 3;  // so many upstreams are named in a line
 
-std::string counts(const FanIn& fan_in) {
-  std::string kind = fan_in.kind;
-  if (kind == "quorum") kind += fmt::format(" of {}", fan_in.k);
-  return fmt::format("{}: {} success, {} failed, {} skipped, {} running", kind, fan_in.success, fan_in.fail,
-                     fan_in.skip, fan_in.running);
-}
-
 std::string made_eligible(const Facts& facts) {
   return update_core(
       facts.id, "lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'");
@@ -91,7 +84,7 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
     found.push_back(
         {"upstream_not_dispatched",
          fmt::format("{} ended as {}, and nobody has passed that on for {}", to_string(upstream->id),
-                     upstream->public_state, age(*upstream->undispatched_since, facts.now)),
+                     upstream->state(), age(*upstream->undispatched_since, facts.now)),
          tick("dependency", upstream->id)});
   else if (all_ended && dependency != nullptr && dependency->due())
     found.push_back({"children_ended", fmt::format("its children have all ended ({})", counts(fan_in)),
@@ -101,7 +94,7 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
         {"upstream_without_event",
          fmt::format("{} ended as {} without a completion event, as an operator's cancel leaves it: "
                      "nobody will count its end ({})",
-                     to_string(silent->id), silent->public_state, counts(fan_in)),
+                     to_string(silent->id), silent->state(), counts(fan_in)),
          missing_event(silent->id)});
   else if (!for_children && fan_in.impossible())
     found.push_back(

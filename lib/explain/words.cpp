@@ -32,6 +32,13 @@ std::string who(const Holder& holder, UnixMillis now) {
   return text + (holder.since ? " for " + age(*holder.since, now) : "");
 }
 
+std::string counts(const FanIn& fan_in) {
+  std::string kind = fan_in.kind;
+  if (kind == "quorum") kind += fmt::format(" of {}", fan_in.k);
+  return fmt::format("{}: {} success, {} failed, {} skipped, {} running", kind, fan_in.success, fan_in.fail,
+                     fan_in.skip, fan_in.running);
+}
+
 std::string what(const ScannerFilter& filter) {
   std::string text;
   if (filter.name_space) text = "namespace " + *filter.name_space;

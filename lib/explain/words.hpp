@@ -15,6 +15,8 @@ std::string age(UnixMillis at, UnixMillis now);
 
 /// "pid 4711 (psql) for 3 m 2 s"
 std::string who(const Holder& holder, UnixMillis now);
+/// "quorum of 2: 1 success, 0 failed, 0 skipped, 3 running"
+std::string counts(const FanIn& fan_in);
 /// "namespace a, instance tag k=v"
 std::string what(const ScannerFilter& filter);
 

@@ -20,6 +20,7 @@ class World {
 
   const pg::Connector& connector() const { return database_.connector(); }
   std::string url() const { return database_.url(); }
+  std::string conninfo() const { return database_.conninfo(); }
 
   /// A runnable execution in partition 0, unless `more` says otherwise. It can be claimed in every way.
   std::string execution(const Json& more = {}) {

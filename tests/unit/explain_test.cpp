@@ -80,6 +80,31 @@ TEST_CASE("the current attempt of an active execution is the latest with a lease
   CHECK(facts.current_attempt()->index == 2);
 }
 
+TEST_CASE("an end that FlowFabric left out of public_state is told by its event") {
+  CHECK(state("active", "running", {}) == "running");
+  CHECK(state("terminal", "failed", "expired") == "failed");
+  CHECK(state("terminal", "running", "success") == "completed");
+  CHECK(state("cancelled", "suspended", "cancelled") == "cancelled");
+  CHECK(state("terminal", "running", {}) == "terminal");
+
+  Facts facts = facts_in("terminal", "not_applicable");
+  facts.core->public_state = "running";
+  facts.completions = {{2, "resumable", kNow, {}}, {1, "success", kNow, {}}};
+  CHECK_THAT(findings(facts).front().text, Catch::StartsWith("it has ended as completed"));
+}
+
+TEST_CASE("the deadline of what is delayed is the end of its delay, but for a back-off or a resume") {
+  Facts facts = facts_in("runnable", "not_eligible_until_time");
+  facts.core->public_state = "delayed";
+  CHECK(facts.core->deadline_is_delay());
+  facts.core->blocking_reason = "waiting_for_retry_backoff";
+  CHECK_FALSE(facts.core->deadline_is_delay());
+  facts.core->public_state = "running";  // a reason that was left over
+  CHECK(facts.core->deadline_is_delay());
+  facts.core->eligibility_state = "eligible_now";
+  CHECK_FALSE(facts.core->deadline_is_delay());
+}
+
 TEST_CASE("a partition that is not covered comes before all else") {
   Facts facts = facts_in("runnable", "eligible_now");
   facts.covered = false;
