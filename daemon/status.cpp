@@ -4,6 +4,7 @@
 #include "commands.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
+#include "explain/words.hpp"
 #include "log.hpp"
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
@@ -45,9 +46,7 @@ ordered_json or_null(const std::optional<int>& number) {
 
 // "3.2 s ago", "in 12 s", "-"
 std::string relative(const std::optional<UnixMillis>& at, UnixMillis now) {
-  if (!at) return "-";
-  const double away = seconds(*at - now);
-  return away <= 0 ? fmt::format("{:.1f} s ago", -away) : fmt::format("in {:.1f} s", away);
+  return at ? explain::when(*at, now) : "-";
 }
 
 void print_json(const Database& database, const config::Config& config, const Backlogs& backlogs) {
