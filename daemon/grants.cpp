@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "reconcile/registry.hpp"
+#include "reconcile/statements.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -53,10 +54,12 @@ Needs needs_of_reading() {
               {"ff_lease_event_event_id_seq", "USAGE"},
               {"ff_claim_grant", "SELECT"},
               {"ff_edge", "SELECT"}};
-  for (const reconcile::Reconciler& pair : reconcile::all_pairs())
+  for (const reconcile::Reconciler& pair : reconcile::all_pairs()) {
+    const std::string page = reconcile::Statements(pair, pg::Plan::reused).page;
     for (const reconcile::Privileges& its : pair.privileges)
-      if (pair.scan.find(fmt::format(" {} ", its.table)) != std::string::npos)
+      if (page.find(fmt::format(".{} ", its.table)) != std::string::npos)
         needs.push_back({its.table, "SELECT"});
+  }
   return needs;
 }
 

@@ -12,24 +12,23 @@ namespace {
 
 // In all of them: $1 the partition, $2 the execution.
 
-// A JSON text as a moment, null where it is none. Eighteen digits always fit a bigint.
-std::string moment(const std::string& text) {
-  return "CASE WHEN " + text + " ~ '^[0-9]{1,18}$' THEN (" + text + ")::bigint END";
+std::string expanded(std::string_view sql) {
+  Fragments words = reconcile::phrases();
+  // A JSON text as a moment, null where it is none. Eighteen digits always fit a bigint.
+  words.add(Fragment{"moment(text)", "CASE WHEN {text} ~ '^[0-9]{1,18}$' THEN ({text})::bigint END"});
+  return words.expand(sql);
 }
 
-const std::string kCore = R"sql(
+const std::string kCore = expanded(R"sql(
 SELECT flow_id, lane_id, array_to_string(required_capabilities, ',') AS capabilities, attempt_index, lifecycle_phase,
        ownership_state, eligibility_state, public_state, attempt_state, blocking_reason, cancellation_reason,
        cancelled_by, created_at_ms, started_at_ms, terminal_at_ms, deadline_at_ms,
        raw_fields->>'namespace' AS namespace, left(raw_fields->>'last_failure_message', 200) AS last_failure,
-       )sql" + reconcile::phrases::whole_number("policy->'retry_policy'->'max_retries'") +
-                          R"sql( AS max_retries,
-       )sql" + moment("raw_fields->>'delay_until'") +
-                          R"sql( AS delay_until_ms,
-       )sql" + moment("raw_fields->>'last_mutation_at'") +
-                          R"sql( AS last_mutation_at_ms
+       {whole_number:policy->'retry_policy'->'max_retries'} AS max_retries,
+       {moment:raw_fields->>'delay_until'} AS delay_until_ms,
+       {moment:raw_fields->>'last_mutation_at'} AS last_mutation_at_ms
   FROM ff_exec_core
- WHERE partition_key = $1 AND execution_id = $2)sql";
+ WHERE partition_key = $1 AND execution_id = $2)sql");
 
 constexpr std::string_view kElsewhere = R"sql(
 SELECT c.partition_key
@@ -37,15 +36,14 @@ SELECT c.partition_key
   JOIN ff_exec_core c ON c.partition_key = p.partition_key AND c.execution_id = $2
  LIMIT 1)sql";
 
-const std::string kAttempts = R"sql(
+const std::string kAttempts = expanded(R"sql(
 SELECT attempt_index, coalesce(worker_instance_id, worker_id) AS worker, lease_epoch, lease_expires_at_ms,
        started_at_ms, terminal_at_ms, outcome,
-       )sql" + reconcile::phrases::whole_number("raw_fields->'lease_reclaims'") +
-                              R"sql( AS reclaims
-  FROM ff_attempt
+       {reclaims:a} AS reclaims
+  FROM ff_attempt a
  WHERE partition_key = $1 AND execution_id = $2
  ORDER BY lease_expires_at_ms IS NULL, attempt_index DESC
- LIMIT 20)sql";
+ LIMIT 20)sql");
 
 constexpr std::string_view kGrants = R"sql(
 SELECT kind, worker_instance_id AS worker, expires_at_ms

@@ -7,15 +7,14 @@ namespace {
 
 // In all of them: $1 the partition, $2 the execution, $3 its flow.
 
-const std::string kFanIn = R"sql(
-SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, )sql" +
-                           reconcile::phrases::whole_number("g.policy->'k'", "1") + R"sql( AS k,
+const std::string kFanIn = reconcile::phrases().expand(R"sql(
+SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, {whole_number_or:1, g.policy->'k'} AS k,
        g.success_count::bigint AS success, g.fail_count::bigint AS fail, g.skip_count::bigint AS skip,
        g.running_count::bigint AS running, g.cancel_siblings_pending_flag AS flag, p.enqueued_at_ms
   FROM ff_edge_group g
   LEFT JOIN ff_pending_cancel_groups p ON p.partition_key = g.partition_key AND p.flow_id = g.flow_id
                                       AND p.downstream_eid = g.downstream_eid
- WHERE g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = $2)sql";
+ WHERE g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = $2)sql");
 
 // First those whose end nobody has passed on, then those that are at work.
 constexpr std::string_view kUpstreams = R"sql(

@@ -18,12 +18,4 @@ std::string_view wire_name(EventType type) {
   return "";
 }
 
-std::string append_events(EventType type, std::string_view source) {
-  return "INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key, namespace, "
-         "instance_tag)\n"
-         "  SELECT execution_id::text, '" +
-         std::string(wire_name(type)) + "', now_ms, partition_key, name_space, instance_tag FROM " +
-         std::string(source);
-}
-
 }  // namespace ff::lease

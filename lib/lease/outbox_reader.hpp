@@ -8,14 +8,12 @@
 #include "base/ids.hpp"
 #include "lease/event.hpp"
 #include "lease/frontier.hpp"
+#include "lease/outbox.hpp"
 #include "pg/connection.hpp"
 
 /// Everything that is asked of the database for the lease history: each function is one statement in a
 /// transaction of its own. All throw pg::Error.
 namespace ff::lease {
-
-/// The channel that the outbox's trigger notifies.
-inline constexpr const char* kChannel = "ff_lease_event";
 
 /// What the role may ask, and how the outbox draws its ids.
 struct Means {

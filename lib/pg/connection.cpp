@@ -116,7 +116,7 @@ Result Connection::execute(std::string_view sql, const Params& params) {
 
 Result Connection::execute(std::string_view sql, const Params& params, SteadyTime deadline) {
   const Pointers values(params);
-  const std::string text(sql);
+  const std::string text = located(sql);
   if (PQsendQueryParams(usable(sql), text.c_str(), values.count(), params.types().data(), values.data(),
                         nullptr, nullptr, 0) == 0)
     fail(Error::Kind::connection, sql);
@@ -141,7 +141,7 @@ Result Connection::execute_prepared(std::string_view sql, const Params& params) 
 const std::string& Connection::prepare(std::string_view sql, const Params& params) {
   const auto known = prepared_.find(sql);
   if (known != prepared_.end()) return known->second;
-  const std::string text(sql);
+  const std::string text = located(sql);
   // The name tells the text: behind a pooler another client may have prepared its own under a mere number, and
   // that would be run instead.
   const std::string name = "ff_" + std::to_string(std::hash<std::string>{}(text));
@@ -149,7 +149,7 @@ const std::string& Connection::prepare(std::string_view sql, const Params& param
                     params.types().data()) == 0)
     fail(Error::Kind::connection, sql);
   collect(sql, default_deadline());
-  return prepared_.emplace(text, name).first->second;
+  return prepared_.emplace(sql, name).first->second;
 }
 
 void Connection::forget(std::string_view sql) {
@@ -166,6 +166,18 @@ void Connection::forget(std::string_view sql) {
   if (lost() || gives_back_) prepared_.erase(known);
 }
 
+std::string Connection::located(std::string_view sql) const {
+  constexpr std::string_view kSchema = "{schema}.";
+  std::string text;
+  for (;;) {
+    const auto at = sql.find(kSchema);
+    text += sql.substr(0, at);
+    if (at == std::string_view::npos) return text;
+    text += schema_;
+    sql.remove_prefix(at + kSchema.size());
+  }
+}
+
 pg_conn* Connection::usable(std::string_view sql) {
   if (!connection_) throw Error(Error::Kind::connection, "the connection is closed", {}, std::string(sql));
   return connection_.get();
@@ -176,7 +188,7 @@ Result Connection::execute_script(const std::string& sql) {
 }
 
 Result Connection::execute_script(const std::string& sql, SteadyTime deadline) {
-  if (PQsendQuery(usable(sql), sql.c_str()) == 0) fail(Error::Kind::connection, sql);
+  if (PQsendQuery(usable(sql), located(sql).c_str()) == 0) fail(Error::Kind::connection, sql);
   return collect(sql, deadline);
 }
 

@@ -23,7 +23,8 @@ enum class Plan {
           ///< than running
 };
 
-/// One session with a server. Every wait ends at an absolute deadline or when the interrupt is raised; a
+/// One session with a server. Where a statement says `{schema}.`, the session fills in the schema in which it has found
+/// its tables; where it has looked for none, nothing. Every wait ends at an absolute deadline or when the interrupt is raised; a
 /// connection on which a wait ended early is closed, because its state is unknown. Movable; one thread at a
 /// time.
 class Connection {
@@ -74,6 +75,7 @@ class Connection {
   Connection(pg_conn* owned, Milliseconds statement_timeout, const Interrupt* interrupt);
 
   pg_conn* usable(std::string_view sql);
+  std::string located(std::string_view sql) const;
   const std::string& prepare(std::string_view sql, const Params& params);
   Result collect(std::string_view sql, SteadyTime deadline);
   /// Waits until the socket is readable (or writable), the deadline or the interrupt; throws for the latter
@@ -85,6 +87,7 @@ class Connection {
 
   std::unique_ptr<pg_conn, Finish> connection_;
   std::map<std::string, std::string, std::less<>> prepared_;  // statement text -> its name in this session
+  std::string schema_;                                        // with its dot
   bool may_prepare_ = true;
   bool gives_back_ = true;
   Milliseconds statement_timeout_;

@@ -16,53 +16,53 @@
 namespace ff::reconcile {
 namespace {
 
-const std::string kScan = R"sql(
+constexpr std::string_view kScan = R"sql(
   SELECT b.partition_key, b.budget_id, b.next_reset_at_ms AS due_at_ms
-    FROM ff_budget_policy b
-   WHERE b.partition_key = ANY($1) AND b.next_reset_at_ms IS NOT NULL)sql";
+    FROM {schema}.ff_budget_policy b
+   WHERE {in_partitions:b} AND b.next_reset_at_ms IS NOT NULL)sql";
 
 // Eighteen digits always fit a bigint, even when the time is added to them.
-const std::string kAct = R"sql(
+constexpr std::string_view kAct = R"sql(
 policy AS MATERIALIZED (
   SELECT b.partition_key, b.budget_id, b.next_reset_at_ms AS due_at_ms, clock.now_ms,
          CASE WHEN jsonb_typeof(b.policy_json->'reset_interval_ms') = 'number'
                AND b.policy_json->>'reset_interval_ms' ~ '^[1-9][0-9]{0,17}$'
               THEN clock.now_ms + (b.policy_json->>'reset_interval_ms')::bigint END AS next_reset_at_ms
     FROM clock, key
-    JOIN ff_budget_policy b ON b.partition_key = key.partition_key AND b.budget_id = key.budget_id
-   WHERE b.partition_key = ANY($1) AND b.next_reset_at_ms + 0 <= clock.due_ms
+    JOIN {schema}.ff_budget_policy b ON b.partition_key = key.partition_key AND b.budget_id = key.budget_id
+   WHERE {in_partitions:b} AND b.next_reset_at_ms + 0 <= clock.due_ms
      FOR NO KEY UPDATE OF b SKIP LOCKED
 ),
 usage AS MATERIALIZED (
   SELECT u.partition_key, u.budget_id, u.dimensions_key
     FROM policy p
-    JOIN ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
+    JOIN {schema}.ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
     -- As this statement has seen it from its beginning: what was spent since it could not see in the ledger.
-    JOIN ff_budget_usage seen ON seen.partition_key = u.partition_key AND seen.budget_id = u.budget_id
-                             AND seen.dimensions_key = u.dimensions_key AND seen.xmin = u.xmin
-   WHERE u.partition_key = ANY($1) AND seen.partition_key = ANY($1)
+    JOIN {schema}.ff_budget_usage seen ON seen.partition_key = u.partition_key AND seen.budget_id = u.budget_id
+                                      AND seen.dimensions_key = u.dimensions_key AND seen.xmin = u.xmin
+   WHERE {in_partitions:u} AND {in_partitions:seen}
      FOR NO KEY UPDATE OF u SKIP LOCKED
 ),
 ledger AS MATERIALIZED (
   SELECT l.partition_key, l.budget_id, l.execution_id, l.dimensions_key
     FROM policy p
-    JOIN ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
-   WHERE l.partition_key = ANY($1)
+    JOIN {schema}.ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
+   WHERE {in_partitions:l}
      FOR UPDATE OF l SKIP LOCKED
 ),
 withheld AS MATERIALIZED (
   (SELECT u.partition_key, u.budget_id, u.dimensions_key
      FROM policy p
-     JOIN ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
-    WHERE u.partition_key = ANY($1)
+     JOIN {schema}.ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
+    WHERE {in_partitions:u}
    EXCEPT
    SELECT partition_key, budget_id, dimensions_key FROM usage)
    UNION ALL
   SELECT partition_key, budget_id, dimensions_key
     FROM (SELECT l.partition_key, l.budget_id, l.execution_id, l.dimensions_key
             FROM policy p
-            JOIN ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
-           WHERE l.partition_key = ANY($1)
+            JOIN {schema}.ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
+           WHERE {in_partitions:l}
           EXCEPT
           SELECT partition_key, budget_id, execution_id, dimensions_key FROM ledger) spent
 ),
@@ -72,22 +72,22 @@ over AS MATERIALIZED (
    WHERE (p.partition_key, p.budget_id) NOT IN (SELECT partition_key, budget_id FROM withheld)
 ),
 zeroed AS (
-  UPDATE ff_budget_usage u
+  UPDATE {schema}.ff_budget_usage u
      SET current_value = 0, last_reset_at_ms = o.now_ms, updated_at_ms = o.now_ms
     FROM over o
-   WHERE u.partition_key = ANY($1) AND u.partition_key = o.partition_key AND u.budget_id = o.budget_id
+   WHERE {in_partitions:u} AND u.partition_key = o.partition_key AND u.budget_id = o.budget_id
 ),
 forgotten AS (
-  DELETE FROM ff_budget_usage_by_exec l
+  DELETE FROM {schema}.ff_budget_usage_by_exec l
    USING over o
-   WHERE l.partition_key = ANY($1) AND l.partition_key = o.partition_key AND l.budget_id = o.budget_id
+   WHERE {in_partitions:l} AND l.partition_key = o.partition_key AND l.budget_id = o.budget_id
 ),
 restarted AS (
-  UPDATE ff_budget_policy b
+  UPDATE {schema}.ff_budget_policy b
      SET last_breach_at_ms = NULL, last_breach_dim = NULL, updated_at_ms = o.now_ms,
          next_reset_at_ms = o.next_reset_at_ms
     FROM over o
-   WHERE b.partition_key = ANY($1) AND b.partition_key = o.partition_key AND b.budget_id = o.budget_id
+   WHERE {in_partitions:b} AND b.partition_key = o.partition_key AND b.budget_id = o.budget_id
 ),
 moved AS (SELECT partition_key, budget_id, due_at_ms, 'reset' AS outcome FROM over))sql";
 

@@ -1,6 +1,8 @@
 #pragma once
 
-#include <string>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "reconcile/reconciler.hpp"
 
@@ -8,17 +10,25 @@
 namespace ff::reconcile::cancel_groups {
 
 /// The scan of both: every row of ff_pending_cancel_groups. The filter is matched on the downstream execution.
-std::string scan();
+extern const std::string_view kScan;
+
+/// What both acts say, from top to bottom:
+///
+/// {hold_groups} locks the pending rows and then their edge groups, skipping what others hold. Makes
+/// of them `edge_group` (columns of the key, due_at_ms, now_ms, flag, members), where the group was to be had, and
+/// otherwise `without_group` (columns of the key, due_at_ms, now_ms, is_there: it was when the statement began).
+///
+/// The act then makes of them `judged`, with an outcome; {judged_without_group:held, gone} is the half of it that has no
+/// group.
+///
+/// {settle_groups:cleared, gone} clears the flag and the list of what was judged `cleared`, deletes the pending rows of
+/// that and of what is `gone`, and makes `moved`, where each list entry that is no uuid is `malformed`.
+std::vector<Fragment> fragments();
 
 /// A group is written by whoever passes on a completion event, soon after that was announced.
 std::optional<Announcement> announced(const Settings&);
 
-/// The beginning of both acts: locks the pending rows and then their edge groups, skipping what others hold. Makes
-/// of them `edge_group` (columns of the key, due_at_ms, now_ms, flag, members), where the group was to be had, and
-/// otherwise `without_group` (columns of the key, due_at_ms, now_ms, is_there: it was when the statement began).
-std::string hold_groups();
-
-/// What scan() and hold_groups() need, and deleting a pending row.
+/// What both need.
 std::vector<Privileges> privileges();
 
 }  // namespace ff::reconcile::cancel_groups

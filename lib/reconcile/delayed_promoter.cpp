@@ -12,72 +12,60 @@
 //          leaves delayed rows alone, for which deadline_at_ms may mean something else.
 // Repeat   Afterwards the row is not delayed any more, so it is not found again.
 
-#include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-using phrases::core_matches;
-
-const std::string kIsDelayed =
-    "c.lifecycle_phase = 'runnable' AND c.eligibility_state = 'not_eligible_until_time' AND " +
-    core_matches("c");
-
-const std::string kIsRetryOrResume =
-    "(c.public_state = 'delayed' AND coalesce(c.blocking_reason, '') IN"
-    " ('waiting_for_retry_backoff', 'waiting_for_resume_delay'))";
-
-// A retry whose moment is lost is due like a resume: at once, and that is since it was made. Eighteen digits always
-// fit a bigint.
-const std::string kRetryAt =
-    "CASE WHEN c.blocking_reason = 'waiting_for_retry_backoff'"
-    " AND c.raw_fields->>'delay_until' ~ '^[0-9]{1,18}$'"
-    " THEN (c.raw_fields->>'delay_until')::bigint ELSE c.created_at_ms END";
-
-const std::string kScan = R"sql(
+constexpr std::string_view kScan = R"sql(
   SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
-    FROM ff_exec_core c
-   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms IS NOT NULL
-     AND NOT )sql" + kIsRetryOrResume +
-                          " AND " + kIsDelayed;
+    FROM {schema}.ff_exec_core c
+   WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL
+     AND NOT {is_retry_or_resume} AND {is_delayed})sql";
 
-const std::string kSlowScan = R"sql(
-  SELECT c.partition_key, c.execution_id, )sql" +
-                              kRetryAt + R"sql( AS due_at_ms
-    FROM )sql" + phrases::runnable_by_lane() +
-                              R"sql( c
-   WHERE c.eligibility_state = 'not_eligible_until_time' AND )sql" +
-                              core_matches("c") + " AND " + kIsRetryOrResume;
+constexpr std::string_view kSlowScan = R"sql(
+  SELECT c.partition_key, c.execution_id, {retry_at} AS due_at_ms
+    FROM {runnable_by_lane} c
+   WHERE c.eligibility_state = 'not_eligible_until_time' AND {filter:c} AND {is_retry_or_resume})sql";
 
-// Both pairs write the same; `due_at` says which delay it is, and when it ends.
-std::string act(const std::string& is_ours, const std::string& due_at) {
-  return R"sql(
+// Both pairs write the same; is_ours and due_at say which delay it is, and when it ends.
+constexpr std::string_view kAct = R"sql(
 waited AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, )sql" +
-         due_at + " AS due_at_ms, " + phrases::next_attempt("c") + R"sql( AS next_attempt
+  SELECT c.partition_key, c.execution_id, {due_at} AS due_at_ms, {next_attempt:c} AS next_attempt
     FROM clock, key
-    JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-    )sql" +
-         phrases::as_seen("c") + R"sql(
-   WHERE c.partition_key = ANY($1) AND )sql" +
-         due_at + " + 0 <= clock.due_ms AND " + is_ours + " AND " + kIsDelayed + R"sql(
+    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    {as_seen:c}
+   WHERE {in_partitions:c} AND {due_at} + 0 <= clock.due_ms AND {is_ours} AND {is_delayed}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 promoted AS (
-  UPDATE ff_exec_core c
+  UPDATE {schema}.ff_exec_core c
      SET eligibility_state = 'eligible_now', public_state = 'waiting',
-         deadline_at_ms = CASE WHEN )sql" +
-         kIsRetryOrResume + R"sql( THEN c.deadline_at_ms END,
-         blocking_reason = CASE WHEN NOT )sql" +
-         kIsRetryOrResume + R"sql( THEN c.blocking_reason END,
+         deadline_at_ms = CASE WHEN {is_retry_or_resume} THEN c.deadline_at_ms END,
+         blocking_reason = CASE WHEN NOT {is_retry_or_resume} THEN c.blocking_reason END,
          attempt_index = w.next_attempt,
-         raw_fields = )sql" +
-         phrases::object("c.raw_fields") + " || " + phrases::attempt_count("w.next_attempt") + R"sql(
+         raw_fields = {object:c.raw_fields} || {attempt_count:w.next_attempt}
     FROM waited w
-   WHERE c.partition_key = ANY($1) AND c.partition_key = w.partition_key AND c.execution_id = w.execution_id
+   WHERE {in_partitions:c} AND c.partition_key = w.partition_key AND c.execution_id = w.execution_id
 ),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'promoted' AS outcome FROM waited))sql";
+
+std::vector<Fragment> fragments(const char* is_ours, const char* due_at) {
+  return {
+      {"is_ours", is_ours},
+      {"due_at", due_at},
+      {"is_delayed",
+       R"sql(c.lifecycle_phase = 'runnable' AND c.eligibility_state = 'not_eligible_until_time'
+     AND {filter:c})sql"},
+      {"is_retry_or_resume",
+       R"sql((c.public_state = 'delayed' AND coalesce(c.blocking_reason, '') IN
+           ('waiting_for_retry_backoff', 'waiting_for_resume_delay')))sql"},
+      // A retry whose moment is lost is due like a resume: at once, and that is since it was made. Eighteen digits
+      // always fit a bigint.
+      {"retry_at",
+       R"sql(CASE WHEN c.blocking_reason = 'waiting_for_retry_backoff'
+               AND c.raw_fields->>'delay_until' ~ '^[0-9]{1,18}$'
+              THEN (c.raw_fields->>'delay_until')::bigint ELSE c.created_at_ms END)sql"}};
 }
 
 }  // namespace
@@ -90,13 +78,14 @@ Reconciler delayed_promoter() {
                       .key = {{"execution_id", "uuid"}},
                       .execution_column = "execution_id",
                       .scan = kScan,
-                      .act = act("NOT " + kIsRetryOrResume, "c.deadline_at_ms"),
+                      .act = kAct,
+                      .fragments = fragments("NOT {is_retry_or_resume}", "c.deadline_at_ms"),
                       .privileges = {{"ff_exec_core", "SELECT, UPDATE"}, {"ff_attempt", "SELECT"}},
                       .interval = 750ms,
                       .holdoff = [](const Settings&) { return Milliseconds{0}; }};
   Reconciler retries = promoter;
   retries.scan = kSlowScan;
-  retries.act = act(kIsRetryOrResume, "(" + kRetryAt + ")");
+  retries.fragments = fragments("{is_retry_or_resume}", "({retry_at})");
   retries.interval = 5s;
   promoter.companions = {retries};
   return promoter;

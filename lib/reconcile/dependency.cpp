@@ -21,60 +21,34 @@
 // in whatever order they come.
 
 #include "reconcile/ending.hpp"
-#include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
 #include "reconcile/waiting_children.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-using phrases::event_origin;
-
-std::string of_execution(const std::string& column) {
-  return "(SELECT " + column +
-         R"sql(
-          FROM ff_exec_core c
-         WHERE c.partition_key = ANY($1) AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id))sql";
-}
-
-// What an event does not say of itself, its execution's row does: FlowFabric writes most events without a namespace
-// and a tag. That row is looked up only where the filter asks for what the event lacks.
-const std::string kIsOurs = R"sql(e.dispatched_at_ms IS NULL
-     AND ($2 IS NULL OR coalesce(e.namespace, )sql" +
-                            of_execution("c.raw_fields->>'namespace'") +
-                            R"sql() = $2)
-     AND ($3 IS NULL OR coalesce(to_jsonb(e.instance_tag), )sql" +
-                            of_execution("c.raw_fields->'tags'->$3") + R"sql() = to_jsonb($4)))sql";
-
-const std::string kScan = R"sql(
+constexpr std::string_view kScan = R"sql(
   SELECT e.partition_key, e.event_id, e.execution_id, e.committed_at_ms AS due_at_ms
-    FROM ff_completion_event e
-   WHERE e.partition_key = ANY($1)
-     AND )sql" + kIsOurs;
+    FROM {schema}.ff_completion_event e
+   WHERE {in_partitions:e}
+     AND {is_ours})sql";
 
-// "The group with these counts is satisfied" and "… can never be".
-std::string satisfied(std::string_view success, std::string_view n) {
-  const std::string s(success);
-  return "CASE t.kind WHEN 'any_of' THEN " + s + " >= 1 WHEN 'quorum' THEN " + s + " >= t.k ELSE " + s +
-         " = " + std::string(n) + " AND " + std::string(n) + " > 0 END";
-}
-
-const std::string kAct = R"sql(
+constexpr std::string_view kAct = R"sql(
 event AS MATERIALIZED (
   SELECT e.partition_key, e.event_id, e.execution_id, e.flow_id, e.outcome, e.committed_at_ms AS due_at_ms, clock.now_ms
     FROM clock, key
-    JOIN ff_completion_event e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
-   WHERE e.partition_key = ANY($1) AND e.committed_at_ms + 0 <= clock.due_ms
-     AND )sql" + kIsOurs +
-                         R"sql(
+    JOIN {schema}.ff_completion_event e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
+   WHERE {in_partitions:e} AND e.committed_at_ms + 0 <= clock.due_ms
+     AND {is_ours}
      FOR NO KEY UPDATE OF e SKIP LOCKED
 ),
 meets AS MATERIALIZED (
   SELECT e.partition_key, e.event_id, e.flow_id, d.downstream_eid, e.execution_id, e.outcome,
          count(*)::integer AS edges
     FROM event e
-    JOIN ff_edge d ON d.partition_key = e.partition_key AND d.flow_id = e.flow_id AND d.upstream_eid = e.execution_id
-   WHERE d.partition_key = ANY($1)
+    JOIN {schema}.ff_edge d ON d.partition_key = e.partition_key AND d.flow_id = e.flow_id
+                            AND d.upstream_eid = e.execution_id
+   WHERE {in_partitions:d}
      -- One that is only staged is in no group's counts.
      AND d.policy->>'edge_state' IS DISTINCT FROM 'pending'
      -- Who was resumed has not ended.
@@ -84,41 +58,38 @@ meets AS MATERIALIZED (
 edge_group AS MATERIALIZED (
   SELECT m.*, g.policy, g.success_count, g.fail_count, g.skip_count, g.running_count
     FROM meets m
-    JOIN ff_edge_group g ON g.partition_key = m.partition_key AND g.flow_id = m.flow_id
-                        AND g.downstream_eid = m.downstream_eid
-   WHERE g.partition_key = ANY($1)
+    JOIN {schema}.ff_edge_group g ON g.partition_key = m.partition_key AND g.flow_id = m.flow_id
+                                 AND g.downstream_eid = m.downstream_eid
+   WHERE {in_partitions:g}
    ORDER BY g.downstream_eid
      FOR NO KEY UPDATE OF g SKIP LOCKED
 ),
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, )sql" +
-                         phrases::current_attempt("c") +
-                         R"sql( AS attempt_index, c.flow_id, clock.now_ms, )sql" + event_origin("c") + R"sql(,
+  SELECT {doomed:c},
          'skipped' AS public_state, 'attempt_terminal' AS attempt_state, 'cancelled' AS attempt_outcome,
          'revoked' AS lease_event, c.cancellation_reason, c.cancelled_by,
          '{}'::jsonb AS raw_patch
     FROM clock, (SELECT DISTINCT partition_key, downstream_eid FROM edge_group) g
-    JOIN ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
-    )sql" + phrases::as_seen("c") +
-                         R"sql(
-   WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+    JOIN {schema}.ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
+    {as_seen:c}
+   WHERE {in_partitions:c} AND {has_not_ended:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
-),)sql" + ending::hold_doomed() +
-                         R"sql(
+),
+{hold_doomed},
 held_up AS MATERIALIZED (
   SELECT partition_key, event_id
     FROM (SELECT m.partition_key, m.event_id, m.downstream_eid
             FROM meets m
-            JOIN ff_edge_group g ON g.partition_key = m.partition_key AND g.flow_id = m.flow_id
-                                AND g.downstream_eid = m.downstream_eid
-           WHERE g.partition_key = ANY($1)
+            JOIN {schema}.ff_edge_group g ON g.partition_key = m.partition_key AND g.flow_id = m.flow_id
+                                         AND g.downstream_eid = m.downstream_eid
+           WHERE {in_partitions:g}
           EXCEPT
           SELECT partition_key, event_id, downstream_eid FROM edge_group) group_held
    UNION
   SELECT g.partition_key, g.event_id
     FROM edge_group g
-    JOIN ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
-   WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+    JOIN {schema}.ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
+   WHERE {in_partitions:c} AND {has_not_ended:c}
      AND (g.partition_key, g.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM endable)
 ),
 ready AS MATERIALIZED (
@@ -147,19 +118,15 @@ tally AS MATERIALIZED (
          c.fail_count + c.edges - c.success - c.skip AS fail,
          greatest(c.running_count - c.edges, 0) AS running,
          coalesce(c.policy->>'kind', 'all_of') AS kind,
-         )sql" + phrases::whole_number("c.policy->'k'", "1") +
-                         R"sql( AS k,
+         {whole_number_or:1, c.policy->'k'} AS k,
          c.policy->>'on_satisfied' IS NOT DISTINCT FROM 'let_run' AS let_run
     FROM change c
 ),
 verdict AS MATERIALIZED (
   SELECT t.*,
          -- Nobody waits for less than one: what asks for none is satisfied by the first end.
-         t.counted_before > 0 AND )sql" +
-                         satisfied("t.success_before", "t.n_before") +
-                         R"sql( AS was_satisfied,
-         )sql" + satisfied("t.success", "(t.success + t.fail + t.skip + t.running)") +
-                         R"sql( AS satisfied,
+         t.counted_before > 0 AND {satisfied:t.success_before, t.n_before} AS was_satisfied,
+         {satisfied:t.success, (t.success + t.fail + t.skip + t.running)} AS satisfied,
          CASE t.kind
               WHEN 'any_of' THEN t.fail + t.skip >= t.success + t.fail + t.skip + t.running
                              AND t.success + t.fail + t.skip + t.running > 0
@@ -170,26 +137,26 @@ verdict AS MATERIALIZED (
 settled AS MATERIALIZED (
   SELECT v.*,
          (SELECT array_agg(DISTINCT c.execution_id::text)
-            FROM ff_edge d
-            JOIN ff_exec_core c ON c.partition_key = d.partition_key AND c.execution_id = d.upstream_eid
-           WHERE d.partition_key = ANY($1) AND c.partition_key = ANY($1)
+            FROM {schema}.ff_edge d
+            JOIN {schema}.ff_exec_core c ON c.partition_key = d.partition_key AND c.execution_id = d.upstream_eid
+           WHERE {in_partitions:d} AND {in_partitions:c}
              AND d.partition_key = v.partition_key AND d.flow_id = v.flow_id AND d.downstream_eid = v.downstream_eid
              AND v.satisfied AND NOT v.was_satisfied AND v.kind IN ('any_of', 'quorum') AND NOT v.let_run
-             AND c.lifecycle_phase NOT IN ('terminal', 'cancelled') AND c.public_state <> 'skipped'
+             AND {has_not_ended:c} AND c.public_state <> 'skipped'
              AND c.execution_id <> ALL (v.upstreams)) AS to_cancel
     FROM verdict v
 ),
 counted AS (
-  UPDATE ff_edge_group g
+  UPDATE {schema}.ff_edge_group g
      SET success_count = v.success, fail_count = v.fail, skip_count = v.skip, running_count = v.running,
          cancel_siblings_pending_flag = g.cancel_siblings_pending_flag OR v.to_cancel IS NOT NULL,
          cancel_siblings_pending_members = coalesce(v.to_cancel, g.cancel_siblings_pending_members)
     FROM settled v
-   WHERE g.partition_key = ANY($1) AND g.partition_key = v.partition_key AND g.flow_id = v.flow_id
+   WHERE {in_partitions:g} AND g.partition_key = v.partition_key AND g.flow_id = v.flow_id
      AND g.downstream_eid = v.downstream_eid
 ),
 pending AS (
-  INSERT INTO ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms)
+  INSERT INTO {schema}.ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms)
   SELECT v.partition_key, v.flow_id, v.downstream_eid, clock.now_ms
     FROM settled v, clock
    WHERE v.to_cancel IS NOT NULL
@@ -202,29 +169,27 @@ ending AS MATERIALIZED (
            SELECT partition_key, downstream_eid FROM edge_group
            EXCEPT
            SELECT partition_key, downstream_eid FROM verdict WHERE impossible AND NOT satisfied)
-),)sql" + ending::end_executions() +
-                         R"sql(
+),
+{end_executions},
 eligible AS (
-  UPDATE ff_exec_core c
+  UPDATE {schema}.ff_exec_core c
      SET lifecycle_phase = CASE WHEN c.lifecycle_phase = 'blocked' THEN 'runnable' ELSE c.lifecycle_phase END,
-         )sql" + waiting_children::made_eligible() +
-                         R"sql(
+         {made_eligible}
     FROM verdict v
    WHERE (v.satisfied AND NOT v.was_satisfied
           -- Satisfied long before, it has run and waits for the rest of those that it depends on.
-          OR v.running = 0 AND )sql" +
-                         waiting_children::condition("c") + R"sql()
+          OR v.running = 0 AND {waits_for_children:c})
      AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
      -- On its way already, or with a time of its own.
      AND c.public_state <> 'resumable' AND c.eligibility_state NOT IN ('pending_claim', 'not_eligible_until_time')
      AND (v.partition_key, v.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM ending)
-     AND c.partition_key = ANY($1) AND c.partition_key = v.partition_key AND c.execution_id = v.downstream_eid
+     AND {in_partitions:c} AND c.partition_key = v.partition_key AND c.execution_id = v.downstream_eid
 ),
 dispatched AS (
-  UPDATE ff_completion_event e
+  UPDATE {schema}.ff_completion_event e
      SET dispatched_at_ms = r.now_ms
     FROM ready r
-   WHERE e.partition_key = ANY($1) AND e.partition_key = r.partition_key AND e.event_id = r.event_id
+   WHERE {in_partitions:e} AND e.partition_key = r.partition_key AND e.event_id = r.event_id
 ),
 moved AS (
   SELECT partition_key, event_id, due_at_ms, 'advanced' AS outcome FROM ready
@@ -232,12 +197,37 @@ moved AS (
   SELECT e.partition_key, e.event_id, e.committed_at_ms, 'noop'
     FROM key
    CROSS JOIN LATERAL (SELECT *
-                         FROM ff_completion_event e
-                        WHERE e.partition_key = ANY($1) AND e.partition_key = key.partition_key
+                         FROM {schema}.ff_completion_event e
+                        WHERE {in_partitions:e} AND e.partition_key = key.partition_key
                           AND e.event_id = key.event_id
                        OFFSET 0) e
    WHERE e.dispatched_at_ms IS NOT NULL
 ))sql";
+
+std::vector<Fragment> fragments() {
+  std::vector<Fragment> all = waiting_children::fragments();
+  all.insert(
+      all.end(),
+      {// What an event does not say of itself, its execution's row does: FlowFabric writes most events without a
+       // namespace and a tag. That row is looked up only where the filter asks for what the event lacks.
+       {"is_ours",
+        R"sql(e.dispatched_at_ms IS NULL
+     AND ({namespace} IS NULL
+          OR coalesce(e.namespace, {of_execution:c.raw_fields->>'namespace'}) = {namespace})
+     AND ({tag_key} IS NULL
+          OR coalesce(to_jsonb(e.instance_tag), {of_execution:c.raw_fields->'tags'->{tag_key}})
+             = to_jsonb({tag_value})))sql"},
+       {"of_execution(value)",
+        R"sql((SELECT {value}
+            FROM {schema}.ff_exec_core c
+           WHERE {in_partitions:c} AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id))sql"},
+       // "A group with so many successes of n is satisfied."
+       {"satisfied(success, n)",
+        R"sql(CASE t.kind WHEN 'any_of' THEN {success} >= 1
+                    WHEN 'quorum' THEN {success} >= t.k
+                    ELSE {success} = {n} AND {n} > 0 END)sql"}});
+  return all;
+}
 
 }  // namespace
 
@@ -252,6 +242,7 @@ Reconciler dependency() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
+      .fragments = fragments(),
       .privileges = ending::privileges({{"ff_completion_event", "SELECT, UPDATE"},
                                         {"ff_edge", "SELECT"},
                                         {"ff_edge_group", "SELECT, UPDATE"},

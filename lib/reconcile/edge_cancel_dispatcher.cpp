@@ -16,45 +16,38 @@
 
 #include "reconcile/cancel_groups.hpp"
 #include "reconcile/ending.hpp"
-#include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-using phrases::event_origin;
-
-const std::string kAct = cancel_groups::hold_groups() + R"sql(
+constexpr std::string_view kAct = R"sql(
+{hold_groups},
 member AS MATERIALIZED (
-  SELECT g.partition_key, g.flow_id, g.downstream_eid, )sql" +
-                         phrases::uuid("m.text") + R"sql( AS execution_id
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, {uuid:m.text} AS execution_id
     FROM edge_group g, unnest(g.members) AS m(text)
    WHERE g.flag
 ),
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, )sql" +
-                         phrases::current_attempt("c") + R"sql( AS attempt_index,
-         c.flow_id, clock.now_ms, )sql" +
-                         event_origin("c") + R"sql(,
+  SELECT {doomed:c},
          'cancelled' AS public_state, 'cancelled' AS attempt_state, 'cancelled' AS attempt_outcome,
          'revoked' AS lease_event,
          coalesce(c.cancellation_reason, 'sibling_quorum_satisfied') AS cancellation_reason,
          coalesce(c.cancelled_by, 'engine') AS cancelled_by,
          jsonb_build_object('last_mutation_at', clock.now_ms::text) AS raw_patch
     FROM clock, (SELECT DISTINCT partition_key, execution_id FROM member) sibling
-    JOIN ff_exec_core c ON c.partition_key = sibling.partition_key AND c.execution_id = sibling.execution_id
-    )sql" + phrases::as_seen("c") +
-                         R"sql(
-   WHERE c.partition_key = ANY($1)
-     AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+    JOIN {schema}.ff_exec_core c ON c.partition_key = sibling.partition_key AND c.execution_id = sibling.execution_id
+    {as_seen:c}
+   WHERE {in_partitions:c}
+     AND {has_not_ended:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
-),)sql" + ending::hold_doomed() +
-                         R"sql(
+),
+{hold_doomed},
 held_up AS MATERIALIZED (
   SELECT DISTINCT m.partition_key, m.flow_id, m.downstream_eid
     FROM member m
-    JOIN ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.execution_id
-   WHERE c.partition_key = ANY($1) AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')
+    JOIN {schema}.ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.execution_id
+   WHERE {in_partitions:c} AND {has_not_ended:c}
      AND (m.partition_key, m.execution_id) NOT IN (SELECT partition_key, execution_id FROM endable)
 ),
 judged AS MATERIALIZED (
@@ -65,9 +58,7 @@ judged AS MATERIALIZED (
               ELSE 'dispatched' END AS outcome
     FROM edge_group g
    UNION ALL
-  SELECT partition_key, flow_id, downstream_eid, due_at_ms, NULL,
-         CASE WHEN is_there THEN 'skipped_locked' ELSE 'orphaned' END
-    FROM without_group
+  {judged_without_group:skipped_locked, orphaned}
 ),
 ending AS MATERIALIZED (
   SELECT e.*
@@ -79,29 +70,9 @@ ending AS MATERIALIZED (
              FROM member
             WHERE (partition_key, flow_id, downstream_eid) NOT IN (
                     SELECT partition_key, flow_id, downstream_eid FROM held_up))
-),)sql" + ending::end_executions() +
-                         R"sql(
-cleared AS (
-  UPDATE ff_edge_group g
-     SET cancel_siblings_pending_flag = false, cancel_siblings_pending_members = '{}'
-    FROM judged j
-   WHERE j.outcome = 'dispatched' AND g.partition_key = ANY($1) AND g.partition_key = j.partition_key
-     AND g.flow_id = j.flow_id AND g.downstream_eid = j.downstream_eid
 ),
-done AS (
-  DELETE FROM ff_pending_cancel_groups p
-   USING judged j
-   WHERE j.outcome IN ('orphaned', 'dispatched') AND p.partition_key = ANY($1) AND p.partition_key = j.partition_key
-     AND p.flow_id = j.flow_id AND p.downstream_eid = j.downstream_eid
-),
-moved AS (
-  SELECT partition_key, flow_id, downstream_eid, due_at_ms, outcome FROM judged
-   UNION ALL
-  SELECT j.partition_key, j.flow_id, j.downstream_eid, j.due_at_ms, 'malformed'
-    FROM judged j, unnest(j.members) AS m(text)
-   WHERE j.outcome = 'dispatched' AND )sql" +
-                         phrases::uuid("m.text") + R"sql( IS NULL
-))sql";
+{end_executions},
+{settle_groups:dispatched, orphaned})sql";
 
 }  // namespace
 
@@ -113,8 +84,9 @@ Reconciler edge_cancel_dispatcher() {
           .left_alone = {"skipped_locked", "skipped_for_reconciler", "malformed"},
           .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
           .execution_column = "downstream_eid",
-          .scan = cancel_groups::scan(),
+          .scan = cancel_groups::kScan,
           .act = kAct,
+          .fragments = cancel_groups::fragments(),
           .privileges = ending::privileges(cancel_groups::privileges()),
           .interval = 1s,
           .batch_size = 50,

@@ -8,49 +8,26 @@
 // Repeat   The pending row is gone afterwards.
 
 #include "reconcile/cancel_groups.hpp"
-#include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-const std::string kAct = cancel_groups::hold_groups() + R"sql(
+constexpr std::string_view kAct = R"sql(
+{hold_groups},
 judged AS MATERIALIZED (
   SELECT g.partition_key, g.flow_id, g.downstream_eid, g.due_at_ms, g.members,
          CASE WHEN NOT g.flag THEN 'sremmed_stale'
               WHEN EXISTS (SELECT FROM unnest(g.members) AS m(text)
-                             JOIN ff_exec_core c ON c.execution_id = )sql" +
-                         phrases::uuid("m.text") + R"sql(
-                            WHERE c.partition_key = ANY($1) AND c.partition_key = g.partition_key
-                              AND c.lifecycle_phase NOT IN ('terminal', 'cancelled')) THEN 'no_op'
+                             JOIN {schema}.ff_exec_core c ON c.execution_id = {uuid:m.text}
+                            WHERE {in_partitions:c} AND c.partition_key = g.partition_key
+                              AND {has_not_ended:c}) THEN 'no_op'
               ELSE 'completed_drain' END AS outcome
     FROM edge_group g
    UNION ALL
-  SELECT partition_key, flow_id, downstream_eid, due_at_ms, NULL,
-         CASE WHEN is_there THEN 'no_op' ELSE 'sremmed_stale' END
-    FROM without_group
+  {judged_without_group:no_op, sremmed_stale}
 ),
-cleared AS (
-  UPDATE ff_edge_group g
-     SET cancel_siblings_pending_flag = false, cancel_siblings_pending_members = '{}'
-    FROM judged j
-   WHERE j.outcome = 'completed_drain' AND g.partition_key = ANY($1) AND g.partition_key = j.partition_key
-     AND g.flow_id = j.flow_id AND g.downstream_eid = j.downstream_eid
-),
-done AS (
-  DELETE FROM ff_pending_cancel_groups p
-   USING judged j
-   WHERE j.outcome <> 'no_op' AND p.partition_key = ANY($1) AND p.partition_key = j.partition_key
-     AND p.flow_id = j.flow_id AND p.downstream_eid = j.downstream_eid
-),
-moved AS (
-  SELECT partition_key, flow_id, downstream_eid, due_at_ms, outcome FROM judged
-   UNION ALL
-  SELECT j.partition_key, j.flow_id, j.downstream_eid, j.due_at_ms, 'malformed'
-    FROM judged j, unnest(j.members) AS m(text)
-   WHERE j.outcome = 'completed_drain' AND )sql" +
-                         phrases::uuid("m.text") + R"sql( IS NULL
-))sql";
+{settle_groups:completed_drain, sremmed_stale})sql";
 
 }  // namespace
 
@@ -62,8 +39,9 @@ Reconciler edge_cancel_reconciler() {
           .left_alone = {"no_op", "malformed"},
           .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
           .execution_column = "downstream_eid",
-          .scan = cancel_groups::scan(),
+          .scan = cancel_groups::kScan,
           .act = kAct,
+          .fragments = cancel_groups::fragments(),
           .privileges = cancel_groups::privileges(),
           .interval = 10s,
           .batch_size = 50,

@@ -1,55 +1,58 @@
 #include "reconcile/ending.hpp"
 
-#include "reconcile/phrases.hpp"
-
 namespace ff::reconcile::ending {
+namespace {
 
-std::string hold_doomed() {
-  return R"sql(
+constexpr std::string_view kDoomed = R"sql({core}.partition_key, {core}.execution_id,
+         {current_attempt:{core}} AS attempt_index,
+         {core}.flow_id, clock.now_ms, {event_origin:{core}})sql";
+
+constexpr std::string_view kHoldDoomed = R"sql(
 doomed_attempt AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms
     FROM doomed d
-    JOIN ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
-   WHERE a.partition_key = ANY($1)
+    JOIN {schema}.ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
+   WHERE {in_partitions:a}
      AND (a.attempt_index = d.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
 doomed_suspension AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id
     FROM doomed d
-    JOIN ff_suspension_current s ON s.partition_key = d.partition_key AND s.execution_id = d.execution_id
-   WHERE s.partition_key = ANY($1)
+    JOIN {schema}.ff_suspension_current s ON s.partition_key = d.partition_key AND s.execution_id = d.execution_id
+   WHERE {in_partitions:s}
      FOR UPDATE OF s SKIP LOCKED
 ),
 doomed_waitpoint AS MATERIALIZED (
   SELECT w.partition_key, w.execution_id, w.waitpoint_id
     FROM doomed d
-    JOIN ff_waitpoint_pending w ON w.partition_key = d.partition_key AND w.execution_id = d.execution_id
-   WHERE w.partition_key = ANY($1)
+    JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = d.partition_key AND w.execution_id = d.execution_id
+   WHERE {in_partitions:w}
      FOR UPDATE OF w SKIP LOCKED
 ),
 withheld AS MATERIALIZED (
   SELECT partition_key, execution_id
     FROM (SELECT a.partition_key, a.execution_id, a.attempt_index
             FROM doomed d
-            JOIN ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
-           WHERE a.partition_key = ANY($1)
+            JOIN {schema}.ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
+           WHERE {in_partitions:a}
              AND (a.attempt_index = d.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
           EXCEPT
           SELECT partition_key, execution_id, attempt_index FROM doomed_attempt) attempt
    UNION ALL
   (SELECT s.partition_key, s.execution_id
      FROM doomed d
-     JOIN ff_suspension_current s ON s.partition_key = d.partition_key AND s.execution_id = d.execution_id
-    WHERE s.partition_key = ANY($1)
+     JOIN {schema}.ff_suspension_current s ON s.partition_key = d.partition_key AND s.execution_id = d.execution_id
+    WHERE {in_partitions:s}
    EXCEPT
    SELECT partition_key, execution_id FROM doomed_suspension)
    UNION ALL
   SELECT partition_key, execution_id
     FROM (SELECT w.partition_key, w.execution_id, w.waitpoint_id
             FROM doomed d
-            JOIN ff_waitpoint_pending w ON w.partition_key = d.partition_key AND w.execution_id = d.execution_id
-           WHERE w.partition_key = ANY($1)
+            JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = d.partition_key
+                                                AND w.execution_id = d.execution_id
+           WHERE {in_partitions:w}
           EXCEPT
           SELECT partition_key, execution_id, waitpoint_id FROM doomed_waitpoint) waitpoint
 ),
@@ -60,24 +63,21 @@ endable AS MATERIALIZED (
                  WHERE lease_expires_at_ms IS NOT NULL) AS leased
     FROM doomed d
    WHERE (d.partition_key, d.execution_id) NOT IN (SELECT partition_key, execution_id FROM withheld)
-),)sql";
-}
+))sql";
 
-std::string end_executions() {
-  return R"sql(
+constexpr std::string_view kEndExecutions = R"sql(
 ended_core AS (
-  UPDATE ff_exec_core c
+  UPDATE {schema}.ff_exec_core c
      SET lifecycle_phase = 'terminal', ownership_state = 'unowned', eligibility_state = 'not_applicable',
          attempt_state = e.attempt_state, public_state = e.public_state,
          terminal_at_ms = coalesce(c.terminal_at_ms, e.now_ms),
          cancellation_reason = e.cancellation_reason, cancelled_by = e.cancelled_by,
-         raw_fields = )sql" +
-         phrases::object("c.raw_fields") + R"sql( || e.raw_patch
+         raw_fields = {object:c.raw_fields} || e.raw_patch
     FROM ending e
-   WHERE c.partition_key = ANY($1) AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id
+   WHERE {in_partitions:c} AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id
 ),
 ended_attempt AS (
-  UPDATE ff_attempt a
+  UPDATE {schema}.ff_attempt a
      SET outcome = CASE WHEN a.attempt_index <> e.attempt_index THEN coalesce(a.outcome, 'interrupted')
                         WHEN a.lease_expires_at_ms IS NULL THEN coalesce(a.outcome, e.attempt_outcome)
                         ELSE coalesce(e.attempt_outcome, 'interrupted') END,
@@ -86,30 +86,32 @@ ended_attempt AS (
                                ELSE e.now_ms END,
          lease_expires_at_ms = NULL, lease_epoch = a.lease_epoch + 1
     FROM ending e
-   WHERE a.partition_key = ANY($1) AND a.partition_key = e.partition_key AND a.execution_id = e.execution_id
+   WHERE {in_partitions:a} AND a.partition_key = e.partition_key AND a.execution_id = e.execution_id
      AND (a.attempt_index = e.attempt_index AND e.attempt_outcome IS NOT NULL OR a.lease_expires_at_ms IS NOT NULL)
 ),
 ended_suspension AS (
-  DELETE FROM ff_suspension_current s
+  DELETE FROM {schema}.ff_suspension_current s
    USING ending e
-   WHERE s.partition_key = ANY($1) AND s.partition_key = e.partition_key AND s.execution_id = e.execution_id
+   WHERE {in_partitions:s} AND s.partition_key = e.partition_key AND s.execution_id = e.execution_id
 ),
 ended_waitpoint AS (
-  DELETE FROM ff_waitpoint_pending w
+  DELETE FROM {schema}.ff_waitpoint_pending w
    USING ending e
-   WHERE w.partition_key = ANY($1) AND w.partition_key = e.partition_key AND w.execution_id = e.execution_id
+   WHERE {in_partitions:w} AND w.partition_key = e.partition_key AND w.execution_id = e.execution_id
 ),
 ending_lease_event AS (
-  INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key, namespace, instance_tag)
-  SELECT execution_id::text, lease_event, now_ms, partition_key, name_space, instance_tag
-    FROM ending
-   WHERE leased
+  {lease_events:lease_event, ending WHERE leased}
 ),
 ending_completion_event AS (
-  INSERT INTO ff_completion_event
-    (partition_key, execution_id, flow_id, outcome, namespace, instance_tag, occurred_at_ms)
-  SELECT partition_key, execution_id, flow_id, public_state, name_space, instance_tag, now_ms FROM ending
-),)sql";
+  {completion_events:public_state, ending}
+))sql";
+
+}  // namespace
+
+std::vector<Fragment> phrases() {
+  return {{"doomed(core)", std::string(kDoomed)},
+          {"hold_doomed", std::string(kHoldDoomed)},
+          {"end_executions", std::string(kEndExecutions)}};
 }
 
 std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {

@@ -1,19 +1,19 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "base/fragments.hpp"
 #include "reconcile/reconciler.hpp"
 
 /// How an execution ends at a reconciler's hand: the same writes whatever the reason, as common table
 /// expressions for an `act`.
 ///
 /// An act that ends executions makes a relation `doomed` from core rows that it has locked, then says
-/// hold_doomed(), decides which of `endable` to end, names that relation `ending`, and says end_executions().
+/// {hold_doomed}, decides which of `endable` to end, names that relation `ending`, and says {end_executions}.
 /// The columns of `doomed`:
 ///
-///   - partition_key, execution_id, flow_id, now_ms, name_space, instance_tag
-///   - attempt_index: the current attempt's (phrases::current_attempt)
+///   - {doomed:c}, by the core row c: partition_key, execution_id, attempt_index (the current attempt's), flow_id,
+///     now_ms, name_space, instance_tag
 ///   - public_state: what it ends as, and the outcome of its completion event
 ///   - attempt_state: as in ff_exec_core
 ///   - attempt_outcome: what becomes of the current attempt where it holds a lease, or has no outcome yet. Null: it
@@ -24,20 +24,21 @@
 ///
 /// All leases of an ended execution go. Of one that an older attempt has left behind nothing is told, as everywhere.
 ///
-/// The core rows have to be phrases::as_seen: of an execution that was claimed or suspended after the statement
+/// The core rows have to be {as_seen:c}: of an execution that was claimed or suspended after the statement
 /// began it would not see the attempt or the suspension.
 namespace ff::reconcile::ending {
 
-/// Locks everything else that belongs to the doomed (current attempt, leases, suspension, waitpoints), skipping
-/// what others hold. Makes `endable`: the doomed of which nothing is held by others. An execution must stand in
-/// `doomed` once only.
-std::string hold_doomed();
-
-/// Ends what is in `ending` (columns of `doomed`; each execution once): core, attempt, suspension,
+/// {doomed:core}, {hold_doomed} and {end_executions}; every reconciler may use them.
+///
+/// {hold_doomed} locks everything else that belongs to the doomed (current attempt, leases, suspension, waitpoints),
+/// skipping what others hold. Makes `endable`: the doomed of which nothing is held by others. An execution must stand
+/// in `doomed` once only.
+///
+/// {end_executions} ends what is in `ending` (columns of `doomed`; each execution once): core, attempt, suspension,
 /// waitpoints, lease and completion events. Nothing is left to do when it is empty.
-std::string end_executions();
+std::vector<Fragment> phrases();
 
-/// What both need, and the look at `doomed`; and behind it what the act needs `beside`.
+/// What they need, and reading `doomed`; and behind it what the act needs `beside`.
 std::vector<Privileges> privileges(const std::vector<Privileges>& beside = {});
 
 }  // namespace ff::reconcile::ending

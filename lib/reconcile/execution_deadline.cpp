@@ -12,64 +12,57 @@
 // Repeat   The core is terminal afterwards, so the row is not found again.
 
 #include "reconcile/ending.hpp"
-#include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-using phrases::core_matches;
-using phrases::event_origin;
-
-// "Its deadline passed before it was replayed." No index finds operators' events by the execution: those of its
-// partition are read, newest first, for what was replayed and is past its deadline only.
-const std::string kIsOfFormerLife =
-    R"sql((c.raw_fields->>'replay_count' IS NOT NULL AND c.deadline_at_ms < coalesce(
-          (SELECT o.occurred_at_ms
-             FROM ff_operator_event o
-            WHERE o.partition_key = c.partition_key AND o.execution_id = c.execution_id::text
-              AND o.event_type = 'replayed'
-            ORDER BY o.event_id DESC
-            LIMIT 1),
-          CASE WHEN c.raw_fields->>'last_mutation_at' ~ '^[0-9]{1,18}$'
-               THEN (c.raw_fields->>'last_mutation_at')::bigint END)))sql";
-
-// $5: include_waiting
-const std::string kIsLate = R"sql((c.lifecycle_phase = 'active'
-          OR ($5 AND (c.lifecycle_phase IN ('submitted', 'blocked', 'suspended')
-                      OR c.lifecycle_phase = 'runnable' AND c.eligibility_state <> 'not_eligible_until_time')))
-     AND )sql" + kIsOfFormerLife +
-                            " IS NOT TRUE AND " + core_matches("c");
-
-const std::string kScan = R"sql(
+constexpr std::string_view kScan = R"sql(
   SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
-    FROM ff_exec_core c
-   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms IS NOT NULL
-     AND )sql" + kIsLate;
+    FROM {schema}.ff_exec_core c
+   WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL
+     AND {is_late} AND {filter:c})sql";
 
-const std::string kAct = R"sql(
+constexpr std::string_view kAct = R"sql(
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, )sql" +
-                         phrases::current_attempt("c") + R"sql( AS attempt_index,
-         c.flow_id, clock.now_ms, )sql" +
-                         event_origin("c") + R"sql(,
+  SELECT {doomed:c},
          'expired' AS public_state, 'attempt_terminal' AS attempt_state, 'interrupted' AS attempt_outcome,
          'expired' AS lease_event, c.cancellation_reason, c.cancelled_by,
          '{"last_failure_message": "execution_deadline"}'::jsonb AS raw_patch,
          c.deadline_at_ms AS due_at_ms
     FROM clock, key
-    JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-    )sql" + phrases::as_seen("c") +
-                         R"sql(
-   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms + 0 <= clock.due_ms
-     AND )sql" + kIsLate +
-                         R"sql(
+    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    {as_seen:c}
+   WHERE {in_partitions:c} AND c.deadline_at_ms + 0 <= clock.due_ms
+     AND {is_late} AND {filter:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
-),)sql" + ending::hold_doomed() +
-                         R"sql(
-ending AS MATERIALIZED (SELECT * FROM endable),)sql" +
-                         ending::end_executions() + R"sql(
+),
+{hold_doomed},
+ending AS MATERIALIZED (SELECT * FROM endable),
+{end_executions},
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'expired' AS outcome FROM ending))sql";
+
+std::vector<Fragment> fragments() {
+  return {
+      {"is_late",
+       R"sql((c.lifecycle_phase = 'active'
+          OR ({include_waiting}
+              AND (c.lifecycle_phase IN ('submitted', 'blocked', 'suspended')
+                   OR c.lifecycle_phase = 'runnable' AND c.eligibility_state <> 'not_eligible_until_time')))
+     AND {is_of_former_life} IS NOT TRUE)sql"},
+      // "Its deadline passed before it was replayed." No index finds operators' events by the execution: those of
+      // its partition are read, newest first, for what was replayed and is past its deadline only.
+      {"is_of_former_life",
+       R"sql((c.raw_fields->>'replay_count' IS NOT NULL AND c.deadline_at_ms < coalesce(
+          (SELECT o.occurred_at_ms
+             FROM {schema}.ff_operator_event o
+            WHERE o.partition_key = c.partition_key AND o.execution_id = c.execution_id::text
+              AND o.event_type = 'replayed'
+            ORDER BY o.event_id DESC
+            LIMIT 1),
+          CASE WHEN c.raw_fields->>'last_mutation_at' ~ '^[0-9]{1,18}$'
+               THEN (c.raw_fields->>'last_mutation_at')::bigint END)))sql"}};
+}
 
 }  // namespace
 
@@ -83,6 +76,7 @@ Reconciler execution_deadline() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
+      .fragments = fragments(),
       .privileges = ending::privileges({{"ff_operator_event", "SELECT"}}),
       .interval = 5s,
       .settings = {{.name = "include_waiting",
@@ -97,6 +91,7 @@ Reconciler execution_deadline() {
             return *own.at("include_waiting") != 0 ? std::nullopt
                                                    : std::optional(Announcement{kLeaseChannel});
           },
+      .own_parameters = {"include_waiting"},
       .parameters = [](const Settings& own,
                        const Family&) { return pg::Params::of(*own.at("include_waiting") != 0); }};
 }

@@ -6,8 +6,8 @@
 
 namespace ff::reconcile {
 
-GroupPlan::GroupPlan(pg::Connection& connection, const Statements& few, const Partitions& partitions)
-    : connection_(connection), partitions_(partitions), statements_(few, partitions) {}
+GroupPlan::GroupPlan(pg::Connection& connection, const Reconciler& reconciler, const Partitions& partitions)
+    : connection_(connection), partitions_(partitions), statements_(reconciler, partitions) {}
 
 GroupPlan::~GroupPlan() {
   try {

@@ -9,8 +9,8 @@ namespace ff::reconcile {
 /// for as long as this lives; the connection must outlive it. One thread at a time.
 class GroupPlan {
  public:
-  /// `few` is the set that is planned afresh; of `partitions` there are at most Statements::kNamed.
-  GroupPlan(pg::Connection& connection, const Statements& few, const Partitions& partitions);
+  /// Of `partitions` there are at most Statements::kNamed.
+  GroupPlan(pg::Connection& connection, const Reconciler& reconciler, const Partitions& partitions);
   ~GroupPlan();
   GroupPlan(const GroupPlan&) = delete;
   GroupPlan& operator=(const GroupPlan&) = delete;

@@ -13,65 +13,44 @@
 //          `parameters`). A worker that wakes up late finds another epoch.
 // Repeat   The lease is null afterwards, so the row is not found again.
 
-#include "lease/outbox.hpp"
-#include "reconcile/phrases.hpp"
+#include "reconcile/lapsed_lease.hpp"
 #include "reconcile/registry.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-using phrases::core_matches;
-using phrases::event_origin;
-using phrases::object;
-using phrases::whole_number;
-
-const std::string kReclaims = whole_number("a.raw_fields->'lease_reclaims'");
-
-// $5: how often an attempt is reclaimed before it is left to attempt_timeout, which takes active executions
-// only; null: without end.
-const std::string kIsOurs =
-    "($5 IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active' OR " + kReclaims + " < $5)";
-
-const std::string kScan = R"sql(
+constexpr std::string_view kScan = R"sql(
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms
-    FROM ff_attempt a
-    LEFT JOIN )sql" + phrases::core_of("a") +
-                          R"sql( c ON true
-   WHERE a.partition_key = ANY($1)
+    FROM {schema}.ff_attempt a
+    LEFT JOIN {core_of:a} c ON true
+   WHERE {in_partitions:a}
      AND a.lease_expires_at_ms IS NOT NULL
-     AND )sql" + kIsOurs + " AND " +
-                          core_matches("c");
+     AND {is_ours} AND {filter:c})sql";
 
 // The core row may be missing, and the missing side of an outer join cannot be locked: attempt and core are
 // locked one after the other, and an attempt whose core exists but was not to be had is in neither half of
 // `lapsed`.
-const std::string kAct =
-    R"sql(
+constexpr std::string_view kAct = R"sql(
 attempt AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms, a.raw_fields,
          clock.now_ms
     FROM clock, key
-    JOIN ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
-                     AND a.attempt_index = key.attempt_index
-   WHERE a.partition_key = ANY($1) AND a.lease_expires_at_ms + 0 <= clock.due_ms
-     AND NOT )sql" +
-    phrases::promised("a") + R"sql(
+    JOIN {schema}.ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
+                              AND a.attempt_index = key.attempt_index
+   WHERE {in_partitions:a} AND a.lease_expires_at_ms + 0 <= clock.due_ms
+     AND NOT {promised:a}
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
 with_core AS MATERIALIZED (
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, )sql" +
-    event_origin("c") + R"sql(,
-         CASE WHEN a.attempt_index <> )sql" +
-    phrases::current_attempt("c") + R"sql( THEN 'stale_cleared'
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, {event_origin:c},
+         CASE WHEN a.attempt_index <> {current_attempt:c} THEN 'stale_cleared'
               WHEN c.lifecycle_phase = 'active' THEN 'reclaimable'
               ELSE 'released' END AS outcome
     FROM attempt a
-    JOIN ff_exec_core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
-    )sql" +
-    phrases::as_seen("c") + R"sql(
-   WHERE c.partition_key = ANY($1)
-     AND )sql" +
-    kIsOurs + " AND " + core_matches("c") + R"sql(
+    JOIN {schema}.ff_exec_core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
+    {as_seen:c}
+   WHERE {in_partitions:c}
+     AND {is_ours} AND {filter:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 lapsed AS MATERIALIZED (
@@ -79,48 +58,45 @@ lapsed AS MATERIALIZED (
    UNION ALL
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, 'released'
     FROM attempt a
-   WHERE NOT EXISTS (SELECT FROM ff_exec_core e
-                      WHERE e.partition_key = ANY($1) AND e.partition_key = a.partition_key
+   WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
+                      WHERE {in_partitions:e} AND e.partition_key = a.partition_key
                         AND e.execution_id = a.execution_id)
-     AND )sql" +
-    phrases::no_core_matches() + R"sql(
+     AND {no_filter}
 ),
 cleared AS (
-  UPDATE ff_attempt a
+  UPDATE {schema}.ff_attempt a
      SET outcome = CASE l.outcome WHEN 'reclaimable' THEN 'lease_expired_reclaimable'
                                   WHEN 'released' THEN coalesce(a.outcome, 'lease_expired_reclaimable')
                                   ELSE coalesce(a.outcome, 'interrupted') END,
          lease_expires_at_ms = NULL,
          lease_epoch = a.lease_epoch + 1,
          raw_fields = CASE WHEN l.outcome = 'stale_cleared' THEN a.raw_fields
-                           ELSE )sql" +
-    object("a.raw_fields") + " || jsonb_build_object('lease_reclaims', " + kReclaims + R"sql( + 1) END
+                           ELSE {object:a.raw_fields} || jsonb_build_object('lease_reclaims', {reclaims:a} + 1) END
     FROM lapsed l
-   WHERE a.partition_key = ANY($1) AND a.partition_key = l.partition_key
+   WHERE {in_partitions:a} AND a.partition_key = l.partition_key
      AND a.execution_id = l.execution_id AND a.attempt_index = l.attempt_index
 ),
 reclaimable AS (
-  UPDATE ff_exec_core c
+  UPDATE {schema}.ff_exec_core c
      SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
          -- As interrupted, FlowFabric's claim_execution would refuse it.
          attempt_state = 'pending_retry_attempt', public_state = 'waiting', attempt_index = l.attempt_index,
-         raw_fields = )sql" +
-    object("c.raw_fields") + R"sql( || jsonb_build_object('lease_expired_at_ms', l.now_ms)
-           || )sql" +
-    phrases::attempt_count("l.attempt_index") + R"sql(
+         raw_fields = {object:c.raw_fields} || jsonb_build_object('lease_expired_at_ms', l.now_ms)
+           || {attempt_count:l.attempt_index}
     FROM lapsed l
    WHERE l.outcome = 'reclaimable'
-     AND c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+     AND {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
 ),
 disowned AS (
-  UPDATE ff_exec_core c
+  UPDATE {schema}.ff_exec_core c
      SET ownership_state = 'unowned'
     FROM lapsed l
    WHERE l.outcome = 'released' AND c.ownership_state = 'leased'
-     AND c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+     AND {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
 ),
-lease_event AS ()sql" +
-    lease::append_events(lease::EventType::expired, "lapsed WHERE outcome <> 'stale_cleared'") + R"sql(),
+lease_event AS (
+  {lease_events:'expired', lapsed WHERE outcome <> 'stale_cleared'}
+),
 moved AS (SELECT partition_key, execution_id, attempt_index, due_at_ms, outcome FROM lapsed))sql";
 
 }  // namespace
@@ -134,7 +110,11 @@ Reconciler lease_expiry() {
           .execution_column = "execution_id",
           .scan = kScan,
           .act = kAct,
-          .forbidden = phrases::promised("key"),
+          .forbidden = "{promised:key}",
+          // attempt_timeout takes active executions only.
+          .fragments = {{"is_ours",
+                         R"sql(({most_reclaims} IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active'
+          OR {reclaims:a} < {most_reclaims}))sql"}},
           .privileges = {{"ff_attempt", "SELECT, UPDATE"},
                          {"ff_exec_core", "SELECT, UPDATE"},
                          {"ff_claim_grant", "SELECT"},
@@ -148,19 +128,15 @@ Reconciler lease_expiry() {
                         .most = 1'000'000,
                         .may_be_unlimited = true,
                         .summary = "how often an attempt is reclaimed before attempt_timeout takes it"},
-                       {.name = "grace",
-                        .kind = SettingDecl::Kind::duration,
-                        .fallback = 0,
-                        .least = 0,
-                        .most = Milliseconds{24h}.count(),
-                        .summary = "how long after it lapsed a lease is still left alone"}},
-          .holdoff = [](const Settings& own) { return Milliseconds{*own.at("grace")} + 1ms; },
-          .announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); },
-          .parameters =
-              [](const Settings& own, const Family& family) {
-                const bool shared = family.find("attempt_timeout") != nullptr;
-                return pg::Params::of(shared ? own.at("max_reclaims") : std::nullopt);
-              }};
+                       lapsed_lease::grace()},
+          .holdoff = lapsed_lease::holdoff,
+          .announced = lapsed_lease::announced,
+          // How often an attempt is reclaimed before it is left to attempt_timeout; null: without end.
+          .own_parameters = {"most_reclaims"},
+          .parameters = [](const Settings& own, const Family& family) {
+            const bool shared = family.find("attempt_timeout") != nullptr;
+            return pg::Params::of(shared ? own.at("max_reclaims") : std::nullopt);
+          }};
 }
 
 }  // namespace ff::reconcile

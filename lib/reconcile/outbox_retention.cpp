@@ -16,48 +16,48 @@ namespace {
 
 // A plain `partition_key = mine.partition_key` would make the order that of event_id alone, and then the
 // planner likes to read the index on that from its beginning, through the events of all other partitions.
-const std::string kScan = R"sql(
+constexpr std::string_view kScan = R"sql(
   SELECT mine.partition_key, e.outbox, e.event_id, e.due_at_ms
-    FROM unnest($1) AS mine(partition_key)
+    FROM unnest({partitions}) AS mine(partition_key)
    CROSS JOIN LATERAL (
      (SELECT 'lease' AS outbox, l.event_id, l.occurred_at_ms AS due_at_ms
-        FROM ff_lease_event l
+        FROM {schema}.ff_lease_event l
        WHERE l.partition_key = ANY(ARRAY[mine.partition_key::integer])
          AND l.occurred_at_ms <= (SELECT now_ms FROM clock)
        ORDER BY l.partition_key, l.event_id
        LIMIT 1000)
       UNION ALL
      (SELECT 'completion', c.event_id, c.occurred_at_ms
-        FROM ff_completion_event c
-       WHERE c.partition_key = ANY($1) AND c.partition_key = ANY(ARRAY[mine.partition_key])
+        FROM {schema}.ff_completion_event c
+       WHERE {in_partitions:c} AND c.partition_key = ANY(ARRAY[mine.partition_key])
          AND c.dispatched_at_ms IS NOT NULL AND c.occurred_at_ms <= (SELECT now_ms FROM clock)
        ORDER BY c.partition_key, c.event_id
        LIMIT 1000)
    ) e)sql";
 
-const std::string kAct = R"sql(
+constexpr std::string_view kAct = R"sql(
 old_lease_event AS MATERIALIZED (
   SELECT key.partition_key, key.outbox, l.event_id, l.occurred_at_ms AS due_at_ms
     FROM clock, key
-    JOIN ff_lease_event l ON l.event_id = key.event_id AND l.partition_key = key.partition_key
+    JOIN {schema}.ff_lease_event l ON l.event_id = key.event_id AND l.partition_key = key.partition_key
    WHERE key.outbox = 'lease' AND l.occurred_at_ms <= clock.due_ms
      FOR UPDATE OF l SKIP LOCKED
 ),
 old_completion_event AS MATERIALIZED (
   SELECT key.partition_key, key.outbox, c.event_id, c.occurred_at_ms AS due_at_ms
     FROM clock, key
-    JOIN ff_completion_event c ON c.partition_key = key.partition_key AND c.event_id = key.event_id
-   WHERE key.outbox = 'completion' AND c.partition_key = ANY($1) AND c.dispatched_at_ms IS NOT NULL
+    JOIN {schema}.ff_completion_event c ON c.partition_key = key.partition_key AND c.event_id = key.event_id
+   WHERE key.outbox = 'completion' AND {in_partitions:c} AND c.dispatched_at_ms IS NOT NULL
      AND c.occurred_at_ms <= clock.due_ms
      FOR UPDATE OF c SKIP LOCKED
 ),
 deleted_lease_event AS (
-  DELETE FROM ff_lease_event l USING old_lease_event o WHERE l.event_id = o.event_id
+  DELETE FROM {schema}.ff_lease_event l USING old_lease_event o WHERE l.event_id = o.event_id
 ),
 deleted_completion_event AS (
-  DELETE FROM ff_completion_event c
+  DELETE FROM {schema}.ff_completion_event c
    USING old_completion_event o
-   WHERE c.partition_key = ANY($1) AND c.partition_key = o.partition_key AND c.event_id = o.event_id
+   WHERE {in_partitions:c} AND c.partition_key = o.partition_key AND c.event_id = o.event_id
 ),
 moved AS (
   SELECT partition_key, outbox, event_id, due_at_ms, 'lease_events_deleted' AS outcome FROM old_lease_event

@@ -77,7 +77,7 @@ Pass::Wording Pass::wording(std::string Statements::*which, const Partitions& pa
 void Pass::plan_once_for(const Partitions& partitions) {
   if (partitions.size() > Statements::kNamed || !connection_->gives_back()) return;
   if (group_plan_ && group_plan_->covers(partitions)) return;
-  group_plan_.emplace(*connection_, ground_.few, partitions);
+  group_plan_.emplace(*connection_, ground_.reconciler, partitions);
 }
 
 // Several partitions share the first page, and so the cost of planning a statement; those that have more are

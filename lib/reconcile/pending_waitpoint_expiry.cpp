@@ -8,40 +8,32 @@
 //          the next tick, and what is in use by then is left alone.
 // Repeat   The waitpoint is gone afterwards.
 
-#include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-using phrases::core_matches;
-
-const std::string kIsPending = "w.state = 'pending' AND " + core_matches("c");
-
-const std::string kScan = R"sql(
+constexpr std::string_view kScan = R"sql(
   SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.expires_at_ms AS due_at_ms
-    FROM ff_waitpoint_pending w
-    LEFT JOIN )sql" + phrases::core_of("w") +
-                          R"sql( c ON true
-   WHERE w.partition_key = ANY($1) AND w.expires_at_ms IS NOT NULL
-     AND )sql" + kIsPending;
+    FROM {schema}.ff_waitpoint_pending w
+    LEFT JOIN {core_of:w} c ON true
+   WHERE {in_partitions:w} AND w.expires_at_ms IS NOT NULL
+     AND w.state = 'pending' AND {filter:c})sql";
 
-const std::string kAct = R"sql(
+constexpr std::string_view kAct = R"sql(
 waitpoint AS MATERIALIZED (
   SELECT w.partition_key, w.waitpoint_id, w.expires_at_ms AS due_at_ms
     FROM clock, key
-    JOIN ff_waitpoint_pending w ON w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
-    LEFT JOIN )sql" + phrases::core_of("w") +
-                         R"sql( c ON true
-   WHERE w.partition_key = ANY($1) AND w.expires_at_ms + 0 <= clock.due_ms
-     AND )sql" + kIsPending +
-                         R"sql(
+    JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
+    LEFT JOIN {core_of:w} c ON true
+   WHERE {in_partitions:w} AND w.expires_at_ms + 0 <= clock.due_ms
+     AND w.state = 'pending' AND {filter:c}
      FOR UPDATE OF w SKIP LOCKED
 ),
 closed AS (
-  DELETE FROM ff_waitpoint_pending w
+  DELETE FROM {schema}.ff_waitpoint_pending w
    USING waitpoint e
-   WHERE w.partition_key = ANY($1) AND w.partition_key = e.partition_key AND w.waitpoint_id = e.waitpoint_id
+   WHERE {in_partitions:w} AND w.partition_key = e.partition_key AND w.waitpoint_id = e.waitpoint_id
 ),
 moved AS (SELECT partition_key, waitpoint_id, due_at_ms, 'closed' AS outcome FROM waitpoint))sql";
 

@@ -1,145 +1,174 @@
 #include "reconcile/phrases.hpp"
 
-namespace ff::reconcile::phrases {
+#include "lease/outbox.hpp"
+#include "reconcile/ending.hpp"
+
+namespace ff::reconcile {
 namespace {
 
-std::string replaced(std::string text, std::string_view mark, std::string_view with) {
-  for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += with.size())
-    text.replace(at, mark.size(), with);
-  return text;
-}
+const std::vector<Fragment>& of_executions() {
+  static const std::vector<Fragment> all{
+      // The core row of the execution of a row, as something to join with ON true. It is looked up by its key, row by
+      // row: without the barrier in it, a planner whose statistics are stale may read the whole table instead.
+      {"core_of(row)", "{core_by:{row}, execution_id}"},
+      // The same where another column of the row names the execution.
+      {"core_by(row, column)",
+       R"sql(LATERAL (SELECT *
+                     FROM {schema}.ff_exec_core e
+                    WHERE {in_partitions:e} AND e.partition_key = {row}.partition_key
+                      AND e.execution_id = {row}.{column}
+                   OFFSET 0))sql"},
 
-}  // namespace
+      {"has_ended(core)", "{core}.lifecycle_phase IN ('terminal', 'cancelled')"},
+      {"has_not_ended(core)", "{core}.lifecycle_phase NOT IN ('terminal', 'cancelled')"},
 
-std::string core_of(std::string_view row, std::string_view execution) {
-  return replaced(
-      "LATERAL (SELECT * FROM ff_exec_core e WHERE e.partition_key = ANY($1)"
-      " AND e.partition_key = row.partition_key AND e.execution_id = row." +
-          std::string(execution) + " OFFSET 0)",
-      "row.", std::string(row) + ".");
-}
+      // The attempt_index of the current attempt of an execution: of an active one the greatest that holds a lease;
+      // where none does, or it is not active, the greatest. Null: it has no attempt. The core's own attempt_index does
+      // not tell: FlowFabric's typed claims set it one higher than the attempt they lease.
+      //
+      // Attempts are seen as the statement has seen them from its beginning. A core row that is locked must be
+      // `as_seen`, too; then none was claimed since.
+      {"current_attempt(core)",
+       R"sql((SELECT i.attempt_index
+            FROM {schema}.ff_attempt i
+           WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key AND i.execution_id = {core}.execution_id
+           ORDER BY ({core}.lifecycle_phase = 'active' AND i.lease_expires_at_ms IS NOT NULL) DESC,
+                    i.attempt_index DESC
+           LIMIT 1))sql"},
 
-std::string current_attempt(std::string_view core) {
-  return replaced(
-      "(SELECT i.attempt_index FROM ff_attempt i"
-      " WHERE i.partition_key = ANY($1)"
-      " AND i.partition_key = core.partition_key AND i.execution_id = core.execution_id"
-      " ORDER BY (core.lifecycle_phase = 'active' AND i.lease_expires_at_ms IS NOT NULL) DESC, "
-      "i.attempt_index DESC"
-      " LIMIT 1)",
-      "core.", std::string(core) + ".");
-}
+      // A JOIN that keeps a locked core row only where it still is the very version that this statement has seen from
+      // its beginning. Every claim, suspension and end writes the core row, so that the execution's attempts,
+      // suspension and waitpoints are then those that the statement sees. A row that goes missing by it is met again
+      // at a later scan.
+      {"as_seen(core)",
+       R"sql(JOIN {schema}.ff_exec_core seen ON {in_partitions:seen} AND seen.partition_key = {core}.partition_key
+                                     AND seen.execution_id = {core}.execution_id AND seen.xmin = {core}.xmin)sql"},
 
-std::string as_seen(std::string_view core) {
-  return replaced(
-      "JOIN ff_exec_core seen ON seen.partition_key = ANY($1)"
-      " AND seen.partition_key = core.partition_key AND seen.execution_id = core.execution_id"
-      " AND seen.xmin = core.xmin",
-      "core.", std::string(core) + ".");
-}
+      // The attempt_index at which an execution that is given back is claimed next, by its core row `as_seen`: one that
+      // was interrupted continues its current attempt, any other starts what the core says.
+      {"next_attempt(core)",
+       R"sql(CASE WHEN {core}.attempt_state = 'attempt_interrupted'
+              THEN coalesce({current_attempt:{core}}, {core}.attempt_index)
+              ELSE {core}.attempt_index END)sql"},
 
-std::string next_attempt(std::string_view core) {
-  return replaced("CASE WHEN core.attempt_state = 'attempt_interrupted' THEN coalesce(" +
-                      current_attempt(core) + ", core.attempt_index) ELSE core.attempt_index END",
-                  "core.", std::string(core) + ".");
-}
+      // A JSON object to merge into a core's raw_fields when the execution is given back: FlowFabric's SDK claims at
+      // the index that stands there, as text.
+      {"attempt_count(index)", "jsonb_build_object('total_attempt_count', ({index})::text)"},
 
-std::string attempt_count(std::string_view next_attempt) {
-  return "jsonb_build_object('total_attempt_count', (" + std::string(next_attempt) + ")::text)";
-}
+      // How often lease_expiry has given this attempt back.
+      {"reclaims(attempt)", "{whole_number:{attempt}.raw_fields->'lease_reclaims'}"},
 
-std::string promised(std::string_view row) {
-  // Neither a join nor a search by time, whatever the planner believes about the grants: they are looked up by the
-  // execution, row by row.
-  return replaced(
-      "(SELECT true FROM ff_claim_grant g WHERE g.partition_key = ANY($1)"
-      " AND g.partition_key = row.partition_key AND g.execution_id = row.execution_id"
-      " AND g.kind = 'reclaim' AND g.expires_at_ms + 0 > (SELECT now_ms FROM clock) LIMIT 1) IS NOT NULL",
-      "row.", std::string(row) + ".");
-}
+      // "Somebody has been promised the execution of this row": an unexpired grant to reclaim it is out. FlowFabric's
+      // reclaim asks only that the execution has not ended, so two workers would hold what is given to another. A grant
+      // is written under a lock on the core row, but leaves that row as it was: so `act` asks, and `forbidden` once
+      // more. A scan does not: like a lock, a promise holds a row that is due, and whoever leaves it comes again soon.
+      //
+      // Neither a join nor a search by time, whatever the planner believes about the grants: they are looked up by the
+      // execution, row by row.
+      {"promised(row)",
+       R"sql((SELECT true
+               FROM {schema}.ff_claim_grant g
+              WHERE {in_partitions:g} AND g.partition_key = {row}.partition_key
+                AND g.execution_id = {row}.execution_id AND g.kind = 'reclaim'
+                AND g.expires_at_ms + 0 > (SELECT now_ms FROM clock)
+              LIMIT 1) IS NOT NULL)sql"},
 
-std::string core_matches(std::string_view core) {
-  // A tag is compared as JSON text: the number 5 is not the text "5", as for FlowFabric's own filter.
-  return replaced(
-      "($2 IS NULL OR core.raw_fields->>'namespace' = $2)"
-      " AND ($3 IS NULL OR core.raw_fields->'tags'->$3 = to_jsonb($4))",
-      "core.", std::string(core) + ".");
-}
+      // "The execution is one that the scanner filter asks for." False for a core row that is missing (all null) as
+      // soon as the filter asks for anything. A tag is compared as JSON text: the number 5 is not the text "5", as for
+      // FlowFabric's own filter.
+      {"filter(core)",
+       R"sql(({namespace} IS NULL OR {core}.raw_fields->>'namespace' = {namespace})
+     AND ({tag_key} IS NULL OR {core}.raw_fields->'tags'->{tag_key} = to_jsonb({tag_value})))sql"},
+      // The same for a core row that is missing.
+      {"no_filter", "{namespace} IS NULL AND {tag_key} IS NULL"},
 
-std::string no_core_matches() {
-  return "$2 IS NULL AND $3 IS NULL";
-}
-
-std::string event_origin(std::string_view core) {
-  return replaced(
-      "core.raw_fields->>'namespace' AS name_space,"
-      " core.raw_fields->'tags'->>'cairn.instance_id' AS instance_tag",
-      "core.", std::string(core) + ".");
-}
-
-std::string whole_number(std::string_view json, std::string_view otherwise) {
-  // Ten digits always fit a bigint, so the cast cannot fail; 3.0 and 1e400 are JSON numbers but no digits
-  // only.
-  return replaced(
-      "CASE WHEN jsonb_typeof(json) = 'number' AND (json)::text ~ '^[0-9]{1,10}$'"
-      " AND (json)::text::bigint <= 4294967295 THEN (json)::text::bigint ELSE " +
-          std::string(otherwise) + " END",
-      "json)", std::string(json) + ")");
-}
-
-std::string uuid(std::string_view text) {
-  return replaced("CASE WHEN text ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN (text)::uuid END",
-                  "text", std::string(text));
-}
-
-std::string object(std::string_view json) {
-  return replaced("CASE WHEN jsonb_typeof(json) = 'object' THEN (json) ELSE '{}'::jsonb END", "json)",
-                  std::string(json) + ")");
-}
-
-std::string runnable_by_lane() {
-  return R"sql((
+      // The core rows of runnable executions, found by ff_exec_core_lane_phase_idx, as something to select from: the
+      // lanes of each partition one after the other, and of each those that are runnable. So what has ended costs
+      // nothing, however much of it there is. The lanes make one row a partition: it is looked for once for each.
+      {"runnable_by_lane",
+       R"sql((
     WITH RECURSIVE lane AS (
       SELECT p.partition_key, (SELECT l.lane_id
-                                 FROM ff_exec_core l
-                                WHERE l.partition_key = ANY($1) AND l.partition_key = p.partition_key
+                                 FROM {schema}.ff_exec_core l
+                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
                                 ORDER BY l.lane_id
                                 LIMIT 1) AS lane_id
-        FROM unnest($1) AS p(partition_key)
+        FROM unnest({partitions}) AS p(partition_key)
        UNION ALL
       SELECT p.partition_key, (SELECT l.lane_id
-                                 FROM ff_exec_core l
-                                WHERE l.partition_key = ANY($1) AND l.partition_key = p.partition_key
+                                 FROM {schema}.ff_exec_core l
+                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
                                   AND l.lane_id > p.lane_id
                                 ORDER BY l.lane_id
                                 LIMIT 1)
         FROM lane p
        WHERE p.lane_id IS NOT NULL
     ),
-    -- One row a partition: it is looked for once for each of them.
     lanes AS MATERIALIZED (SELECT partition_key, array_agg(lane_id) AS lane_ids FROM lane GROUP BY partition_key)
     SELECT lanes.partition_key, r.execution_id, r.flow_id, r.eligibility_state, r.public_state, r.blocking_reason,
            r.created_at_ms, r.raw_fields
       FROM lanes
      CROSS JOIN LATERAL (SELECT *
-                           FROM ff_exec_core r
-                          WHERE r.partition_key = ANY($1) AND r.partition_key = lanes.partition_key
+                           FROM {schema}.ff_exec_core r
+                          WHERE {in_partitions:r} AND r.partition_key = lanes.partition_key
                             AND r.lane_id = ANY (lanes.lane_ids) AND r.lifecycle_phase = 'runnable'
                          OFFSET 0) r
-  ))sql";
+  ))sql"},
+  };
+  return all;
 }
 
-std::string in_slice(std::string_view row, std::string_view key) {
-  const std::string place =
-      "(" + std::string(row) + ".partition_key, " + std::string(row) + "." + std::string(key) + ")";
-  return place + " > ($5, $6) AND " + place + " <= ($7, $8)";
+/// What never raises an error, whatever somebody has written into a row.
+const std::vector<Fragment>& of_values() {
+  static const std::vector<Fragment> all{
+      // The value of a JSON expression where it is a whole number from 0 to 4294967295, else 0 or `otherwise`. Ten
+      // digits always fit a bigint, so the cast cannot fail; 3.0 and 1e400 are JSON numbers but no digits only.
+      {"whole_number(json)", "{whole_number_or:0, {json}}"},
+      {"whole_number_or(otherwise, json)",
+       R"sql(CASE WHEN jsonb_typeof({json}) = 'number' AND ({json})::text ~ '^[0-9]{1,10}$'
+               AND ({json})::text::bigint <= 4294967295
+              THEN ({json})::text::bigint ELSE {otherwise} END)sql"},
+      // The uuid that a text expression spells, null where it spells none.
+      {"uuid(text)",
+       "CASE WHEN {text} ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN ({text})::uuid END"},
+      // The value of a JSON expression where it is an object, else an empty object.
+      {"object(json)", "CASE WHEN jsonb_typeof({json}) = 'object' THEN ({json}) ELSE '{}'::jsonb END"},
+  };
+  return all;
 }
 
-std::string append_completion_events(std::string_view outcome, std::string_view source) {
-  return "INSERT INTO ff_completion_event\n"
-         "    (partition_key, execution_id, flow_id, outcome, namespace, instance_tag, occurred_at_ms)\n"
-         "  SELECT partition_key, execution_id, flow_id, '" +
-         std::string(outcome) + "', name_space, instance_tag, now_ms FROM " + std::string(source);
+/// INSERTs that append one event to an outbox for each row of a source.
+const std::vector<Fragment>& of_events() {
+  static const std::vector<Fragment> all{
+      // Two columns, name_space and instance_tag, as every event carries them.
+      {"event_origin(core)",
+       R"sql({core}.raw_fields->>'namespace' AS name_space,
+         {core}.raw_fields->'tags'->>'cairn.instance_id' AS instance_tag)sql"},
+      // The end of an execution. The source has partition_key, execution_id, flow_id, now_ms, name_space and
+      // instance_tag; the outcome is an expression.
+      {"completion_events(outcome, source)", "{completion_events_of:flow_id, {outcome}, {source}}"},
+      // The same with another expression for the flow.
+      {"completion_events_of(flow, outcome, source)",
+       R"sql(INSERT INTO {schema}.ff_completion_event
+    (partition_key, execution_id, flow_id, outcome, namespace, instance_tag, occurred_at_ms)
+  SELECT partition_key, execution_id, {flow}, {outcome}, name_space, instance_tag, now_ms
+    FROM {source})sql"},
+      {"lease_events(type, source)", std::string(lease::kAppendEvents)},
+  };
+  return all;
 }
 
-}  // namespace ff::reconcile::phrases
+}  // namespace
+
+const Fragments& phrases() {
+  static const Fragments all = [] {
+    Fragments made;
+    made.add(of_executions()).add(of_values()).add(of_events()).add(ending::phrases());
+    // Filled in by the connection, which knows where it is connected.
+    made.add(Fragment{"schema", "{schema}"});
+    return made;
+  }();
+  return all;
+}
+
+}  // namespace ff::reconcile

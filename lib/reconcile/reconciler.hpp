@@ -5,8 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fragments.hpp"
 #include "base/setting.hpp"
 #include "base/time.hpp"
+#include "lease/outbox.hpp"
 #include "pg/params.hpp"
 
 namespace ff::reconcile {
@@ -36,7 +38,7 @@ struct KeyColumn {
 };
 
 /// Where the triggers of the two outboxes announce each event.
-constexpr std::string_view kLeaseChannel = "ff_lease_event";
+constexpr std::string_view kLeaseChannel = lease::kChannel;
 constexpr std::string_view kCompletionChannel = "ff_completion";
 
 /// The notification that goes with, or not long before, every row that can newly fall due.
@@ -56,13 +58,19 @@ struct Walk {
 
 /// A reconciler is a pair of statements and the words that describe them; the Engine runs any such pair.
 ///
-/// Both are written without any limit, order, lock-step or clock of their own. They see
-///   $1  partition keys, smallint[]: every table with hash children that is read carries
-///       `x.partition_key = ANY($1)`, in just these words, and is also joined by partition_key with the row it
-///       belongs to (see Statements)
-///   $2  namespace, $3 tag key, $4 tag value, text, null where not asked for (see phrases.hpp, `core_matches`)
-///   $5… what parameters() returns; for a pair that walks, before that, the bounds of a slice of its table: $5
-///   and $6 partition_key and key of the row before it, $7 and $8 of its last row (see phrases.hpp, `in_slice`).
+/// Both are written without any limit, order, lock-step or clock of their own, and each is a text to be read from top to
+/// bottom: what repeats has a name, and stands there as a placeholder (see Fragments). There are those of phrases(),
+/// those that the reconciler declares in `fragments`, and these:
+///
+///   {schema}             where FlowFabric's tables are, before each of them: {schema}.ff_attempt
+///   {in_partitions:a}    "the row a is in the partitions that are asked for": of every table with hash children that is
+///                        read, which is also joined by partition_key with the row it belongs to (see Statements)
+///   {partitions}         their keys, a smallint[]
+///   {namespace}, {tag_key}, {tag_value}  text, null where not asked for (see `{filter:c}`)
+///   {its_setting}        the names in `own_parameters`, with the values that parameters() returns
+///   {in_slice:w}         for a pair that walks: "the row w of its table lies in the slice that is looked at"
+///
+/// A name that nobody has declared is refused when the registry is made.
 ///
 /// `scan` is a SELECT of every row that will ever fall due: partition_key, the key columns, due_at_ms.
 /// Conditions of time are not in it; the engine adds them, and so learns from the same statement what is due
@@ -94,13 +102,15 @@ struct Reconciler {
   /// are in the configured partitions.
   std::string_view partition_count = {};
 
-  std::string scan;
-  std::string act;
+  std::string_view scan;
+  std::string_view act;
   /// A condition on the rows of `key` under which they must not be moved, where others bring it about without a change
   /// to any row that `act` locks: they may do so behind the back of `act`, which sees the database as it was before its
   /// locks. So it is asked once more under them, for all that was moved; where it holds for any row, the
   /// transaction is rolled back and `act` tried again.
-  std::string forbidden = {};
+  std::string_view forbidden = {};
+  /// What these statements say more than once.
+  std::vector<Fragment> fragments = {};
   /// All that these statements need, and those of the companions; a table may stand there more than once.
   std::vector<Privileges> privileges = {};
 
@@ -126,7 +136,9 @@ struct Reconciler {
   /// While none comes, looks may be spared. Nothing: rows come unannounced.
   std::optional<Announcement> (*announced)(const Settings& own) =
       [](const Settings&) -> std::optional<Announcement> { return std::nullopt; };
-  /// The values of $5 and on; settings of others decide who takes what two could take.
+  /// How the statements call what parameters() returns.
+  std::vector<std::string_view> own_parameters = {};
+  /// Their values; settings of others decide who takes what two could take.
   pg::Params (*parameters)(const Settings& own, const Family& family) = [](const Settings&, const Family&) {
     return pg::Params{};
   };

@@ -2,14 +2,28 @@
 
 #include <algorithm>
 
+#include "reconcile/statements.hpp"
+
 namespace ff::reconcile {
 
+namespace {
+
+// A statement that cannot be made is better known now than when it is first needed.
+std::vector<Reconciler> checked(std::vector<Reconciler> all) {
+  for (const Reconciler& reconciler : all) {
+    const Statements statements(reconciler, pg::Plan::reused);
+    checked(reconciler.companions);
+  }
+  return all;
+}
+
+}  // namespace
+
 const std::vector<Reconciler>& registry() {
-  static const std::vector<Reconciler> all{
-      delayed_promoter(),   lease_expiry(),           attempt_timeout(),
-      execution_deadline(), suspension_timeout(),     pending_waitpoint_expiry(),
-      dependency(),         edge_cancel_dispatcher(), edge_cancel_reconciler(),
-      budget_reset(),       worker_registry_ttl(),    outbox_retention()};
+  static const std::vector<Reconciler> all =
+      checked({delayed_promoter(), lease_expiry(), attempt_timeout(), execution_deadline(),
+               suspension_timeout(), pending_waitpoint_expiry(), dependency(), edge_cancel_dispatcher(),
+               edge_cancel_reconciler(), budget_reset(), worker_registry_ttl(), outbox_retention()});
   return all;
 }
 

@@ -21,7 +21,7 @@ Reconciler worker_registry_ttl();
 Reconciler outbox_retention();
 
 /// Every reconciler there is, in the order in which one pass of all of them runs. Made once; safe from any
-/// thread.
+/// thread. Throws std::invalid_argument for a statement with a placeholder that means nothing.
 const std::vector<Reconciler>& registry();
 
 /// Every pair there is by itself: the reconcilers without their companions, and these.

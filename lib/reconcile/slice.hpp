@@ -20,7 +20,7 @@ struct Slice {
   static Place before_all();
   static Place behind_all();
 
-  /// Adds the four parameters of phrases::in_slice().
+  /// Adds the four parameters of {in_slice:row}.
   void add_to(pg::Params& params) const;
   /// Those of these partitions, in their order, that it has rows of.
   Partitions partitions_of(const Partitions& all) const;

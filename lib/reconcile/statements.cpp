@@ -1,14 +1,13 @@
 #include "reconcile/statements.hpp"
 
 #include <fmt/format.h>
-#include <regex>
+#include <stdexcept>
 
+#include "reconcile/phrases.hpp"
 #include "reconcile/slice.hpp"
 
 namespace ff::reconcile {
 namespace {
-
-using fmt::arg;
 
 // Writes "$n" for the parameters of one statement in their order.
 class Numbering {
@@ -28,55 +27,74 @@ std::string key_list(const Reconciler& reconciler, std::string_view prefix = {})
   return list;
 }
 
-// The database's clock, read once per statement; holdoff says how long after due_at_ms a row may be taken.
-std::string clock_cte(const std::string& holdoff) {
-  return fmt::format(R"sql(clock AS MATERIALIZED (
-  SELECT now_ms, now_ms - {} AS due_ms
-    FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) reading
-))sql",
-                     holdoff);
+/// The arrays of the rows' keys, partition_key first.
+std::string key_arrays(const Reconciler& reconciler, Numbering number) {
+  std::string arrays = number.next();
+  for (std::size_t i = 0; i < reconciler.key.size(); ++i) arrays += ", " + number.next();
+  return arrays;
 }
+
+/// {in_partitions:row} of a statement over all partitions.
+Fragment all_partitions() {
+  return {"in_partitions(row)", "true"};
+}
+
+Fragment named(const std::vector<std::string>& partitions) {
+  std::string each;
+  for (const std::string& partition : partitions)
+    each += fmt::format("{}{{row}}.partition_key = {}", each.empty() ? "" : " OR ", partition);
+  return {"in_partitions(row)", "(" + each + ")"};
+}
+
+/// What is named beyond the end of the array is null, and the planner drops it.
+Fragment first_partitions() {
+  std::vector<std::string> elements;
+  for (std::size_t i = 1; i <= Statements::kNamed; ++i) elements.push_back(fmt::format("($1)[{}]", i));
+  return named(elements);
+}
+
+Fragment these_partitions(const Partitions& partitions) {
+  std::vector<std::string> keys;
+  for (const PartitionKey partition : partitions)
+    keys.push_back(fmt::format("{}::smallint", partition.value));
+  return named(keys);
+}
+
+/// The parameters that every statement begins with. Returns how many they are.
+std::size_t add_parameters(const Reconciler& reconciler, Fragments& fragments) {
+  Numbering number(0);
+  for (const char* name : {"partitions", "namespace", "tag_key", "tag_value"})
+    fragments.add({name, number.next()});
+  std::size_t count = 4;
+  if (const auto& walk = reconciler.walk) {
+    const std::string place = fmt::format("({{row}}.partition_key, {{row}}.{})", walk->key);
+    const auto bound = [&] {
+      const std::string partition = number.next();
+      return fmt::format("({}, {})", partition, number.next());
+    };
+    const std::string after = bound();
+    fragments.add(Fragment{"in_slice(row)", fmt::format("{0} > {1} AND {0} <= {2}", place, after, bound())});
+    count += 4;
+  }
+  for (const std::string_view name : reconciler.own_parameters) fragments.add({name, number.next()});
+  if (reconciler.parameters(default_settings(reconciler), {}).size() != reconciler.own_parameters.size())
+    throw std::invalid_argument("parameters() returns more or less than own_parameters names");
+  return count + reconciler.own_parameters.size();
+}
+
+// The database's clock, read once per statement; holdoff says how long after due_at_ms a row may be taken.
+constexpr std::string_view kClock = R"sql(clock AS MATERIALIZED (
+  SELECT now_ms, now_ms - {holdoff} AS due_ms
+    FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) reading
+))sql";
 
 // The condition is true of every key, but lets the planner expect one only, whatever the length of the arrays: then
 // it looks each row up by its key. Of hundreds it believes that each lookup would visit all children, and that
 // reading a whole index and comparing its rows with all keys costs less.
-std::string key_cte(const Reconciler& reconciler, Numbering number) {
-  std::string arrays = number.next();
-  for (std::size_t i = 0; i < reconciler.key.size(); ++i) arrays += ", " + number.next();
-  return fmt::format(R"sql(key AS MATERIALIZED (
-  SELECT * FROM unnest({}) AS key(partition_key, {})
+constexpr std::string_view kKey = R"sql(key AS MATERIALIZED (
+  SELECT * FROM unnest({key_arrays}) AS key(partition_key, {keys})
    WHERE (partition_key + 0, partition_key - 0) = (partition_key, partition_key)
-))sql",
-                     arrays, key_list(reconciler));
-}
-
-// "a.partition_key = ANY($1)" in the words that suit the plan. What is named beyond the end of the array is null,
-// and the planner drops it.
-std::string worded(const std::string& sql, pg::Plan plan) {
-  static const std::regex phrase(R"re((\w+)\.partition_key = ANY\(\$1\))re");
-  if (plan == pg::Plan::reused) return std::regex_replace(sql, phrase, "true");
-  std::string each;
-  for (std::size_t i = 1; i <= Statements::kNamed; ++i)
-    each += fmt::format("{}$1.partition_key = ($$1)[{}]", each.empty() ? "" : " OR ", i);
-  return std::regex_replace(sql, phrase, "(" + each + ")");
-}
-
-// The same with the partitions themselves where it says ($1)[1] and so on.
-std::string written_out(std::string_view sql, const Partitions& partitions) {
-  static_assert(Statements::kNamed < 10, "an index has one digit");
-  constexpr std::string_view kElement = "($1)[";
-  std::string text;
-  for (;;) {
-    const auto at = sql.find(kElement);
-    text += sql.substr(0, at);
-    if (at == std::string_view::npos) return text;
-    const auto digit = at + kElement.size();
-    const auto index = static_cast<std::size_t>(sql[digit] - '1');
-    text +=
-        index < partitions.size() ? fmt::format("{}::smallint", partitions[index].value) : "NULL::smallint";
-    sql.remove_prefix(digit + 2);  // the digit and its bracket
-  }
-}
+))sql";
 
 // One row at least, so that the clock is read even where nothing is found.
 constexpr std::string_view kPage = R"sql(
@@ -144,62 +162,69 @@ SELECT count(*) AS due, min(due_at_ms) AS oldest_due_ms, (SELECT now_ms FROM clo
   ) due)sql";
 
 constexpr std::string_view kSliceEnd = R"sql(
-SELECT partition_key, {key}
-  FROM {table}
- WHERE partition_key = ANY($1) AND (partition_key, {key}) > ($2, $3)
- ORDER BY partition_key, {key}
+SELECT partition_key, {walk_key}
+  FROM {schema}.{walk_table}
+ WHERE partition_key = ANY($1) AND (partition_key, {walk_key}) > ($2, $3)
+ ORDER BY partition_key, {walk_key}
 OFFSET $4::bigint - 1
  LIMIT 1)sql";
 
 }  // namespace
 
-Statements::Statements(const Reconciler& reconciler, pg::Plan plan) {
-  pg::Params leading = reconciler.parameters(default_settings(reconciler), {});
-  if (reconciler.walk) Slice().add_to(leading);
-  const std::size_t own = leading.size();
-  Numbering number(4 + own);
-  const std::string clock = clock_cte(number.next());
-  const std::string key = key_cte(reconciler, number);
+Statements::Statements(const Reconciler& reconciler, pg::Plan plan)
+    : Statements(reconciler, plan == pg::Plan::fresh ? first_partitions() : all_partitions()) {}
+
+Statements::Statements(const Reconciler& reconciler, const Partitions& partitions)
+    : Statements(reconciler, these_partitions(partitions)) {}
+
+Statements::Statements(const Reconciler& reconciler, const Fragment& in_partitions) try {
+  Fragments common = phrases();
+  common.add(in_partitions).add(reconciler.fragments);
+  Numbering number(add_parameters(reconciler, common));
   const std::string keys = key_list(reconciler);
   const std::string candidate_keys = key_list(reconciler, "candidate.");
-  const auto make = [&](std::string_view text, const auto&... more) {
-    return worded(fmt::format(fmt::runtime(text), arg("clock", clock), arg("key", key), arg("keys", keys),
-                              arg("candidate_keys", candidate_keys), arg("scan", reconciler.scan), more...),
-                  plan);
+  common.add({{"holdoff", number.next()},
+              {"clock", std::string(kClock)},
+              {"key", std::string(kKey)},
+              {"key_arrays", key_arrays(reconciler, number)},
+              {"keys", keys},
+              {"candidate_keys", candidate_keys},
+              {"scan", std::string(reconciler.scan)},
+              {"act", std::string(reconciler.act)}});
+  const auto make = [&](std::string_view text, const std::vector<Fragment>& own = {}) {
+    return Fragments(common).add(own).expand(text);
   };
 
   Numbering of_page = number;
   const std::string limit = of_page.next();
   const std::string ahead = of_page.next();
   const std::string from = of_page.next();
-  const auto page_of = [&](const std::string& behind, const std::string& then_by) {
-    return make(kPage, arg("limit", limit), arg("ahead", ahead), arg("from", from), arg("behind", behind),
-                arg("then_by", then_by));
-  };
-  page = page_of("", "");
   std::string position = from;
   for (const KeyColumn& column : reconciler.key)
     position += fmt::format(", {}::{}", of_page.next(), column.type);
+  const auto page_of = [&](const std::string& behind, const std::string& then_by) {
+    return make(
+        kPage,
+        {{"limit", limit}, {"ahead", ahead}, {"from", from}, {"behind", behind}, {"then_by", then_by}});
+  };
+  page = page_of("", "");
   rest = page_of(fmt::format("\n          AND (candidate.due_at_ms, {}) > ({})", candidate_keys, position),
                  ", " + candidate_keys);
 
   const std::string one = Numbering(number).next();
   if (!reconciler.execution_column.empty())
-    of_execution =
-        make(kOfExecution, arg("execution_column", reconciler.execution_column), arg("execution", one));
+    of_execution = make(kOfExecution,
+                        {{"execution_column", std::string(reconciler.execution_column)}, {"execution", one}});
   still_due = make(kStillDue);
-  act = make(kAct, arg("act", reconciler.act));
-  if (!reconciler.forbidden.empty()) forbidden = make(kForbidden, arg("forbidden", reconciler.forbidden));
-  backlog = make(kBacklog, arg("cap", one));
+  act = make(kAct);
+  if (!reconciler.forbidden.empty())
+    forbidden = make(kForbidden, {{"forbidden", std::string(reconciler.forbidden)}});
+  backlog = make(kBacklog, {{"cap", one}});
   if (const auto& walk = reconciler.walk)
-    slice_end = fmt::format(fmt::runtime(kSliceEnd), arg("table", walk->table), arg("key", walk->key));
+    slice_end =
+        make(kSliceEnd, {{"walk_table", std::string(walk->table)}, {"walk_key", std::string(walk->key)}});
+} catch (const std::invalid_argument& error) {
+  throw std::invalid_argument(std::string(reconciler.name) + ": " + error.what());
 }
-
-Statements::Statements(const Statements& few, const Partitions& partitions)
-    : page(written_out(few.page, partitions)),
-      rest(written_out(few.rest, partitions)),
-      still_due(written_out(few.still_due, partitions)),
-      act(written_out(few.act, partitions)),
-      forbidden(written_out(few.forbidden, partitions)) {}
 
 }  // namespace ff::reconcile

@@ -9,15 +9,17 @@
 namespace ff::reconcile {
 
 /// The statements that an engine sends, all made from the pair of one reconciler. After the parameters that
-/// the pair itself uses ($1 to $4 and its own), which every statement has, and the holdoff in milliseconds,
-/// come those named here; `slice_end` has parameters of its own.
+/// the pair itself uses ($1 the partitions, $2 to $4 the filter, the bounds of a slice, its own), which every statement
+/// has, and the holdoff in milliseconds, come those named here; `slice_end` has parameters of its own.
 ///
-/// There are two sets for all partitions, because `partition_key = ANY($1)`, which the pair says of each table, serves the planner
+/// There are two sets for all partitions, because `x.partition_key = ANY($1)` serves the planner
 /// badly: it drops the hash children that no partition is in, but also takes the phrase for a condition that
 /// the primary key shares with every other index. So where statements are planned for their values, each
 /// partition is named alone (at most kNamed of them); and where a plan is for all partitions, it goes without:
 /// `wanted` or `key`, which rows are joined with by their partition, say the same. A third kind names a few
 /// partitions in its text, and so is planned once for them.
+///
+/// Making them throws std::invalid_argument for a pair with a placeholder that means nothing.
 struct Statements {
   /// How many partitions a statement that is planned afresh may have.
   static constexpr std::size_t kNamed = 8;
@@ -27,9 +29,8 @@ struct Statements {
   }
 
   Statements(const Reconciler& reconciler, pg::Plan plan);
-  /// What moves rows of `few`, which is planned afresh, with these partitions written into the text; for
-  /// pg::Plan::reused, and for no other partitions. The rest is empty.
-  Statements(const Statements& few, const Partitions& partitions);
+  /// With these partitions written into the text; for pg::Plan::reused, and for no other partitions.
+  Statements(const Reconciler& reconciler, const Partitions& partitions);
 
   /// Rows of each partition, oldest first, up to a number per partition; those of the same moment come in
   /// any order, so that it need not read all of them. Parameters: limit bigint; ahead bigint (milliseconds:
@@ -64,6 +65,10 @@ struct Statements {
 
   /// Counts what is due. Parameter: cap bigint. Columns: due, oldest_due_ms, now_ms.
   std::string backlog;
+
+ private:
+  /// `in_partitions` is what {in_partitions:row} stands for.
+  Statements(const Reconciler& reconciler, const Fragment& in_partitions);
 };
 
 }  // namespace ff::reconcile

@@ -14,48 +14,31 @@
 // Repeat   Afterwards the suspension is gone or has no time-out, so it is not found again.
 
 #include "reconcile/ending.hpp"
-#include "reconcile/phrases.hpp"
 #include "reconcile/registry.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-using phrases::as_seen;
-using phrases::core_matches;
-using phrases::event_origin;
-using phrases::object;
-
-const std::string kScan = R"sql(
+constexpr std::string_view kScan = R"sql(
   SELECT s.partition_key, s.execution_id, s.timeout_at_ms AS due_at_ms
-    FROM ff_suspension_current s
-    LEFT JOIN )sql" + phrases::core_of("s") +
-                          R"sql( c ON true
-   WHERE s.partition_key = ANY($1) AND s.timeout_at_ms IS NOT NULL
-     AND )sql" + core_matches("c");
-
-// In the form in which FlowFabric reads signals back: it passes over one whose signal_id is no uuid.
-const std::string kSignal =
-    "jsonb_build_object('signal_id', gen_random_uuid(), 'signal_name', 'timeout', 'signal_category', "
-    "'timeout',"
-    " 'source_type', 'suspension_timeout', 'source_identity', '', 'correlation_id', '', 'accepted_at', "
-    "l.now_ms,"
-    " 'payload_hex', NULL)";
+    FROM {schema}.ff_suspension_current s
+    LEFT JOIN {core_of:s} c ON true
+   WHERE {in_partitions:s} AND s.timeout_at_ms IS NOT NULL
+     AND {filter:c})sql";
 
 // The core row may be missing, and the missing side of an outer join cannot be locked: one after the other.
-const std::string kAct = R"sql(
+constexpr std::string_view kAct = R"sql(
 suspension AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id, s.timeout_at_ms AS due_at_ms, s.timeout_behavior, clock.now_ms
     FROM clock, key
-    JOIN ff_suspension_current s ON s.partition_key = key.partition_key AND s.execution_id = key.execution_id
-   WHERE s.partition_key = ANY($1) AND s.timeout_at_ms + 0 <= clock.due_ms
+    JOIN {schema}.ff_suspension_current s ON s.partition_key = key.partition_key AND s.execution_id = key.execution_id
+   WHERE {in_partitions:s} AND s.timeout_at_ms + 0 <= clock.due_ms
      FOR UPDATE OF s SKIP LOCKED
 ),
 with_core AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, c.flow_id, c.raw_fields, c.cancelled_by,
-         s.due_at_ms, s.now_ms, )sql" +
-                         phrases::next_attempt("c") + " AS next_attempt, " + phrases::current_attempt("c") +
-                         R"sql( AS current_attempt,
-         CASE WHEN c.lifecycle_phase IN ('terminal', 'cancelled') THEN 'orphan_cleared'
+         s.due_at_ms, s.now_ms, {next_attempt:c} AS next_attempt, {current_attempt:c} AS current_attempt,
+         CASE WHEN {has_ended:c} THEN 'orphan_cleared'
               WHEN c.lifecycle_phase <> 'suspended' THEN 'resumed_before'
               WHEN s.timeout_behavior = 'auto_resume_with_timeout_signal' THEN 'auto_resumed'
               WHEN s.timeout_behavior = 'expire' THEN 'expired'
@@ -63,17 +46,14 @@ with_core AS MATERIALIZED (
               WHEN s.timeout_behavior = 'cancel' THEN 'cancelled'
               ELSE 'failed' END AS outcome
     FROM suspension s
-    JOIN ff_exec_core c ON c.partition_key = s.partition_key AND c.execution_id = s.execution_id
-    )sql" + as_seen("c") +
-                         R"sql(
-   WHERE c.partition_key = ANY($1)
-     AND )sql" + core_matches("c") +
-                         R"sql(
+    JOIN {schema}.ff_exec_core c ON c.partition_key = s.partition_key AND c.execution_id = s.execution_id
+    {as_seen:c}
+   WHERE {in_partitions:c}
+     AND {filter:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 doomed AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, c.current_attempt AS attempt_index, c.flow_id, c.now_ms, )sql" +
-                         event_origin("c") + R"sql(,
+  SELECT c.partition_key, c.execution_id, c.current_attempt AS attempt_index, c.flow_id, c.now_ms, {event_origin:c},
          CASE WHEN c.outcome = 'cancelled' THEN 'cancelled' ELSE 'expired' END AS public_state,
          'attempt_terminal' AS attempt_state, NULL::text AS attempt_outcome,
          'expired' AS lease_event,
@@ -83,34 +63,32 @@ doomed AS MATERIALIZED (
          c.due_at_ms, c.outcome
     FROM with_core c
    WHERE c.outcome NOT IN ('auto_resumed', 'resumed_before', 'orphan_cleared')
-),)sql" + ending::hold_doomed() +
-                         R"sql(
+),
+{hold_doomed},
 living AS MATERIALIZED (
-  SELECT partition_key, execution_id, due_at_ms, now_ms, next_attempt, outcome, )sql" +
-                         event_origin("c") + R"sql(
+  SELECT partition_key, execution_id, due_at_ms, now_ms, next_attempt, outcome, {event_origin:c}
     FROM with_core c
    WHERE outcome IN ('auto_resumed', 'resumed_before', 'orphan_cleared')
    UNION ALL
   SELECT s.partition_key, s.execution_id, s.due_at_ms, s.now_ms, NULL, 'orphan_cleared', NULL, NULL
     FROM suspension s
-   WHERE NOT EXISTS (SELECT FROM ff_exec_core e
-                      WHERE e.partition_key = ANY($1) AND e.partition_key = s.partition_key
+   WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
+                      WHERE {in_partitions:e} AND e.partition_key = s.partition_key
                         AND e.execution_id = s.execution_id)
-     AND )sql" + phrases::no_core_matches() +
-                         R"sql(
+     AND {no_filter}
 ),
 open_waitpoint AS MATERIALIZED (
   SELECT w.partition_key, w.execution_id, w.waitpoint_id
     FROM living l
-    JOIN ff_waitpoint_pending w ON w.partition_key = l.partition_key AND w.execution_id = l.execution_id
-   WHERE w.partition_key = ANY($1) AND l.outcome <> 'resumed_before'
+    JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = l.partition_key AND w.execution_id = l.execution_id
+   WHERE {in_partitions:w} AND l.outcome <> 'resumed_before'
      FOR UPDATE OF w SKIP LOCKED
 ),
 held_open AS MATERIALIZED (
   SELECT w.partition_key, w.execution_id, w.waitpoint_id
     FROM living l
-    JOIN ff_waitpoint_pending w ON w.partition_key = l.partition_key AND w.execution_id = l.execution_id
-   WHERE w.partition_key = ANY($1) AND l.outcome <> 'resumed_before'
+    JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = l.partition_key AND w.execution_id = l.execution_id
+   WHERE {in_partitions:w} AND l.outcome <> 'resumed_before'
   EXCEPT
   SELECT partition_key, execution_id, waitpoint_id FROM open_waitpoint
 ),
@@ -119,48 +97,43 @@ kept AS MATERIALIZED (
     FROM living l
    WHERE (l.partition_key, l.execution_id) NOT IN (SELECT partition_key, execution_id FROM held_open)
 ),
-ending AS MATERIALIZED (SELECT * FROM endable),)sql" +
-                         ending::end_executions() + R"sql(
+ending AS MATERIALIZED (SELECT * FROM endable),
+{end_executions},
 timeless AS (
-  UPDATE ff_suspension_current s
+  UPDATE {schema}.ff_suspension_current s
      SET timeout_at_ms = NULL,
-         member_map = CASE WHEN l.outcome = 'resumed_before' THEN s.member_map ELSE )sql" +
-                         object("s.member_map") + R"sql( || jsonb_build_object('__timeout__',
+         member_map = CASE WHEN l.outcome = 'resumed_before' THEN s.member_map ELSE
+           {object:s.member_map} || jsonb_build_object('__timeout__',
            CASE WHEN jsonb_typeof(s.member_map->'__timeout__') = 'array' THEN s.member_map->'__timeout__' ELSE '[]' END
-           || jsonb_build_array()sql" +
-                         kSignal + R"sql()) END
+           || jsonb_build_array({signal})) END
     FROM kept l
    WHERE l.outcome IN ('auto_resumed', 'resumed_before')
-     AND s.partition_key = ANY($1) AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
+     AND {in_partitions:s} AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
 ),
 resumable AS (
-  UPDATE ff_exec_core c
+  UPDATE {schema}.ff_exec_core c
      SET lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'resumable',
          attempt_index = l.next_attempt,
-         raw_fields = )sql" +
-                         object("c.raw_fields") + " || " + phrases::attempt_count("l.next_attempt") + R"sql(
+         raw_fields = {object:c.raw_fields} || {attempt_count:l.next_attempt}
     FROM kept l
    WHERE l.outcome = 'auto_resumed'
-     AND c.partition_key = ANY($1) AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+     AND {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
 ),
 -- Without the flow: FlowFabric's dispatch would count whatever ends in it, and is no success, as a failure.
 resumable_event AS (
-  INSERT INTO ff_completion_event (partition_key, execution_id, outcome, namespace, instance_tag, occurred_at_ms)
-  SELECT partition_key, execution_id, 'resumable', name_space, instance_tag, now_ms
-    FROM kept
-   WHERE outcome = 'auto_resumed'
+  {completion_events_of:NULL::uuid, 'resumable', kept WHERE outcome = 'auto_resumed'}
 ),
 orphan_cleared AS (
-  DELETE FROM ff_suspension_current s
+  DELETE FROM {schema}.ff_suspension_current s
    USING kept l
    WHERE l.outcome = 'orphan_cleared'
-     AND s.partition_key = ANY($1) AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
+     AND {in_partitions:s} AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
 ),
 closed AS (
-  DELETE FROM ff_waitpoint_pending w
+  DELETE FROM {schema}.ff_waitpoint_pending w
    USING kept l
    WHERE l.outcome <> 'resumed_before'
-     AND w.partition_key = ANY($1) AND w.partition_key = l.partition_key AND w.execution_id = l.execution_id
+     AND {in_partitions:w} AND w.partition_key = l.partition_key AND w.execution_id = l.execution_id
 ),
 moved AS (
   SELECT partition_key, execution_id, due_at_ms, outcome FROM kept
@@ -168,46 +141,42 @@ moved AS (
   SELECT partition_key, execution_id, due_at_ms, outcome FROM ending
 ))sql";
 
-const std::string kHasEnded = "c.lifecycle_phase IN ('terminal', 'cancelled') AND " + core_matches("c");
-
-const std::string kOrphanScan = R"sql(
+constexpr std::string_view kOrphanScan = R"sql(
   SELECT w.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
-    FROM ff_waitpoint_pending w
-    JOIN )sql" + phrases::core_of("w") +
-                                R"sql( c ON true
-   WHERE w.partition_key = ANY($1) AND )sql" +
-                                phrases::in_slice("w", "waitpoint_id") + " AND " + kHasEnded;
+    FROM {schema}.ff_waitpoint_pending w
+    JOIN {core_of:w} c ON true
+   WHERE {in_partitions:w} AND {in_slice:w} AND {has_ended:c} AND {filter:c})sql";
 
 // Each waitpoint by itself: the first one takes the suspension along.
-const std::string kOrphanAct = R"sql(
+constexpr std::string_view kOrphanAct = R"sql(
 waitpoint AS MATERIALIZED (
   SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.created_at_ms, clock.due_ms
     FROM clock, key
-    JOIN ff_waitpoint_pending w ON w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
-   WHERE w.partition_key = ANY($1)
+    JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
+   WHERE {in_partitions:w}
      FOR UPDATE OF w SKIP LOCKED
 ),
 orphan AS MATERIALIZED (
   SELECT w.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
     FROM waitpoint w
-    JOIN ff_exec_core c ON c.partition_key = w.partition_key AND c.execution_id = w.execution_id
-    )sql" + as_seen("c") + R"sql(
-   WHERE c.partition_key = ANY($1) AND coalesce(c.terminal_at_ms, w.created_at_ms) <= w.due_ms AND )sql" +
-                               kHasEnded + R"sql(
+    JOIN {schema}.ff_exec_core c ON c.partition_key = w.partition_key AND c.execution_id = w.execution_id
+    {as_seen:c}
+   WHERE {in_partitions:c} AND coalesce(c.terminal_at_ms, w.created_at_ms) <= w.due_ms AND {has_ended:c}
+     AND {filter:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 suspension AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id
     FROM orphan o
-    JOIN ff_suspension_current s ON s.partition_key = o.partition_key AND s.execution_id = o.execution_id
-   WHERE s.partition_key = ANY($1)
+    JOIN {schema}.ff_suspension_current s ON s.partition_key = o.partition_key AND s.execution_id = o.execution_id
+   WHERE {in_partitions:s}
      FOR UPDATE OF s SKIP LOCKED
 ),
 held AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id
     FROM orphan o
-    JOIN ff_suspension_current s ON s.partition_key = o.partition_key AND s.execution_id = o.execution_id
-   WHERE s.partition_key = ANY($1)
+    JOIN {schema}.ff_suspension_current s ON s.partition_key = o.partition_key AND s.execution_id = o.execution_id
+   WHERE {in_partitions:s}
   EXCEPT
   SELECT partition_key, execution_id FROM suspension
 ),
@@ -217,14 +186,14 @@ clear AS MATERIALIZED (
    WHERE (o.partition_key, o.execution_id) NOT IN (SELECT partition_key, execution_id FROM held)
 ),
 suspension_cleared AS (
-  DELETE FROM ff_suspension_current s
+  DELETE FROM {schema}.ff_suspension_current s
    USING clear o
-   WHERE s.partition_key = ANY($1) AND s.partition_key = o.partition_key AND s.execution_id = o.execution_id
+   WHERE {in_partitions:s} AND s.partition_key = o.partition_key AND s.execution_id = o.execution_id
 ),
 waitpoint_cleared AS (
-  DELETE FROM ff_waitpoint_pending w
+  DELETE FROM {schema}.ff_waitpoint_pending w
    USING clear o
-   WHERE w.partition_key = ANY($1) AND w.partition_key = o.partition_key AND w.waitpoint_id = o.waitpoint_id
+   WHERE {in_partitions:w} AND w.partition_key = o.partition_key AND w.waitpoint_id = o.waitpoint_id
 ),
 moved AS (SELECT partition_key, waitpoint_id, due_at_ms, 'orphan_cleared' AS outcome FROM clear))sql";
 
@@ -242,6 +211,12 @@ Reconciler suspension_timeout() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
+      // In the form in which FlowFabric reads signals back: it passes over one whose signal_id is no uuid.
+      .fragments = {{"signal",
+                     R"sql(jsonb_build_object(
+             'signal_id', gen_random_uuid(), 'signal_name', 'timeout', 'signal_category', 'timeout',
+             'source_type', 'suspension_timeout', 'source_identity', '', 'correlation_id', '',
+             'accepted_at', l.now_ms, 'payload_hex', NULL))sql"}},
       .privileges = ending::privileges(),
       .interval = 2s};
   Reconciler orphans = timeouts;

@@ -11,65 +11,53 @@
 
 #include "reconcile/waiting_children.hpp"
 
-#include "reconcile/phrases.hpp"
-
 namespace ff::reconcile::waiting_children {
 namespace {
 
-const std::string kNobodyIsLeft = "g.running_count = 0 AND g.success_count + g.fail_count + g.skip_count > 0";
-
-const std::string kScan = R"sql(
+constexpr std::string_view kScan = R"sql(
   SELECT c.partition_key, c.execution_id, c.created_at_ms AS due_at_ms
-    FROM )sql" + phrases::runnable_by_lane() +
-                          R"sql( c
-    -- Looked up by its key, execution by execution: see phrases::core_of.
+    FROM {runnable_by_lane} c
+    -- Looked up by its key, execution by execution.
     JOIN LATERAL (SELECT *
-                    FROM ff_edge_group g
-                   WHERE g.partition_key = ANY($1) AND g.partition_key = c.partition_key AND g.flow_id = c.flow_id
+                    FROM {schema}.ff_edge_group g
+                   WHERE {in_partitions:g} AND g.partition_key = c.partition_key AND g.flow_id = c.flow_id
                      AND g.downstream_eid = c.execution_id
                   OFFSET 0) g ON true
-   WHERE )sql" + kNobodyIsLeft +
-                          " AND " + condition("c") + " AND " + phrases::core_matches("c");
+   WHERE {nobody_is_left:g} AND {waits_for_children:c} AND {filter:c})sql";
 
-const std::string kAct = R"sql(
+constexpr std::string_view kAct = R"sql(
 waited AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, c.created_at_ms AS due_at_ms
     FROM clock, key
-    JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-    )sql" + phrases::as_seen("c") +
-                         R"sql(
-    JOIN ff_edge_group g ON g.partition_key = c.partition_key AND g.flow_id = c.flow_id
-                        AND g.downstream_eid = c.execution_id
-   WHERE c.partition_key = ANY($1) AND g.partition_key = ANY($1) AND c.created_at_ms + 0 <= clock.due_ms
-     AND c.lifecycle_phase = 'runnable' AND )sql" +
-                         kNobodyIsLeft + " AND " + condition("c") + " AND " + phrases::core_matches("c") +
-                         R"sql(
+    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    {as_seen:c}
+    JOIN {schema}.ff_edge_group g ON g.partition_key = c.partition_key AND g.flow_id = c.flow_id
+                                 AND g.downstream_eid = c.execution_id
+   WHERE {in_partitions:c} AND {in_partitions:g} AND c.created_at_ms + 0 <= clock.due_ms
+     AND c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {waits_for_children:c} AND {filter:c}
      FOR NO KEY UPDATE OF c, g SKIP LOCKED
 ),
 eligible AS (
-  UPDATE ff_exec_core c
-     SET )sql" + made_eligible() +
-                         R"sql(
+  UPDATE {schema}.ff_exec_core c
+     SET {made_eligible}
     FROM waited w
-   WHERE c.partition_key = ANY($1) AND c.partition_key = w.partition_key AND c.execution_id = w.execution_id
+   WHERE {in_partitions:c} AND c.partition_key = w.partition_key AND c.execution_id = w.execution_id
 ),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'woken' AS outcome FROM waited))sql";
 
 }  // namespace
 
-std::string condition(std::string_view core) {
-  const std::string c(core);
-  return c + ".eligibility_state = 'blocked_by_dependencies' AND " + c +
-         ".blocking_reason = 'waiting_for_children'";
-}
-
-std::string made_eligible() {
-  return "eligibility_state = 'eligible_now', public_state = 'waiting',\n"
-         "         attempt_index = " +
-         phrases::next_attempt("c") +
-         ",\n"
-         "         raw_fields = " +
-         phrases::object("c.raw_fields") + " || " + phrases::attempt_count(phrases::next_attempt("c"));
+std::vector<Fragment> fragments() {
+  return {
+      {"waits_for_children(core)",
+       R"sql({core}.eligibility_state = 'blocked_by_dependencies'
+     AND {core}.blocking_reason = 'waiting_for_children')sql"},
+      {"nobody_is_left(group)",
+       "{group}.running_count = 0 AND {group}.success_count + {group}.fail_count + {group}.skip_count > 0"},
+      {"made_eligible",
+       R"sql(eligibility_state = 'eligible_now', public_state = 'waiting',
+         attempt_index = {next_attempt:c},
+         raw_fields = {object:c.raw_fields} || {attempt_count:{next_attempt:c}})sql"}};
 }
 
 Reconciler woken(Reconciler dependency) {

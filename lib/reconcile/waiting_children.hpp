@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include <vector>
 
 #include "reconcile/reconciler.hpp"
 
@@ -8,12 +8,14 @@
 /// and looks at no group, so that children that ended before it was called wake nobody.
 namespace ff::reconcile::waiting_children {
 
-/// "The execution waits for its children", by the core row with this alias. The reason alone does not say so:
-/// FlowFabric never clears it.
-std::string condition(std::string_view core);
-
-/// The assignments that let a locked core row `c` (phrases::as_seen) be claimed again where it left off.
-std::string made_eligible();
+/// What dependency and its companion both say:
+///
+///   {waits_for_children:core}  "The execution waits for its children." The reason alone does not say so: FlowFabric
+///                              never clears it.
+///   {nobody_is_left:group}     "Somebody has been counted in the edge group, and nobody is running."
+///   {made_eligible}            the assignments that let a locked core row `c`, {as_seen:c}, be claimed again where it
+///                              left off.
+std::vector<Fragment> fragments();
 
 /// The companion of dependency that wakes those of whose children none is left.
 Reconciler woken(Reconciler dependency);

@@ -12,35 +12,29 @@
 namespace ff::reconcile {
 namespace {
 
-// A sum that does not fit, in either direction, must not fail the look at everybody else.
-constexpr std::string_view kLivesUntil =
-    "greatest(0, least(w.last_heartbeat_ms::numeric + w.liveness_ttl_ms, 9223372036854775807))::bigint";
+constexpr std::string_view kScan = R"sql(
+  SELECT w.partition_key, w.namespace, w.worker_instance_id, {lives_until} AS due_at_ms
+    FROM {schema}.ff_worker_registry w
+   WHERE {in_partitions:w} AND ({namespace} IS NULL OR w.namespace = {namespace}))sql";
 
-const std::string kScan = "\n  SELECT w.partition_key, w.namespace, w.worker_instance_id, " +
-                          std::string(kLivesUntil) +
-                          R"sql( AS due_at_ms
-    FROM ff_worker_registry w
-   WHERE w.partition_key = ANY($1) AND ($2 IS NULL OR w.namespace = $2))sql";
-
-const std::string kAct =
-    "\nsilent AS MATERIALIZED (\n  SELECT w.partition_key, w.namespace, w.worker_instance_id, " +
-    std::string(kLivesUntil) + R"sql( AS due_at_ms, clock.now_ms
+constexpr std::string_view kAct = R"sql(
+silent AS MATERIALIZED (
+  SELECT w.partition_key, w.namespace, w.worker_instance_id, {lives_until} AS due_at_ms, clock.now_ms
     FROM clock, key
-    JOIN ff_worker_registry w ON w.partition_key = key.partition_key AND w.namespace = key.namespace
-                             AND w.worker_instance_id = key.worker_instance_id
-   WHERE w.partition_key = ANY($1) AND ($2 IS NULL OR w.namespace = $2)
-     AND )sql" +
-    std::string(kLivesUntil) + R"sql( <= clock.due_ms
+    JOIN {schema}.ff_worker_registry w ON w.partition_key = key.partition_key AND w.namespace = key.namespace
+                                      AND w.worker_instance_id = key.worker_instance_id
+   WHERE {in_partitions:w} AND ({namespace} IS NULL OR w.namespace = {namespace})
+     AND {lives_until} <= clock.due_ms
      FOR UPDATE OF w SKIP LOCKED
 ),
 swept AS (
-  DELETE FROM ff_worker_registry w
+  DELETE FROM {schema}.ff_worker_registry w
    USING silent s
-   WHERE w.partition_key = ANY($1) AND w.partition_key = s.partition_key AND w.namespace = s.namespace
+   WHERE {in_partitions:w} AND w.partition_key = s.partition_key AND w.namespace = s.namespace
      AND w.worker_instance_id = s.worker_instance_id
 ),
 event AS (
-  INSERT INTO ff_worker_registry_event (partition_key, namespace, worker_instance_id, event_at_ms, event_kind)
+  INSERT INTO {schema}.ff_worker_registry_event (partition_key, namespace, worker_instance_id, event_at_ms, event_kind)
   SELECT partition_key, namespace, worker_instance_id, now_ms, 'ttl_swept' FROM silent
    WHERE octet_length(namespace) + octet_length(worker_instance_id) <= 2600
   ON CONFLICT DO NOTHING
@@ -58,6 +52,10 @@ Reconciler worker_registry_ttl() {
           .partition_count = "SELECT 256",
           .scan = kScan,
           .act = kAct,
+          // A sum that does not fit, in either direction, must not fail the look at everybody else.
+          .fragments = {{"lives_until",
+                         R"sql(greatest(0, least(w.last_heartbeat_ms::numeric + w.liveness_ttl_ms,
+                                               9223372036854775807))::bigint)sql"}},
           .privileges = {{"ff_worker_registry", "SELECT, UPDATE, DELETE"},
                          {"ff_worker_registry_event", "INSERT"}},
           .interval = 30s};

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "reconcile/ending.hpp"
-#include "reconcile/phrases.hpp"
 #include "support/engine.hpp"
 
 namespace ff::test {
@@ -16,14 +14,14 @@ inline reconcile::Reconciler ender() {
           .outcomes = {"ended"},
           .key = {{"execution_id", "uuid"}},
           .execution_column = "execution_id",
-          .scan =
-              "SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms FROM ff_exec_core c"
-              " WHERE c.partition_key = ANY($1) AND c.deadline_at_ms IS NOT NULL",
+          .scan = R"sql(
+  SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
+    FROM {schema}.ff_exec_core c
+   WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL)sql",
           .act = R"sql(
 doomed AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, c.flow_id, 1234567 AS now_ms,
-         )sql" + reconcile::phrases::current_attempt("c") +
-                 R"sql( AS attempt_index,
+         {current_attempt:c} AS attempt_index,
          'space' AS name_space, 'tag' AS instance_tag, 'cancelled' AS public_state,
          'cancelled' AS attempt_state, c.raw_fields->>'attempt_outcome' AS attempt_outcome,
          'revoked' AS lease_event,
@@ -31,15 +29,15 @@ doomed AS MATERIALIZED (
          '{"patched": {"by": "ender"}}'::jsonb AS raw_patch,
          coalesce((c.raw_fields->>'spare')::boolean, false) AS spare, c.deadline_at_ms AS due_at_ms
     FROM clock, key
-    JOIN ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-    )sql" + reconcile::phrases::as_seen("c") +
-                 R"sql(
-   WHERE c.partition_key = ANY($1) AND c.deadline_at_ms <= clock.due_ms
+    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    {as_seen:c}
+   WHERE {in_partitions:c} AND c.deadline_at_ms <= clock.due_ms
      FOR NO KEY UPDATE OF c SKIP LOCKED
-),)sql" + reconcile::ending::hold_doomed() +
-                 "\nending AS MATERIALIZED (SELECT * FROM endable WHERE NOT spare)," +
-                 reconcile::ending::end_executions() +
-                 "\nmoved AS (SELECT partition_key, execution_id, due_at_ms, 'ended' AS outcome FROM ending)",
+),
+{hold_doomed},
+ending AS MATERIALIZED (SELECT * FROM endable WHERE NOT spare),
+{end_executions},
+moved AS (SELECT partition_key, execution_id, due_at_ms, 'ended' AS outcome FROM ending))sql",
           .interval = Milliseconds{1000}};
 }
 

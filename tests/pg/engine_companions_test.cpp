@@ -19,17 +19,18 @@ Reconciler walker(Reconciler pair) {
   pair.walk = {{"ff_waitpoint_pending", "waitpoint_id", 10}};
   pair.scan = R"sql(
     SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.expires_at_ms AS due_at_ms
-      FROM ff_waitpoint_pending w
-     WHERE w.partition_key = ANY($1) AND w.expires_at_ms IS NOT NULL
-       AND (w.partition_key, w.waitpoint_id) > ($5, $6) AND (w.partition_key, w.waitpoint_id) <= ($7, $8)
-       AND ($2 IS NULL OR w.waitpoint_key = $2) AND ($3 IS NULL OR $4 IS NULL))sql";
+      FROM {schema}.ff_waitpoint_pending w
+     WHERE {in_partitions:w} AND w.expires_at_ms IS NOT NULL
+       AND {in_slice:w}
+       AND ({namespace} IS NULL OR w.waitpoint_key = {namespace}) AND ({tag_key} IS NULL OR {tag_value} IS NULL))sql";
   pair.act = R"sql(
     gone AS (
-      DELETE FROM ff_waitpoint_pending w
+      DELETE FROM {schema}.ff_waitpoint_pending w
        USING clock, key
-       WHERE w.partition_key = ANY($1) AND w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
-         AND w.expires_at_ms <= clock.due_ms AND ($2 IS NULL OR w.waitpoint_key = $2) AND ($3 IS NULL OR $4 IS NULL)
-         AND (w.partition_key, w.waitpoint_id) > ($5, $6) AND (w.partition_key, w.waitpoint_id) <= ($7, $8)
+       WHERE {in_partitions:w} AND w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
+         AND w.expires_at_ms <= clock.due_ms
+         AND ({namespace} IS NULL OR w.waitpoint_key = {namespace}) AND ({tag_key} IS NULL OR {tag_value} IS NULL)
+         AND {in_slice:w}
       RETURNING w.partition_key, w.waitpoint_id, w.expires_at_ms AS due_at_ms),
     moved AS (SELECT *, 'walked' AS outcome FROM gone))sql";
   return pair;
@@ -45,17 +46,17 @@ const Reconciler& undater() {
                     .execution_column = "execution_id",
                     .scan = R"sql(
       SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
-        FROM ff_exec_core c
-       WHERE c.partition_key = ANY($1) AND c.deadline_at_ms IS NOT NULL
-         AND ($2 IS NULL OR c.lane_id = $2) AND ($3 IS NULL OR $4 IS NULL))sql",
+        FROM {schema}.ff_exec_core c
+       WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL
+         AND ({namespace} IS NULL OR c.lane_id = {namespace}) AND ({tag_key} IS NULL OR {tag_value} IS NULL))sql",
                     .act = R"sql(
       undated AS (
-        UPDATE ff_exec_core c
+        UPDATE {schema}.ff_exec_core c
            SET deadline_at_ms = NULL, cancellation_reason = c.deadline_at_ms::text
           FROM clock, key
-         WHERE c.partition_key = ANY($1) AND c.partition_key = key.partition_key
+         WHERE {in_partitions:c} AND c.partition_key = key.partition_key
            AND c.execution_id = key.execution_id AND c.deadline_at_ms <= clock.due_ms
-           AND ($2 IS NULL OR c.lane_id = $2) AND ($3 IS NULL OR $4 IS NULL)
+           AND ({namespace} IS NULL OR c.lane_id = {namespace}) AND ({tag_key} IS NULL OR {tag_value} IS NULL)
         RETURNING c.partition_key, c.execution_id, c.cancellation_reason::bigint AS due_at_ms),
       moved AS (SELECT *, 'undated' AS outcome FROM undated))sql",
                     .interval = Milliseconds{1000}};
@@ -79,7 +80,7 @@ struct Stage {
         "$$ BEGIN RAISE EXCEPTION 'spoiled'; END $$; CREATE TRIGGER poison BEFORE UPDATE OR DELETE ON " +
         std::string(table) + " FOR EACH ROW EXECUTE FUNCTION poison()");
   }
-  std::int64_t waitpoints() { return number(db, "SELECT count(*) FROM ff_waitpoint_pending"); }
+  std::int64_t waitpoints() { return number(db, "SELECT count(*) FROM {schema}.ff_waitpoint_pending"); }
 
   Database database;
   pg::Connection db = database.connect();
@@ -163,11 +164,11 @@ TEST_CASE("filter and batch size hold for companions, too") {
   Stage t;
   for (int i = 0; i < 5; ++i) t.add_waitpoint(5'000);
   t.db.execute_script(
-      "UPDATE ff_waitpoint_pending SET waitpoint_key = 'a' WHERE waitpoint_id IN"
-      " (SELECT waitpoint_id FROM ff_waitpoint_pending LIMIT 2)");
+      "UPDATE {schema}.ff_waitpoint_pending SET waitpoint_key = 'a' WHERE waitpoint_id IN"
+      " (SELECT waitpoint_id FROM {schema}.ff_waitpoint_pending LIMIT 2)");
   EngineFixture filtered(t.database, undater(), {.filter = for_namespace("a"), .batch_size = 1});
   CHECK(filtered->tick().processed == 2);
-  CHECK(number(t.db, "SELECT count(DISTINCT xmin::text) FROM ff_waitpoint_pending") <= 3);
+  CHECK(number(t.db, "SELECT count(DISTINCT xmin::text) FROM {schema}.ff_waitpoint_pending") <= 3);
   reconcile::Scope scope = t.engine->scope();
   scope.filter = for_namespace("b");
   t.engine->set_scope(std::move(scope));

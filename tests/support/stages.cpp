@@ -264,9 +264,9 @@ const std::vector<Stage>& stages() {
 
 const Stage& stage_of(const reconcile::Reconciler& reconciler) {
   int companion = 0;
-  if (const auto* main = reconcile::find_reconciler(reconciler.name); main && reconciler.act != main->act) {
+  if (const auto* main = reconcile::find_reconciler(reconciler.name); main && reconciler.scan != main->scan) {
     const auto& all = main->companions;
-    const auto its = std::ranges::find(all, reconciler.act, &reconcile::Reconciler::act);
+    const auto its = std::ranges::find(all, reconciler.scan, &reconcile::Reconciler::scan);
     companion = static_cast<int>(its - all.begin()) + 1;
   }
   const auto found = std::ranges::find_if(stages(), [&](const Stage& stage) {

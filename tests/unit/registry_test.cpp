@@ -4,8 +4,11 @@
 #include <map>
 #include <set>
 
+#include "reconcile/statements.hpp"
+
 using namespace ff;
 using namespace ff::reconcile;
+using Catch::Matchers::Contains;
 
 TEST_CASE("each reconciler is found by its name, and no other name finds one") {
   std::set<std::string_view> names;
@@ -53,18 +56,37 @@ TEST_CASE("each setting's default lies within its own bounds") {
 TEST_CASE("the statements of a reconciler take keys, locks and time from the engine") {
   for (const Reconciler& reconciler : all_pairs()) {
     CAPTURE(reconciler.name);
-    CHECK(reconciler.scan.find("partition_key = ANY($1)") != std::string::npos);
-    CHECK(reconciler.scan.find("FOR ") == std::string::npos);
-    CHECK(reconciler.act.find("SKIP LOCKED") != std::string::npos);
-    for (const char* clock : {"now()", "clock_timestamp", "CURRENT_TIMESTAMP"}) {
-      CHECK(reconciler.scan.find(clock) == std::string::npos);
-      CHECK(reconciler.act.find(clock) == std::string::npos);
+    const Statements statements(reconciler, pg::Plan::reused);
+    CHECK(Statements(reconciler, pg::Plan::fresh).page.find(".partition_key = ($1)[1]") != std::string::npos);
+    CHECK(statements.page.find("FOR ") == std::string::npos);
+    CHECK(statements.act.find("SKIP LOCKED") != std::string::npos);
+    // The engine's own reading of the clock, and no other.
+    for (const char* clock : {"now()", "CURRENT_TIMESTAMP"})
+      CHECK(statements.act.find(clock) == std::string::npos);
+    CHECK(statements.act.find("clock_timestamp") == statements.act.rfind("clock_timestamp"));
+    // A number would mean something else as soon as the engine has one more.
+    for (const char* number : {"$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9"}) {
+      CHECK(reconciler.scan.find(number) == std::string_view::npos);
+      CHECK(reconciler.act.find(number) == std::string_view::npos);
     }
-    // As many values as the statements have places for, after the four that all have.
-    const auto values =
-        reconciler.parameters(default_settings(reconciler), {}).size() + (reconciler.walk ? 4 : 0);
-    CHECK(reconciler.act.find("$" + std::to_string(values + 5)) == std::string::npos);
   }
+}
+
+TEST_CASE("a reconciler with a placeholder that means nothing is refused by its name") {
+  Reconciler pair = *find_reconciler("attempt_timeout");
+  CHECK_NOTHROW(Statements(pair, pg::Plan::fresh));
+  pair.act = "moved AS (SELECT {core_off:a})";
+  CHECK_THROWS_WITH(Statements(pair, pg::Plan::fresh), Contains("attempt_timeout") &&
+                                                           Contains("{core_off:a}") && Contains("core_of,") &&
+                                                           Contains("is_ours,"));
+  pair.act = "moved AS (SELECT {promised:a)";
+  CHECK_THROWS_WITH(Statements(pair, pg::Plan::fresh), Contains("without an end"));
+  pair = *find_reconciler("attempt_timeout");
+  pair.fragments.push_back({"filter(core)", "true"});
+  CHECK_THROWS_WITH(Statements(pair, pg::Plan::fresh), Contains("two fragments") && Contains("filter"));
+  pair = *find_reconciler("attempt_timeout");
+  pair.own_parameters.clear();
+  CHECK_THROWS_WITH(Statements(pair, pg::Plan::fresh), Contains("own_parameters"));
 }
 
 TEST_CASE(
