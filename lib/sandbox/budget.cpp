@@ -7,7 +7,7 @@ namespace {
 
 // In every statement: $1 partition key, $2 budget.
 
-// $3 period in ms, $4 limit, $5 lane
+// $3 period in ms, $4 limit, $5 lane. One that is there stays as it is.
 const std::string kCreate = R"sql(
   INSERT INTO ff_budget_policy
       (partition_key, budget_id, policy_json, created_at_ms, updated_at_ms, scope_type, scope_id,
@@ -18,7 +18,8 @@ const std::string kCreate = R"sql(
                             'reset_interval_ms', $3, 'on_hard_limit', 'fail', 'on_soft_limit', 'warn'),
          now_ms, now_ms, 'lane', $5, 'strict', now_ms + $3
     FROM (SELECT )sql" + kNowMs +
-                            " AS now_ms) AS clock";
+                            R"sql( AS now_ms) AS clock
+  ON CONFLICT DO NOTHING)sql";
 
 // Whoever spends takes turns; says whether it has been exceeded since its last reset.
 constexpr std::string_view kLock = R"sql(

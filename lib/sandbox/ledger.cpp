@@ -106,6 +106,11 @@ void Ledger::registered(std::int64_t number) {
   counts_.registered += number;
 }
 
+void Ledger::interrupted() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.interrupted;
+}
+
 bool Ledger::may_retry(const Claim& claim) const {
   const std::lock_guard lock(mutex_);
   const auto found = max_retries_.find(claim.execution.uuid);

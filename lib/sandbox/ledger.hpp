@@ -34,6 +34,9 @@ struct WorkCounts {
   std::int64_t flows = 0;
   std::int64_t leftovers = 0;   ///< pending sibling cancellations without a purpose
   std::int64_t registered = 0;  ///< entries made in the register of workers
+  /// Steps that an outage cut short, so that nobody knows whether they were committed: they are in none of the other
+  /// numbers.
+  std::int64_t interrupted = 0;
 };
 
 /// The workers' side of the books: what the database has to agree with in the end. Safe from any thread.
@@ -66,6 +69,7 @@ class Ledger {
   void ghost(bool refused);
   void flow(bool with_leftover);
   void registered(std::int64_t number);
+  void interrupted();
 
   /// The policy of its execution allows another attempt.
   bool may_retry(const Claim& claim) const;

@@ -1,10 +1,12 @@
 #include "sandbox/workload.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 
 #include "sandbox/budget_spender.hpp"
 #include "sandbox/flow_maker.hpp"
+#include "sandbox/outage.hpp"
 #include "sandbox/register.hpp"
 #include "sandbox/signal_sender.hpp"
 #include "sandbox/simulated_worker.hpp"
@@ -14,6 +16,7 @@ namespace ff::sandbox {
 namespace {
 
 constexpr Milliseconds kConnectTime{10'000};
+constexpr Milliseconds kBetweenConnections{200};
 constexpr Milliseconds kBetweenLooks{150};
 constexpr std::size_t kHappeningsKept = 100;
 constexpr int kMostRetries = 3;
@@ -79,13 +82,27 @@ void Workload::finish() {
 
 void Workload::run(const std::string& name, const std::function<void(pg::Connection&)>& body) {
   try {
-    pg::Connection connection = connector_.connect(Clock::system().now() + kConnectTime, &interrupt_);
-    body(connection);
+    while (!live_until_an_outage(body) && pause(kBetweenConnections)) {
+    }
   } catch (const std::exception& error) {
     const std::lock_guard lock(mutex_);
     if (!stopping_) errors_.push_back(name + ": " + error.what());
   }
   --running_;
+}
+
+// True: it has lived to its end.
+bool Workload::live_until_an_outage(const std::function<void(pg::Connection&)>& body) {
+  std::optional<pg::Connection> connection;
+  try {
+    connection.emplace(connector_.connect(Clock::system().now() + kConnectTime, &interrupt_));
+    body(*connection);
+    return true;
+  } catch (const pg::Error& error) {
+    if (!options_.outlives_outages || !is_an_outage(error)) throw;
+    if (connection) ledger_.interrupted();
+    return false;
+  }
 }
 
 void Workload::keep_backlog(pg::Connection& connection) {

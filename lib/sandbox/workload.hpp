@@ -24,6 +24,9 @@ struct WorkloadOptions {
   Milliseconds lease_ttl{1200};
   int backlog = 24;     ///< so many executions are kept waiting
   bool budgets = true;  ///< they belong to no namespace, so only where all budgets are the workload's own
+  /// Whoever loses the database comes back when it is there again, empty-handed: what was under way is left behind,
+  /// and counted as `interrupted`.
+  bool outlives_outages = false;
 };
 
 /// What one simulated worker is doing, for people.
@@ -96,6 +99,7 @@ class Workload {
   void start();
   void end();
   void run(const std::string& name, const std::function<void(pg::Connection&)>& body);
+  bool live_until_an_outage(const std::function<void(pg::Connection&)>& body);
   void keep_backlog(pg::Connection& connection);
   /// Notes that whoever goes on with it after an answer takes a while to complete it.
   void will_go_on(const ExecutionId& execution);
