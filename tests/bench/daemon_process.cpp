@@ -123,16 +123,6 @@ void DaemonProcess::fail(const std::string& what) const {
                            (text.size() > kShown ? text.substr(text.size() - kShown) : text));
 }
 
-double metric_sum(const std::string& metrics, const std::string& name, const std::string& labels) {
-  double sum = 0;
-  std::istringstream lines(metrics);
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(name) && (line[name.size()] == '{' || line[name.size()] == ' ') &&
-        line.find(labels) != std::string::npos)
-      sum += std::stod(line.substr(line.rfind(' ')));
-  return sum;
-}
-
 std::int64_t processed_rows(const std::string& metrics, const std::string& reconciler) {
   const std::string labels = reconciler.empty() ? "" : fmt::format("reconciler=\"{}\"", reconciler);
   return std::llround(metric_sum(metrics, "ff_reconciler_processed_total", labels));

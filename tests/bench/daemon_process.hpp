@@ -6,8 +6,11 @@
 
 #include "base/time.hpp"
 #include "sandbox/child_process.hpp"
+#include "support/metrics_text.hpp"
 
 namespace ff::bench {
+
+using test::metric_sum;
 
 /// The real daemon, as its own process beside us: `ff-reconcilerd run` with a configuration file of its own
 /// in a temporary directory, on a free port. Everything that the configuration does not say has its default,
@@ -51,9 +54,6 @@ class DaemonProcess {
   std::unique_ptr<sandbox::ChildProcess> process_;
   unsigned short port_ = 0;  // 0: the daemon has not told it yet
 };
-
-/// The sum of a metric over those of its label sets that contain `labels`; 0: there is none.
-double metric_sum(const std::string& metrics, const std::string& name, const std::string& labels = {});
 
 /// How many rows the daemon has moved, all reconcilers together or one of them.
 std::int64_t processed_rows(const std::string& metrics, const std::string& reconciler = {});

@@ -8,9 +8,9 @@
 
 #include "bench/backlog.hpp"
 #include "bench/compare.hpp"
-#include "bench/proxy.hpp"
 #include "bench/row_by_row.hpp"
 #include "bench/timeout_ways.hpp"
+#include "support/proxy.hpp"
 
 namespace ff::bench {
 namespace {
@@ -33,6 +33,18 @@ double rate(int rows, const std::function<void()>& work) {
   const SteadyTime started = Clock::system().now();
   work();
   return rows / seconds_since(started);
+}
+
+/// The median time of a statement that does nothing and its answer. Milliseconds.
+double round_trip_ms(pg::Connection& connection) {
+  constexpr int kTrips = 101;
+  std::vector<double> milliseconds;
+  for (int i = 0; i < kTrips; ++i) {
+    const SteadyTime started = Clock::system().now();
+    connection.execute_script("SELECT 1");
+    milliseconds.push_back(1000 * seconds_since(started));
+  }
+  return median(std::move(milliseconds));
 }
 
 // `seeding` always takes the short way.
@@ -100,7 +112,7 @@ std::vector<Regime> measure_dense(const Bench& bench) {
   judge(dense, 25);
 
   const Rows far_rows = bench.quick ? Rows{10'000, 200} : Rows{100'000, 500};
-  const DelayingProxy proxy(bench.server.socket_directory(), 1ms);
+  const test::Proxy proxy(bench.server.socket_directory(), 1ms);
   const pg::Connector far({.conninfo = bench.conninfo() + proxy.detour()});
   auto trips = far.connect(Clock::system().now() + kConnectTime);
   const double added = round_trip_ms(trips) - round_trip_ms(seeding);

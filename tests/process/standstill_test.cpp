@@ -1,20 +1,18 @@
 // A server that stands still and goes on: nobody was told, the workers' renewals hung in it as our statements did,
 // and every lease is lapsed when it goes on.
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <fstream>
-#include <optional>
 #include <set>
 #include <thread>
 
 #include "migrate/migrate.hpp"
 #include "sandbox/private_server.hpp"
-#include "sandbox/worker.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
+#include "support/holders.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
+#include "support/standstill.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -26,35 +24,6 @@ namespace {
 constexpr int kWorkers = 8;
 constexpr Milliseconds kLease = 6s;
 
-/// All processes of a server, stopped in the middle of whatever they do for as long as this lives. Those of `last`
-/// go on a second after the others: somebody always comes last.
-class Standstill {
- public:
-  Standstill(PrivateServer& server, std::set<pid_t> last)
-      : postmaster_(server.pid().value()), last_(std::move(last)) {
-    ::kill(postmaster_, SIGSTOP);  // first: it starts no further ones
-    std::ifstream list("/proc/" + std::to_string(postmaster_) + "/task/" + std::to_string(postmaster_) +
-                       "/children");
-    for (pid_t child; list >> child;) children_.push_back(child);
-    REQUIRE(!children_.empty());
-    for (const pid_t child : children_) ::kill(child, SIGSTOP);
-  }
-  ~Standstill() {
-    ::kill(postmaster_, SIGCONT);
-    for (const pid_t child : children_)
-      if (!last_.contains(child)) ::kill(child, SIGCONT);
-    std::this_thread::sleep_for(1s);
-    for (const pid_t child : last_) ::kill(child, SIGCONT);
-  }
-  Standstill(const Standstill&) = delete;
-  Standstill& operator=(const Standstill&) = delete;
-
- private:
-  const pid_t postmaster_;
-  const std::set<pid_t> last_;
-  std::vector<pid_t> children_;
-};
-
 // Those that take leases, and the others as well or not.
 std::string config(bool all) {
   std::string text = "partitions: 0-3\nrecovery_grace: 6s\nreconcilers:\n";
@@ -62,11 +31,6 @@ std::string config(bool all) {
     text += "  " + std::string(reconciler.name) +
             ": {enabled: " + (all || reconciler.takes_leases ? "true" : "false") + ", interval: 20ms}\n";
   return text;
-}
-
-pg::Connection connect(const PrivateServer& server) {
-  return pg::Connector({.conninfo = server.conninfo("flow"), .application_name = "ff-test"})
-      .connect(Clock::system().now() + 10s);
 }
 
 std::set<pid_t> sessions_of_workers(pg::Connection& db) {
@@ -77,56 +41,13 @@ std::set<pid_t> sessions_of_workers(pg::Connection& db) {
   return pids;
 }
 
-/// Workers that renew their leases ten times as often as they must, each until it is refused, because somebody took
-/// its lease.
-class Workers {
- public:
-  explicit Workers(const PrivateServer& server) {
-    for (int i = 0; i < kWorkers; ++i)
-      threads_.emplace_back([this, &server, i](const std::stop_token& stop) { work(server, i, stop); });
-  }
-  void stop() { threads_.clear(); }
-  int holding() const { return holding_; }
-  int refused() const { return refused_; }
-
- private:
-  // The server gives up on transactions that were silent for long: then over another connection.
-  void work(const PrivateServer& server, int number, const std::stop_token& stop) {
-    std::optional<sandbox::Claim> claim;
-    for (bool held = true; held && !stop.stop_requested();) {
-      try {
-        auto db = connect(server);
-        sandbox::Worker worker(db, "w" + std::to_string(number), kLease);
-        held = hold(worker, claim, stop);
-      } catch (const pg::Error& error) {
-        if (!error.connection_lost()) throw;
-      }
-    }
-  }
-
-  bool hold(sandbox::Worker& worker, std::optional<sandbox::Claim>& claim, const std::stop_token& stop) {
-    if (!claim && (claim = worker.claim({{2}}))) ++holding_;
-    while (claim && !stop.stop_requested()) {
-      if (!worker.renew(*claim)) {
-        ++refused_;
-        return false;
-      }
-      std::this_thread::sleep_for(kLease / 10);
-    }
-    return true;
-  }
-
-  std::atomic<int> holding_ = 0;
-  std::atomic<int> refused_ = 0;
-  std::vector<std::jthread> threads_;
-};
-
 }  // namespace
 
 TEST_CASE("no lease that lapsed while the server stood still is taken before its worker could renew it") {
   PrivateServer server;
   server.create_database("flow");
-  auto db = connect(server);
+  const pg::Connector connector({.conninfo = server.conninfo("flow"), .application_name = "ff-test"});
+  auto db = connector.connect(Clock::system().now() + 10s);
   migrate::up(db, Database::kFanOut);
   sandbox::create(db, {}, {{2}}, kWorkers);
   RunningDaemon daemon({.conninfo = server.conninfo("flow"), .config = config(true)});
@@ -138,7 +59,7 @@ TEST_CASE("no lease that lapsed while the server stood still is taken before its
   daemon.process().signal(SIGHUP);
   REQUIRE(wait_until([&] { return daemon.process().err_has("configuration reloaded"); }));
 
-  Workers workers(server);
+  Holders workers(connector, kWorkers, {2}, kLease);
   REQUIRE(wait_until([&] { return workers.holding() == kWorkers; }));
   {
     const Standstill standstill(server, sessions_of_workers(db));

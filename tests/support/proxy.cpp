@@ -1,4 +1,4 @@
-#include "bench/proxy.hpp"
+#include "support/proxy.hpp"
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "base/time.hpp"
-#include "bench/compare.hpp"
 
-namespace ff::bench {
+namespace ff::test {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr const char* kSocketName = ".s.PGSQL.5432";  // as of a server at the default port
+constexpr Milliseconds kBetweenLooks{20};             // whether a silence is over
 constexpr std::size_t kPartSize = 65'536;
 constexpr std::size_t kMostOnItsWay = 64UL << 20;
 
@@ -57,20 +57,23 @@ class Socket {
 // One direction of a connection.
 class Stream {
  public:
-  Stream(int from, int to, std::chrono::nanoseconds delay) : from_(from), to_(to), delay_(delay) {}
+  Stream(int from, int to) : from_(from), to_(to) {}
 
   bool wants_to_read() const { return !heard_all_ && on_its_way_ < kMostOnItsWay; }
   bool wants_to_write() const { return blocked_; }
   bool done() const { return done_; }
-  SteadyTime next() const { return parts_.empty() || blocked_ ? SteadyTime::max() : parts_.front().due; }
+  SteadyTime next() const {
+    return parts_.empty() || blocked_ || silent_ ? SteadyTime::max() : parts_.front().due;
+  }
+  void silence(bool silent) { silent_ = silent; }
 
   // False: the connection is broken.
-  bool read() {
+  bool read(std::chrono::nanoseconds delay) {
     const auto got = ::recv(from_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     heard_all_ = got == 0;  // the end travels as an empty part
     parts_.push_back(
-        {Clock::system().now() + delay_, std::string(buffer_.data(), static_cast<std::size_t>(got)), 0});
+        {Clock::system().now() + delay, std::string(buffer_.data(), static_cast<std::size_t>(got)), 0});
     on_its_way_ += static_cast<std::size_t>(got);
     return true;
   }
@@ -78,7 +81,7 @@ class Stream {
   // Passes on what is due. False: the connection is broken.
   bool write() {
     blocked_ = false;
-    while (!parts_.empty() && parts_.front().due <= Clock::system().now()) {
+    while (!silent_ && !parts_.empty() && parts_.front().due <= Clock::system().now()) {
       Part& part = parts_.front();
       if (part.bytes.empty()) {
         done_ = true;
@@ -106,12 +109,12 @@ class Stream {
   };
   const int from_;
   const int to_;
-  const std::chrono::nanoseconds delay_;
   std::vector<char> buffer_ = std::vector<char>(kPartSize);
   std::deque<Part> parts_;
   std::size_t on_its_way_ = 0;
   bool heard_all_ = false;
   bool blocked_ = false;
+  bool silent_ = false;
   bool done_ = false;
 };
 
@@ -135,41 +138,46 @@ void wait(std::array<pollfd, 3>& all, SteadyTime until) {
   for (pollfd& each : all) each.revents = 0;
 }
 
+}  // namespace
+
 // Returns when both sides have said all, when the connection breaks, or when it is to end.
-void relay(int client, int server, std::chrono::nanoseconds one_way, const pg::Interrupt& stop) {
+void Proxy::relay(int client, int server) {
   // The kernel would otherwise wake us up to 50 us late.
   if (::prctl(PR_SET_TIMERSLACK, 1UL) != 0) fail("prctl");
-  Stream there(client, server, one_way);
-  Stream back(server, client, one_way);
+  Stream there(client, server);
+  Stream back(server, client);
   while (!there.done() || !back.done()) {
     std::array<pollfd, 3> all{waiting(client, there, back), waiting(server, back, there),
-                              pollfd{stop.fd(), POLLIN, 0}};
-    wait(all, std::min(there.next(), back.next()));
-    if (stop.raised()) return;
+                              pollfd{stop_.fd(), POLLIN, 0}};
+    const SteadyTime next_look =
+        silence_ == Silence::none ? SteadyTime::max() : Clock::system().now() + kBetweenLooks;
+    wait(all, std::min({there.next(), back.next(), next_look}));
+    if (stop_.raised()) return;
+    const Silence silence = silence_;
+    there.silence(silence == Silence::to_server || silence == Silence::both);
+    back.silence(silence == Silence::to_client || silence == Silence::both);
     const auto can_read = [](const pollfd& each) {
       return (each.revents & (POLLIN | POLLHUP | POLLERR)) != 0;
     };
-    if (there.wants_to_read() && can_read(all[0]) && !there.read()) return;
-    if (back.wants_to_read() && can_read(all[1]) && !back.read()) return;
+    if (there.wants_to_read() && can_read(all[0]) && !there.read(one_way_)) return;
+    if (back.wants_to_read() && can_read(all[1]) && !back.read(one_way_)) return;
     if (!there.write() || !back.write()) return;
   }
 }
 
-}  // namespace
-
-DelayingProxy::Directory::Directory() {
+Proxy::Directory::Directory() {
   const char* base = std::getenv("TMPDIR");
   std::string pattern = fs::path(base != nullptr && *base != '\0' ? base : "/tmp") / "ff-proxy-XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) fail("mkdtemp " + pattern);
   path = pattern;
 }
 
-DelayingProxy::Directory::~Directory() {
+Proxy::Directory::~Directory() {
   std::error_code left_behind;  // an empty directory or so: nothing that a measurement should fail for
   fs::remove_all(path, left_behind);
 }
 
-DelayingProxy::DelayingProxy(const fs::path& server, std::chrono::nanoseconds round_trip)
+Proxy::Proxy(const fs::path& server, std::chrono::nanoseconds round_trip)
     : server_socket_(server / kSocketName), one_way_(round_trip / 2) {
   const fs::path path = directory_.path / kSocketName;
   const sockaddr_un address = address_of(path);
@@ -184,18 +192,18 @@ DelayingProxy::DelayingProxy(const fs::path& server, std::chrono::nanoseconds ro
   listener_ = std::jthread([this] { listen(); });
 }
 
-DelayingProxy::~DelayingProxy() {
+Proxy::~Proxy() {
   stop_.raise();
   listener_.join();
   connections_.clear();
   ::close(listening_);
 }
 
-std::string DelayingProxy::detour() const {
+std::string Proxy::detour() const {
   return " host='" + directory_.path.string() + "'";  // the last one named counts
 }
 
-void DelayingProxy::listen() {
+void Proxy::listen() {
   for (;;) {
     std::array<pollfd, 2> all{pollfd{listening_, POLLIN, 0}, pollfd{stop_.fd(), POLLIN, 0}};
     if (::poll(all.data(), all.size(), -1) < 0 && errno != EINTR) fail("poll");
@@ -206,23 +214,12 @@ void DelayingProxy::listen() {
 }
 
 // A server that cannot be reached looks to the client like one that hangs up.
-void DelayingProxy::connect(int accepted) {
+void Proxy::connect(int accepted) {
   const Socket client(accepted);
   const Socket server(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_un address = address_of(server_socket_);
   if (::connect(server.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
-    relay(client.fd(), server.fd(), one_way_, stop_);
+    relay(client.fd(), server.fd());
 }
 
-double round_trip_ms(pg::Connection& connection) {
-  constexpr int kTrips = 101;
-  std::vector<double> milliseconds;
-  for (int i = 0; i < kTrips; ++i) {
-    const SteadyTime started = Clock::system().now();
-    connection.execute_script("SELECT 1");
-    milliseconds.push_back(1000 * seconds_since(started));
-  }
-  return median(std::move(milliseconds));
-}
-
-}  // namespace ff::bench
+}  // namespace ff::test
