@@ -1,0 +1,28 @@
+#pragma once
+
+#include "faults/fault.hpp"
+
+namespace ff::faults {
+
+// Of the daemons.
+Fault kills();
+Fault frozen_replica();
+Fault clocks_off();
+
+// Of their connections.
+Fault terminated_sessions();
+Fault connection_limit();
+Fault password_rotated();
+
+// Of the network.
+Fault silence_to_server();
+Fault silence_to_daemons();
+Fault silence_both_ways();
+Fault slow_network();
+
+// Of the server.
+Fault immediate_restart();
+Fault killed_session();
+Fault standstill();
+
+}  // namespace ff::faults

@@ -1,0 +1,111 @@
+// What goes wrong around the daemon, on purpose: three replicas under a load of simulated workers, and after each
+// chapter an audit of what the workers were told, what the database says, and what the replicas hold.
+//
+//   ff-faults [--short] [--seed N] [--only NAME[,NAME...]] [--json FILE]
+//
+// The seed gives who is hit, and when; what meets what the machine decides.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+
+#include "faults/chapter.hpp"
+#include "faults/faults.hpp"
+
+namespace ff::faults {
+namespace {
+
+struct Options {
+  bool brief = false;
+  std::uint64_t seed = std::random_device()();
+  std::vector<std::string> only = {};  ///< names of faults; empty: all
+  std::string json = {};
+};
+
+std::vector<Chapter> chapters() {
+  return {
+      {"around the daemons",
+       {},
+       {kills(), frozen_replica(), terminated_sessions(), connection_limit(), password_rotated(),
+        silence_to_daemons(), silence_to_server(), silence_both_ways(), slow_network(), clocks_off()}},
+      {"the server", {.outages = true}, {immediate_restart(), killed_session(), standstill()}},
+  };
+}
+
+/// Nothing of a chapter is left where nothing of it is wanted.
+std::vector<Chapter> wanted_chapters(const Options& options) {
+  std::vector<Chapter> all = chapters();
+  for (const std::string& name : options.only)
+    if (std::none_of(all.begin(), all.end(), [&](const Chapter& chapter) {
+          return std::any_of(chapter.faults.begin(), chapter.faults.end(),
+                             [&](const Fault& fault) { return fault.name == name; });
+        }))
+      throw std::invalid_argument("there is no fault " + name);
+  for (Chapter& chapter : all)
+    std::erase_if(chapter.faults, [&](const Fault& fault) {
+      if (options.brief && fault.in_short == 0) return true;
+      return !options.only.empty() &&
+             std::find(options.only.begin(), options.only.end(), fault.name) == options.only.end();
+    });
+  std::erase_if(all, [](const Chapter& chapter) { return chapter.faults.empty(); });
+  if (all.empty()) throw std::invalid_argument("none of these is part of the short form");
+  return all;
+}
+
+Options options_of(const std::vector<std::string>& words) {
+  Options options;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    if (*word == "--short") {
+      options.brief = true;
+      continue;
+    }
+    if (word + 1 == words.end()) throw std::invalid_argument("there is no option " + *word);
+    const std::string& name = *word;
+    const std::string& value = *++word;
+    if (name == "--seed") {
+      options.seed = std::stoull(value);
+    } else if (name == "--json") {
+      options.json = value;
+    } else if (name == "--only") {
+      std::string names = value + ',';
+      for (std::size_t end = 0; (end = names.find(',')) != std::string::npos; names.erase(0, end + 1))
+        options.only.push_back(names.substr(0, end));
+    } else {
+      throw std::invalid_argument("there is no option " + name);
+    }
+  }
+  return options;
+}
+
+int run_all(const Options& options) {
+  fmt::print("seed {}\n\n", options.seed);
+  std::vector<ChapterResult> results;
+  for (const Chapter& chapter : wanted_chapters(options))
+    results.push_back(run(chapter, options.brief, options.seed));
+  if (!options.json.empty()) write_json(options.json, options.seed, options.brief, results);
+  const bool good =
+      std::all_of(results.begin(), results.end(), [](const ChapterResult& each) { return each.good(); });
+  fmt::print("{}\n", good ? "everything held" : "something gave way");
+  return good ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace ff::faults
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  try {
+    return ff::faults::run_all(ff::faults::options_of({argv + 1, argv + argc}));
+  } catch (const std::invalid_argument& error) {
+    std::cerr << "ff-faults: " << error.what() << '\n';
+    return 64;
+  } catch (const std::exception& error) {
+    std::cerr << "ff-faults: " << error.what() << '\n';
+    return 70;
+  }
+}

@@ -1,0 +1,74 @@
+// A server that crashes, stands still, or has no room.
+#include <csignal>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "faults/faults.hpp"
+#include "faults/world.hpp"
+#include "support/standstill.hpp"
+
+namespace ff::faults {
+namespace {
+
+using namespace std::chrono_literals;
+using sandbox::PrivateServer;
+
+// What it takes to come up is the server's business.
+Heal restart(World& world) {
+  world.server().restart(PrivateServer::Stop::immediate);
+  return [] {};
+}
+
+Heal kill_session(World& world) {
+  auto db = world.connect();
+  const pg::Result found = db.execute(
+      "SELECT pid FROM pg_stat_activity WHERE usename = $1 ORDER BY state = 'active' DESC, random() LIMIT 1",
+      pg::Params::of(std::string(kRole)));
+  if (found.empty()) throw std::runtime_error("the daemons have no session");
+  ::kill(found[0].get<std::int32_t>(0), SIGKILL);
+  return [&world] { world.connect(); };  // once the server has restarted itself
+}
+
+Heal stand_still(World& world) {
+  auto standstill =
+      std::make_shared<std::unique_ptr<test::Standstill>>(std::make_unique<test::Standstill>(world.server()));
+  std::this_thread::sleep_for(world.length(10s, 8s));
+  const int victim = static_cast<int>(world.random(0, kReplicas - 1));
+  world.measured("SIGTERM in mid-fault to the end", world.replicas().stop(victim), kShutdownLimit);
+  return [&world, standstill, victim] {
+    standstill->reset();
+    world.replicas().start(victim);
+  };
+}
+
+}  // namespace
+
+Fault immediate_restart() {
+  return {.name = "restart",
+          .what = "immediate restart of the server, which recovers from its log",
+          .repetitions = 30,
+          .in_short = 3,
+          .wanted = 2s,
+          .inject = restart};
+}
+
+Fault killed_session() {
+  return {.name = "killed session",
+          .what = "kill -9 of a session's process, upon which the server ends all and recovers",
+          .repetitions = 10,
+          .in_short = 0,
+          .wanted = 2s,
+          .inject = kill_session};
+}
+
+Fault standstill() {
+  return {.name = "standstill",
+          .what = "SIGSTOP of all processes of the server, for 10 s and the end of a replica",
+          .repetitions = 10,
+          .in_short = 1,
+          .wanted = 10s,
+          .inject = stand_still};
+}
+
+}  // namespace ff::faults

@@ -1,0 +1,139 @@
+#include "faults/world.hpp"
+
+#include <fmt/format.h>
+#include <fstream>
+#include <sstream>
+
+#include "migrate/migrate.hpp"
+#include "support/database.hpp"
+
+namespace ff::faults {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kDatabase = "flow";
+constexpr const char* kLane = "trial";
+constexpr const char* kHeldLane = "held";
+constexpr PartitionKey kHeldPartition{3};
+constexpr PartitionKey kLastPartition{15};
+constexpr int kHolders = 8;
+constexpr Milliseconds kHeldLease = 6s;
+constexpr Milliseconds kConnectTime = 30s;
+// A lock on a table that lasts for a minute is no outage.
+constexpr Milliseconds kStatementTime = 5min;
+
+/// The text of a file goes behind this line.
+void put_first(const std::filesystem::path& file, const std::string& line) {
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  std::ofstream(file) << line << '\n' << text.str();
+}
+
+}  // namespace
+
+World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brief_(brief), generator_(seed) {
+  server_ =
+      std::make_unique<sandbox::PrivateServer>(sandbox::ServerOptions{.settings = options.server_settings});
+  make_database();
+  network_ = std::make_unique<test::Proxy>(server_->socket_directory());
+  replicas_ = std::make_unique<Replicas>(
+      Replicas::Options{.conninfo =
+                            [this](int replica) {
+                              return fmt::format("host={} user={} dbname={} application_name=replica-{}",
+                                                 network_->directory().string(), kRole, kDatabase, replica);
+                            },
+                        .config = daemon_config()});
+  holders_ = std::make_unique<test::Holders>(*connector_, kHolders, kHeldPartition, kHeldLease, kHeldLane);
+  load_ = std::make_unique<sandbox::Workload>(
+      *connector_, sandbox::WorkloadOptions{
+                       .name = kLane, .partitions = realm().partitions, .outlives_outages = options.outages});
+}
+
+World::~World() {
+  network_->silence(test::Proxy::Silence::none);
+  load_.reset();
+  holders_.reset();
+  replicas_.reset();
+  server_.reset();
+}
+
+sandbox::Realm World::realm() const {
+  return {kLane, partition_range(PartitionKey{0}, kLastPartition)};
+}
+
+void World::make_database() {
+  server_->create_database(kDatabase);
+  connector_.emplace(pg::ConnectOptions{.conninfo = server_->conninfo(kDatabase),
+                                        .application_name = "ff-faults",
+                                        .statement_timeout = kStatementTime});
+  auto db = connect();
+  migrate::up(db, test::Database::kFanOut);
+  sandbox::create(db, {.lane = kHeldLane}, {kHeldPartition}, 2 * kHolders);
+  make_role(db);
+}
+
+void World::make_role(pg::Connection& db) {
+  db.execute_script(fmt::format("CREATE ROLE {} LOGIN PASSWORD '{}'", kRole, kPassword));
+  const auto grants = test::run_binary({"migrate", "grants", "--role", kRole},
+                                       {{"FF_DATABASE_URL", server_->conninfo(kDatabase)}});
+  if (grants.code != 0) throw std::runtime_error("migrate grants: " + grants.err);
+  db.execute_script(grants.out);
+  put_first(server_->data() / "pg_hba.conf", fmt::format("local {} {} scram-sha-256", kDatabase, kRole));
+  db.execute("SELECT pg_reload_conf()");
+  write_password(kPassword);
+}
+
+void World::write_password(const std::string& password) const {
+  directory_.write("password", password + '\n');
+  const auto file = directory_.path() / "password";
+  std::filesystem::permissions(file,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+// Short intervals, so that much is under way at any moment, and one crash goes to lease_expiry, the next on the same
+// attempt to attempt_timeout.
+std::string World::daemon_config() const {
+  std::string config = fmt::format(R"(
+database: {{pool_size: {}, password_file: {}}}
+partitions: 0-{}
+recovery_grace: 6s
+shutdown: {{grace: {}ms}}
+reconcilers:
+)",
+                                   kPoolSize, (directory_.path() / "password").string(), kLastPartition.value,
+                                   kShutdownGrace.count());
+  for (const char* name : {"delayed_promoter", "attempt_timeout", "execution_deadline", "suspension_timeout",
+                           "pending_waitpoint_expiry", "edge_cancel_dispatcher", "edge_cancel_reconciler",
+                           "budget_reset", "worker_registry_ttl"})
+    config += fmt::format("  {}: {{interval: 200ms}}\n", name);
+  return config +
+         "  lease_expiry: {interval: 200ms, max_reclaims: 1}\n"
+         "  dependency: {interval: 200ms, stale_threshold: 200ms}\n";
+}
+
+std::int64_t World::random(std::int64_t least, std::int64_t most) {
+  return std::uniform_int_distribution<std::int64_t>(least, most)(generator_);
+}
+
+pg::Connection World::connect() const {
+  return connector_->connect(Clock::system().now() + kConnectTime);
+}
+
+void World::terminate_sessions() {
+  connect().execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1",
+                    pg::Params::of(std::string(kRole)));
+}
+
+void World::measured(const std::string& what, SteadyTime::duration took, Milliseconds wanted) {
+  Measure& measure = result_->measures[what];
+  measure.worst = std::max(measure.worst, std::chrono::duration_cast<Milliseconds>(took));
+  measure.wanted = wanted;
+  ++measure.times;
+}
+
+void World::complain(const std::string& what) {
+  result_->complaints.push_back(what);
+}
+
+}  // namespace ff::faults

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "faults/replicas.hpp"
+#include "faults/result.hpp"
+#include "sandbox/private_server.hpp"
+#include "sandbox/workload.hpp"
+#include "support/holders.hpp"
+#include "support/proxy.hpp"
+
+namespace ff::faults {
+
+/// The daemons' role on the server. It may do what `migrate grants` prints, and has to know a password.
+constexpr const char* kRole = "reconciler";
+constexpr const char* kPassword = "the first one";
+
+struct WorldOptions {
+  std::map<std::string, std::string> server_settings = {};
+  /// The server itself goes away: what is under way then is left behind by the workers as well.
+  bool outages = false;
+};
+
+/// What a fault happens to: a server of its own, three replicas behind a proxy, and a load. The workers reach the
+/// server directly. Used by the thread that made it.
+class World {
+ public:
+  World(const WorldOptions& options, bool brief, std::uint64_t seed);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// The short form: what could last long lasts for seconds.
+  bool brief() const { return brief_; }
+  Milliseconds length(Milliseconds in_full, Milliseconds in_short) const {
+    return brief_ ? in_short : in_full;
+  }
+  std::int64_t random(std::int64_t least, std::int64_t most);
+
+  sandbox::PrivateServer& server() { return *server_; }
+  /// A new session of the superuser, whom nobody stops.
+  pg::Connection connect() const;
+  /// Ends all sessions of the daemons.
+  void terminate_sessions();
+
+  test::Proxy& network() { return *network_; }
+  Replicas& replicas() { return *replicas_; }
+  sandbox::Workload& load() { return *load_; }
+  test::Holders& holders() { return *holders_; }
+  sandbox::Realm realm() const;
+  /// Where the password is that the daemons read.
+  void write_password(const std::string& password) const;
+
+  /// Where what is told goes; has to outlive what tells.
+  void report_to(FaultResult& result) { result_ = &result; }
+  void measured(const std::string& what, SteadyTime::duration took, Milliseconds wanted);
+  void complain(const std::string& what);
+
+ private:
+  void make_database();
+  void make_role(pg::Connection& db);
+  std::string daemon_config() const;
+
+  const bool brief_;
+  std::mt19937_64 generator_;
+  test::TemporaryDirectory directory_;
+  std::unique_ptr<sandbox::PrivateServer> server_;
+  std::optional<pg::Connector> connector_;
+  std::unique_ptr<test::Proxy> network_;
+  std::unique_ptr<Replicas> replicas_;
+  std::unique_ptr<test::Holders> holders_;
+  std::unique_ptr<sandbox::Workload> load_;
+  FaultResult* result_ = nullptr;
+};
+
+}  // namespace ff::faults
