@@ -68,6 +68,7 @@ pg::Connector make_connector(const config::Database& database) {
   return pg::Connector({.conninfo = database.url,
                         .password = database.password,
                         .password_file = database.password_file,
+                        .relation = "ff_exec_core",
                         .connect_timeout = database.connect_timeout,
                         .statement_timeout = database.statement_timeout});
 }

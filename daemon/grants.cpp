@@ -14,7 +14,7 @@ constexpr std::string_view kGrants = R"sql(
 WITH needed AS (
   SELECT c.oid, c.relname, c.relkind, n.oid AS schema, n.nspname, privilege
     FROM unnest($1, $2) AS t(relation, privileges)
-    JOIN pg_class c ON c.oid = to_regclass(t.relation)
+    JOIN pg_class c ON c.oid = to_regclass({schema_text} || t.relation)
     JOIN pg_namespace n ON n.oid = c.relnamespace,
          regexp_split_to_table(t.privileges, ', ') AS privilege
 )

@@ -23,8 +23,10 @@ DemoDatabase::DemoDatabase(std::optional<std::string> url,
     config_.url = server_.emplace().conninfo();
   }
   try {
-    // A Connector cannot be moved, so that make_unique cannot take one.
-    connector_.reset(new pg::Connector(make_connector(config_)));  // NOLINT(modernize-make-unique)
+    // The simulation names no schema.
+    pg::ConnectOptions options = make_connector(config_).options();
+    options.relation.clear();
+    connector_ = std::make_unique<const pg::Connector>(options);
   } catch (const std::invalid_argument& invalid) {
     throw UsageError(invalid.what());
   }

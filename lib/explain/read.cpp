@@ -27,47 +27,47 @@ SELECT flow_id, lane_id, array_to_string(required_capabilities, ',') AS capabili
        {whole_number:policy->'retry_policy'->'max_retries'} AS max_retries,
        {moment:raw_fields->>'delay_until'} AS delay_until_ms,
        {moment:raw_fields->>'last_mutation_at'} AS last_mutation_at_ms
-  FROM ff_exec_core
+  FROM {schema}.ff_exec_core
  WHERE partition_key = $1 AND execution_id = $2)sql");
 
 constexpr std::string_view kElsewhere = R"sql(
 SELECT c.partition_key
   FROM unnest($1) AS p(partition_key)
-  JOIN ff_exec_core c ON c.partition_key = p.partition_key AND c.execution_id = $2
+  JOIN {schema}.ff_exec_core c ON c.partition_key = p.partition_key AND c.execution_id = $2
  LIMIT 1)sql";
 
 const std::string kAttempts = expanded(R"sql(
 SELECT attempt_index, coalesce(worker_instance_id, worker_id) AS worker, lease_epoch, lease_expires_at_ms,
        started_at_ms, terminal_at_ms, outcome,
        {reclaims:a} AS reclaims
-  FROM ff_attempt a
+  FROM {schema}.ff_attempt a
  WHERE partition_key = $1 AND execution_id = $2
  ORDER BY lease_expires_at_ms IS NULL, attempt_index DESC
  LIMIT 20)sql");
 
 constexpr std::string_view kGrants = R"sql(
 SELECT kind, worker_instance_id AS worker, expires_at_ms
-  FROM ff_claim_grant
+  FROM {schema}.ff_claim_grant
  WHERE partition_key = $1 AND execution_id = $2
  ORDER BY expires_at_ms DESC
  LIMIT 20)sql";
 
 constexpr std::string_view kSuspension = R"sql(
 SELECT suspended_at_ms, timeout_at_ms, coalesce(timeout_behavior, 'fail') AS behavior, reason_code
-  FROM ff_suspension_current
+  FROM {schema}.ff_suspension_current
  WHERE partition_key = $1 AND execution_id = $2)sql";
 
 constexpr std::string_view kWaitpoints = R"sql(
 SELECT waitpoint_id::text AS id, waitpoint_key AS key, state, array_to_string(required_signal_names, ',') AS signals,
        expires_at_ms
-  FROM ff_waitpoint_pending
+  FROM {schema}.ff_waitpoint_pending
  WHERE partition_key = $1 AND execution_id = $2
  ORDER BY created_at_ms, waitpoint_id
  LIMIT 20)sql";
 
 constexpr std::string_view kCompletions = R"sql(
 SELECT event_id, outcome, committed_at_ms, dispatched_at_ms
-  FROM ff_completion_event
+  FROM {schema}.ff_completion_event
  WHERE partition_key = $1 AND execution_id = $2
  ORDER BY event_id DESC
  LIMIT 5)sql";
@@ -76,7 +76,7 @@ SELECT event_id, outcome, committed_at_ms, dispatched_at_ms
 constexpr std::string_view kLeaseEvents = R"sql(
 SELECT event_type, occurred_at_ms
   FROM (SELECT event_id, execution_id, event_type, occurred_at_ms
-          FROM ff_lease_event
+          FROM {schema}.ff_lease_event
          WHERE partition_key = $1::integer
          ORDER BY event_id DESC
          LIMIT 10000) newest
@@ -89,18 +89,18 @@ constexpr std::string_view kHolders = R"sql(
 SELECT held.relation, l.pid, coalesce(a.application_name, '') AS application,
        floor(extract(epoch FROM a.xact_start) * 1000)::bigint AS since_ms
   FROM (SELECT 'ff_exec_core' AS relation, xmax
-          FROM ff_exec_core WHERE partition_key = $1 AND execution_id = $2
+          FROM {schema}.ff_exec_core WHERE partition_key = $1 AND execution_id = $2
          UNION ALL
-        SELECT 'ff_attempt', xmax FROM ff_attempt WHERE partition_key = $1 AND execution_id = $2
+        SELECT 'ff_attempt', xmax FROM {schema}.ff_attempt WHERE partition_key = $1 AND execution_id = $2
          UNION ALL
         SELECT 'ff_suspension_current', xmax
-          FROM ff_suspension_current WHERE partition_key = $1 AND execution_id = $2
+          FROM {schema}.ff_suspension_current WHERE partition_key = $1 AND execution_id = $2
          UNION ALL
         SELECT 'ff_waitpoint_pending', xmax
-          FROM ff_waitpoint_pending WHERE partition_key = $1 AND execution_id = $2
+          FROM {schema}.ff_waitpoint_pending WHERE partition_key = $1 AND execution_id = $2
          UNION ALL
         SELECT 'ff_completion_event', xmax
-          FROM ff_completion_event
+          FROM {schema}.ff_completion_event
          WHERE partition_key = $1 AND execution_id = $2 AND dispatched_at_ms IS NULL) held
   JOIN pg_locks l ON l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
                  AND l.transactionid = held.xmax
@@ -114,7 +114,7 @@ SELECT count(*) AS alive, count(*) FILTER (WHERE for_lane) AS for_lane,
        count(*) FILTER (WHERE for_lane AND wanted <@ capabilities) AS capable
   FROM (SELECT $2 = ANY(lanes) AS for_lane, string_to_array(capabilities_csv, ',') AS capabilities,
                string_to_array($3, ',') AS wanted
-          FROM ff_worker_registry
+          FROM {schema}.ff_worker_registry
          WHERE ($1 IS NULL OR namespace = $1)
            AND last_heartbeat_ms::numeric + liveness_ttl_ms
                >= floor(extract(epoch FROM clock_timestamp()) * 1000)) worker)sql";

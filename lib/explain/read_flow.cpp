@@ -11,8 +11,8 @@ const std::string kFanIn = reconcile::phrases().expand(R"sql(
 SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, {whole_number_or:1, g.policy->'k'} AS k,
        g.success_count::bigint AS success, g.fail_count::bigint AS fail, g.skip_count::bigint AS skip,
        g.running_count::bigint AS running, g.cancel_siblings_pending_flag AS flag, p.enqueued_at_ms
-  FROM ff_edge_group g
-  LEFT JOIN ff_pending_cancel_groups p ON p.partition_key = g.partition_key AND p.flow_id = g.flow_id
+  FROM {schema}.ff_edge_group g
+  LEFT JOIN {schema}.ff_pending_cancel_groups p ON p.partition_key = g.partition_key AND p.flow_id = g.flow_id
                                       AND p.downstream_eid = g.downstream_eid
  WHERE g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = $2)sql");
 
@@ -25,13 +25,13 @@ SELECT up.*, count(*) OVER () AS in_all,
                coalesce(d.policy->>'edge_state', '') = 'pending' AS staged,
                coalesce(u.lifecycle_phase IN ('terminal', 'cancelled'), false) AS ended,
                e.events, e.outcome, e.undispatched_since_ms
-          FROM ff_edge d
-          LEFT JOIN ff_exec_core u ON u.partition_key = $1 AND u.execution_id = d.upstream_eid
+          FROM {schema}.ff_edge d
+          LEFT JOIN {schema}.ff_exec_core u ON u.partition_key = $1 AND u.execution_id = d.upstream_eid
          CROSS JOIN LATERAL (SELECT count(*) AS events,
                                     (array_agg(c.outcome ORDER BY c.event_id DESC))[1] AS outcome,
                                     min(c.committed_at_ms) FILTER (WHERE c.dispatched_at_ms IS NULL)
                                       AS undispatched_since_ms
-                               FROM ff_completion_event c
+                               FROM {schema}.ff_completion_event c
                               WHERE c.partition_key = $1 AND c.execution_id = d.upstream_eid
                                 AND c.outcome <> 'resumable') e
          WHERE d.partition_key = $1 AND d.flow_id = $3 AND d.downstream_eid = $2) up
@@ -44,9 +44,9 @@ SELECT d.downstream_eid, coalesce(c.lifecycle_phase, '') AS lifecycle_phase,
        coalesce(g.cancel_siblings_pending_flag AND $2::text = ANY(g.cancel_siblings_pending_members), false)
          AS cancels_us,
        count(*) OVER () AS in_all
-  FROM ff_edge d
-  LEFT JOIN ff_exec_core c ON c.partition_key = $1 AND c.execution_id = d.downstream_eid
-  LEFT JOIN ff_edge_group g ON g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = d.downstream_eid
+  FROM {schema}.ff_edge d
+  LEFT JOIN {schema}.ff_exec_core c ON c.partition_key = $1 AND c.execution_id = d.downstream_eid
+  LEFT JOIN {schema}.ff_edge_group g ON g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = d.downstream_eid
  WHERE d.partition_key = $1 AND d.flow_id = $3 AND d.upstream_eid = $2
  ORDER BY cancels_us DESC, d.downstream_eid, d.edge_id
  LIMIT 50)sql";

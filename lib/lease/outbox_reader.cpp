@@ -12,13 +12,13 @@ SELECT has_table_privilege('pg_catalog.pg_locks', 'SELECT')
          AND has_function_privilege('pg_catalog.pg_lock_status()', 'EXECUTE'),
        CASE WHEN has_sequence_privilege(name, 'USAGE, SELECT') THEN name END,
        coalesce((SELECT seqcache > 1 FROM pg_sequence WHERE seqrelid = name::regclass), false)
-  FROM pg_get_serial_sequence('ff_lease_event', 'event_id') AS name)sql";
+  FROM pg_get_serial_sequence({schema_text} || 'ff_lease_event', 'event_id') AS name)sql";
 
 // $1: the id whose event is asked for; $2: the sequence, or null.
 constexpr std::string_view kLook = R"sql(
 WITH outbox AS NOT MATERIALIZED (
   SELECT event_id, hashtextextended(concat_ws(' ', execution_id, event_type, occurred_at_ms), 0) AS hash
-    FROM ff_lease_event)
+    FROM {schema}.ff_lease_event)
 SELECT pg_is_in_recovery(), newest.event_id, newest.hash,
        (SELECT hash FROM outbox WHERE event_id = $1),
        CASE WHEN has_sequence_privilege($2, 'USAGE, SELECT')
@@ -31,7 +31,7 @@ SELECT pg_is_in_recovery(), newest.event_id, newest.hash,
 const std::string kWritersLocks = R"sql(
   FROM pg_catalog.pg_locks AS held
  WHERE held.locktype = 'relation' AND held.mode = 'RowExclusiveLock' AND held.granted
-   AND held.relation = 'ff_lease_event'::regclass
+   AND held.relation = to_regclass({schema_text} || 'ff_lease_event')
    AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database()))sql";
 
 const std::string kWriters = "SELECT DISTINCT held.virtualtransaction" + kWritersLocks;
@@ -50,7 +50,7 @@ SELECT stretch.position, event.event_id, event.partition_key, event.execution_id
        event.event_type, event.occurred_at_ms, event.namespace, event.instance_tag
   FROM unnest($1, $2) WITH ORDINALITY AS stretch (partition_key, after, position)
  CROSS JOIN LATERAL (
-       SELECT * FROM ff_lease_event
+       SELECT * FROM {schema}.ff_lease_event
         WHERE (partition_key, event_id) > (stretch.partition_key::integer, stretch.after)
           AND (partition_key, event_id) <= (stretch.partition_key::integer, $3)
         ORDER BY partition_key, event_id LIMIT $4) AS event
@@ -59,7 +59,7 @@ SELECT stretch.position, event.event_id, event.partition_key, event.execution_id
 // $1: event id, $2: the last event id that may be read, $3: rows.
 constexpr std::string_view kReadAll = R"sql(
 SELECT 1, event_id, partition_key, execution_id, lease_id, event_type, occurred_at_ms, namespace, instance_tag
-  FROM ff_lease_event
+  FROM {schema}.ff_lease_event
  WHERE event_id > $1 AND event_id <= $2
  ORDER BY event_id LIMIT $3)sql";
 

@@ -114,7 +114,7 @@ constexpr std::string_view kColumns = R"(
     FROM (SELECT relation, split_part(item, ' ', 1) AS name, split_part(item, ' ', 2) AS type,
                  row_number() OVER () AS place
             FROM unnest($1, $2) AS t(relation, columns), regexp_split_to_table(columns, ', ') AS item) AS w
-    LEFT JOIN pg_class c ON c.oid = to_regclass(w.relation) AND c.relkind IN ('r', 'p')
+    LEFT JOIN pg_class c ON c.oid = to_regclass({schema_text} || w.relation) AND c.relkind IN ('r', 'p')
     LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = w.name AND NOT a.attisdropped
    WHERE a.attname IS NULL OR format_type(a.atttypid, a.atttypmod) <> rtrim(w.type, '!')
       OR (w.type LIKE '%!' AND NOT a.attnotnull)
@@ -125,7 +125,7 @@ constexpr std::string_view kKeys = R"(
   SELECT 'table ' || w.relation || ' has ' || coalesce('the primary key (' || found.columns || ')', 'no primary key')
          || ', (' || w.key || ') is needed' AS sentence
     FROM unnest($1, $2) WITH ORDINALITY AS w(relation, key, place)
-    JOIN pg_class c ON c.oid = to_regclass(w.relation) AND c.relkind IN ('r', 'p')
+    JOIN pg_class c ON c.oid = to_regclass({schema_text} || w.relation) AND c.relkind IN ('r', 'p')
    CROSS JOIN LATERAL (
          SELECT string_agg(a.attname, ', ' ORDER BY k.place) AS columns
            FROM pg_index i CROSS JOIN LATERAL unnest(i.indkey) WITH ORDINALITY AS k(attnum, place)
@@ -139,7 +139,7 @@ constexpr std::string_view kKeys = R"(
 constexpr std::string_view kChildren = R"(
   SELECT 'table ' || c.relname || ' lacks some of its hash children' AS sentence
     FROM unnest($1) WITH ORDINALITY AS w(relation, place)
-    JOIN pg_class c ON c.oid = to_regclass(w.relation) AND c.relkind = 'p'
+    JOIN pg_class c ON c.oid = to_regclass({schema_text} || w.relation) AND c.relkind = 'p'
     JOIN pg_partitioned_table p ON p.partrelid = c.oid AND p.partstrat = 'h'
     LEFT JOIN pg_inherits i ON i.inhparent = c.oid
     LEFT JOIN pg_class child ON child.oid = i.inhrelid
@@ -154,8 +154,8 @@ constexpr std::string_view kIndexesMissing = R"(
          || ' is missing or invalid' AS sentence
     FROM unnest($1) WITH ORDINALITY AS w(item, place)
    WHERE NOT EXISTS (SELECT FROM pg_index i
-                      WHERE i.indexrelid = to_regclass(split_part(item, ' ', 2))
-                        AND i.indrelid = to_regclass(split_part(item, ' ', 1)) AND i.indisvalid)
+                      WHERE i.indexrelid = to_regclass({schema_text} || split_part(item, ' ', 2))
+                        AND i.indrelid = to_regclass({schema_text} || split_part(item, ' ', 1)) AND i.indisvalid)
    ORDER BY place)";
 
 // $1 "<table> <channel>". Per row (FlowFabric) or per statement (ours), under any name: bit 4 of tgtype is
@@ -165,10 +165,22 @@ constexpr std::string_view kTriggersMissing = R"(
          || split_part(item, ' ', 2) || ': subscribers learn of events by polling only' AS sentence
     FROM unnest($1) WITH ORDINALITY AS w(item, place)
    WHERE NOT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
-                      WHERE t.tgrelid = to_regclass(split_part(item, ' ', 1)) AND NOT t.tgisinternal
+                      WHERE t.tgrelid = to_regclass({schema_text} || split_part(item, ' ', 1)) AND NOT t.tgisinternal
                         AND t.tgenabled IN ('O', 'A') AND t.tgtype & 4 <> 0
                         AND strpos(f.prosrc, quote_literal(split_part(item, ' ', 2))) > 0)
    ORDER BY place)";
+
+// Whoever may create in the schema of the tables, beside its owner and superusers, who may do all that anyway.
+constexpr std::string_view kCreators = R"(
+  SELECT format('%s may create in schema %I: what FlowFabric and triggers call there without its schema may be theirs',
+                string_agg(coalesce(quote_ident(r.rolname), 'everybody'), ', ' ORDER BY r.rolname), n.nspname)
+    FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+   CROSS JOIN LATERAL aclexplode(n.nspacl) AS granted
+    LEFT JOIN pg_roles r ON r.oid = granted.grantee
+   WHERE c.oid = to_regclass({schema_text} || 'ff_exec_core') AND granted.privilege_type = 'CREATE'
+     AND granted.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE
+   GROUP BY n.nspname)";
 
 void append_sentences(std::vector<std::string>& to, const pg::Result& result) {
   for (const pg::Row row : result) to.push_back(row.get<std::string>(0));
@@ -191,6 +203,7 @@ Differences compare_with_contract(pg::Connection& connection) {
   append_sentences(found.problems, connection.execute(kChildren, pg::Params::of(names)));
   append_sentences(found.warnings, connection.execute(kIndexesMissing, pg::Params::of(kIndexes)));
   append_sentences(found.warnings, connection.execute(kTriggersMissing, pg::Params::of(kChannels)));
+  append_sentences(found.warnings, connection.execute(kCreators));
   return found;
 }
 

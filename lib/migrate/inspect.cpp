@@ -11,32 +11,33 @@ namespace {
 constexpr int kOldestServer = 150000;
 
 constexpr std::string_view kWhatIsThere = R"(
-  SELECT to_regclass('ff_reconciler_migration') IS NOT NULL AS ledger,
-         to_regclass('ff_migration_annotation') IS NOT NULL AS annotation,
-         coalesce(has_table_privilege(to_regclass('ff_migration_annotation'), 'SELECT'), false)
+  SELECT to_regclass({schema_text} || 'ff_reconciler_migration') IS NOT NULL AS ledger,
+         to_regclass({schema_text} || 'ff_migration_annotation') IS NOT NULL AS annotation,
+         coalesce(has_table_privilege(to_regclass({schema_text} || 'ff_migration_annotation'), 'SELECT'), false)
            AS annotation_readable,
-         coalesce(has_table_privilege(to_regclass('_sqlx_migrations'), 'SELECT'), false) AS sqlx_readable,
+         coalesce(has_table_privilege(to_regclass({schema_text} || '_sqlx_migrations'), 'SELECT'), false) AS sqlx_readable,
          current_setting('server_version_num')::integer AS server_version,
          current_setting('server_version') AS server_version_text)";
 
 constexpr std::string_view kLedger =
-    "SELECT version, checksum, fan_out FROM ff_reconciler_migration ORDER BY version";
+    "SELECT version, checksum, fan_out FROM {schema}.ff_reconciler_migration ORDER BY version";
 
-constexpr std::string_view kAnnotation = "SELECT coalesce(max(version), 0) FROM ff_migration_annotation";
+constexpr std::string_view kAnnotation =
+    "SELECT coalesce(max(version), 0) FROM {schema}.ff_migration_annotation";
 
 constexpr std::string_view kFlowFabricLedger =
-    "SELECT coalesce(max(version) FILTER (WHERE success), 0)::integer FROM _sqlx_migrations";
+    "SELECT coalesce(max(version) FILTER (WHERE success), 0)::integer FROM {schema}._sqlx_migrations";
 
 // A sentence where it cannot be worked with. The keys of partitions are smallint.
 constexpr std::string_view kPartitionConfig = R"(
   SELECT CASE WHEN c.num_flow_partitions IS NULL THEN 'table ff_partition_config has no row'
               ELSE format('ff_partition_config has %s flow partitions and %s budget partitions, 1 to 32768 are possible',
                           c.num_flow_partitions, c.num_budget_partitions) END
-    FROM (VALUES (1)) AS once LEFT JOIN ff_partition_config c ON true
+    FROM (VALUES (1)) AS once LEFT JOIN {schema}.ff_partition_config c ON true
    WHERE (c.num_flow_partitions BETWEEN 1 AND 32768 AND c.num_budget_partitions BETWEEN 1 AND 32768) IS NOT TRUE)";
 
 constexpr std::string_view kFlowPartitions =
-    "SELECT coalesce(max(num_flow_partitions), 0) FROM ff_partition_config";
+    "SELECT coalesce(max(num_flow_partitions), 0) FROM {schema}.ff_partition_config";
 
 std::string label(const Migration& migration) {
   return std::to_string(migration.version) + " (" + std::string(migration.name) + ")";

@@ -15,15 +15,16 @@ constexpr std::string_view kQuietLock =
 // Making children may take long on a slow disk, and is no reason to give up.
 constexpr std::chrono::minutes kLongestCall{30};
 
-constexpr std::string_view kLedgerExists = "SELECT to_regclass('ff_reconciler_migration') IS NOT NULL";
+constexpr std::string_view kLedgerExists =
+    "SELECT to_regclass({schema_text} || 'ff_reconciler_migration') IS NOT NULL";
 // $1 version
 constexpr std::string_view kRecorded =
-    "SELECT EXISTS (SELECT FROM ff_reconciler_migration WHERE version = $1)";
+    "SELECT EXISTS (SELECT FROM {schema}.ff_reconciler_migration WHERE version = $1)";
 // $1 version, $2 name, $3 checksum, $4 fan-out, kept from the first migration on
 constexpr std::string_view kRecord = R"(
-  INSERT INTO ff_reconciler_migration (version, name, checksum, applied_at_ms, fan_out)
+  INSERT INTO {schema}.ff_reconciler_migration (version, name, checksum, applied_at_ms, fan_out)
   VALUES ($1, $2, $3, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-          coalesce((SELECT fan_out FROM ff_reconciler_migration WHERE version = 1), $4))
+          coalesce((SELECT fan_out FROM {schema}.ff_reconciler_migration WHERE version = 1), $4))
   ON CONFLICT (version) DO NOTHING)";
 
 void check_fan_out(int fan_out) {
@@ -50,8 +51,10 @@ bool apply(pg::Connection& connection, const Migration& migration, int fan_out) 
     if (recorded(transaction, migration)) return false;
     if (step.commits_itself) {
       transaction.rollback();
-      connection.execute(step.sql, {}, Clock::system().now() + kLongestCall);
+      connection.execute_script(std::string(step.sql), Clock::system().now() + kLongestCall);
     } else {
+      // The files name no schema: what they make belongs where the session's own path has it.
+      transaction.execute("SET LOCAL search_path TO DEFAULT");
       // What a file says IF NOT EXISTS of would be a notice when it is resumed.
       transaction.execute("SELECT set_config('client_min_messages', 'warning', true)");
       connection.execute_script(std::string(step.sql));

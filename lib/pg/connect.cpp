@@ -124,6 +124,17 @@ void establish(PGconn* connection, SteadyTime deadline, const Interrupt* interru
   if (PQsetnonblocking(connection, 1) != 0) throw refused(connection);
 }
 
+// $1 the relation. The one statement that is run with the session's own search_path, on which anybody may have put
+// whatever he likes: so every function and operator in it is named with its schema.
+constexpr std::string_view kSchema = R"sql(
+SELECT pg_catalog.quote_ident(found.name), pg_catalog.quote_literal(pg_catalog.quote_ident(found.name) OPERATOR(pg_catalog.||) '.')
+  FROM (SELECT coalesce((SELECT n.nspname
+                           FROM pg_catalog.pg_class c
+                           JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+                          WHERE c.oid OPERATOR(pg_catalog.=) pg_catalog.to_regclass($1)::pg_catalog.oid),
+                        pg_catalog.current_schema())::pg_catalog.text AS name) found
+ WHERE found.name IS NOT NULL)sql";
+
 }  // namespace
 
 Connector::Connector(ConnectOptions options) : options_(std::move(options)) {
@@ -174,6 +185,13 @@ Connection Connector::connect(SteadyTime deadline, const Interrupt* interrupt) c
   throw Error(kind, message, sqlstate);
 }
 
+void Connector::locate(Connection& connection, SteadyTime deadline) const {
+  if (options_.relation.empty()) return;
+  for (const Row row : connection.execute(kSchema, Params::of(options_.relation), deadline))
+    connection.schema_ = {row.get<std::string>(0) + ".", row.get<std::string>(1)};
+  connection.catalog_only_ = true;
+}
+
 Connection Connector::connect_one(const Keywords& place, SteadyTime deadline,
                                   const Interrupt* interrupt) const {
   std::vector<const char*> keywords;
@@ -202,16 +220,21 @@ Connection Connector::connect_one(const Keywords& place, SteadyTime deadline,
   const bool writable = known && std::string_view(standby) == "off" &&
                         (accept_default_read_only_ || std::string_view(read_only) == "off");
   Connection connection(raw.release(), options_.statement_timeout, interrupt);
-  if (accept_read_only_ || writable) return connection;
+  if (accept_read_only_ || writable) {
+    locate(connection, deadline);
+    return connection;
+  }
   // A pooler may not pass the two parameters on: then the server is asked.
   if (!known &&
       connection
-          .execute(
-              "SELECT NOT pg_is_in_recovery() AND ($1 OR current_setting('transaction_read_only') = 'off')",
-              Params::of(accept_default_read_only_), deadline)
+          .execute("SELECT NOT pg_catalog.pg_is_in_recovery() AND ($1 OR "
+                   "pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off')",
+                   Params::of(accept_default_read_only_), deadline)
           .one()
-          .get<bool>(0))
+          .get<bool>(0)) {
+    locate(connection, deadline);
     return connection;
+  }
   throw Error(Error::Kind::not_writable,
               connection.description() + " takes no writes (a standby, or read-only)");
 }

@@ -20,6 +20,9 @@ struct ConnectOptions {
   /// Overrides both; read anew for every connection, one trailing newline stripped.
   std::string password_file = {};
   std::string application_name = "ff-reconcilerd";
+  /// A relation by which each session finds, once, the schema of its tables (see Connection): where the session's own
+  /// search_path has it, or would make it. Empty: it looks for none.
+  std::string relation = {};
   /// The longest for each address of each host.
   Milliseconds connect_timeout{3000};
   /// The server's limit for one statement, set inside each transaction; our own deadline for an answer is a
@@ -47,6 +50,7 @@ class Connector {
   const std::string& description() const { return description_; }
 
  private:
+  void locate(Connection& connection, SteadyTime deadline) const;
   Connection connect_one(const Keywords& place, SteadyTime deadline, const Interrupt* interrupt) const;
 
   ConnectOptions options_;

@@ -115,12 +115,26 @@ Result Connection::execute(std::string_view sql, const Params& params) {
 }
 
 Result Connection::execute(std::string_view sql, const Params& params, SteadyTime deadline) {
+  if (catalog_only_ && idle()) return execute_alone(sql, params, deadline);
   const Pointers values(params);
   const std::string text = located(sql);
   if (PQsendQueryParams(usable(sql), text.c_str(), values.count(), params.types().data(), values.data(),
                         nullptr, nullptr, 0) == 0)
     fail(Error::Kind::connection, sql);
   return collect(sql, deadline);
+}
+
+Result Connection::execute_alone(std::string_view sql, const Params& params, SteadyTime deadline) {
+  execute_script("BEGIN; SET LOCAL search_path = pg_catalog; SET LOCAL standard_conforming_strings = on",
+                 deadline);
+  try {
+    Result result = execute(sql, params, deadline);
+    execute_script("COMMIT", deadline);
+    return result;
+  } catch (const Error&) {
+    if (!lost()) execute_script("ROLLBACK", deadline);
+    throw;
+  }
 }
 
 Result Connection::execute_prepared(std::string_view sql, const Params& params) {
@@ -167,15 +181,21 @@ void Connection::forget(std::string_view sql) {
 }
 
 std::string Connection::located(std::string_view sql) const {
-  constexpr std::string_view kSchema = "{schema}.";
+  constexpr std::string_view kPrefix = "{schema}.";
+  constexpr std::string_view kText = "{schema_text}";
   std::string text;
-  for (;;) {
-    const auto at = sql.find(kSchema);
-    text += sql.substr(0, at);
-    if (at == std::string_view::npos) return text;
-    text += schema_;
-    sql.remove_prefix(at + kSchema.size());
+  while (!sql.empty()) {
+    const bool prefix = sql.starts_with(kPrefix);
+    if (prefix || sql.starts_with(kText)) {
+      text += prefix ? schema_.prefix : schema_.text;
+      sql.remove_prefix(prefix ? kPrefix.size() : kText.size());
+      continue;
+    }
+    const auto next = std::min(sql.find('{', 1), sql.size());
+    text += sql.substr(0, next);
+    sql.remove_prefix(next);
   }
+  return text;
 }
 
 pg_conn* Connection::usable(std::string_view sql) {

@@ -23,17 +23,21 @@ enum class Plan {
           ///< than running
 };
 
-/// One session with a server. Where a statement says `{schema}.`, the session fills in the schema in which it has found
-/// its tables; where it has looked for none, nothing. Every wait ends at an absolute deadline or when the interrupt is raised; a
+/// One session with a server. Every wait ends at an absolute deadline or when the interrupt is raised; a
 /// connection on which a wait ended early is closed, because its state is unknown. Movable; one thread at a
 /// time.
+///
+/// Where the Connector was told of a relation, no schema but pg_catalog is on the search_path of any statement: others
+/// may be allowed to create functions and operators in another, and one that fits the types better would run with our
+/// rights. Tables are named with the schema of that relation, which stands in a statement as `{schema}.`, and in what
+/// is looked up by name as `{schema_text}`, a literal.
 class Connection {
  public:
   Connection(Connection&&) noexcept;
   Connection& operator=(Connection&&) noexcept;
   ~Connection();
 
-  /// Runs one statement with parameters and returns its rows. Throws Error.
+  /// Runs one statement with parameters and returns its rows. Outside a Transaction it has one of its own. Throws Error.
   Result execute(std::string_view sql, const Params& params, SteadyTime deadline);
   /// The same with a deadline of the connection's own statement timeout from now.
   Result execute(std::string_view sql, const Params& params = {});
@@ -49,7 +53,8 @@ class Connection {
   bool has_prepared(std::string_view sql) const { return prepared_.find(sql) != prepared_.end(); }
 
   /// Runs several statements separated by semicolons, without parameters (the simple query protocol: outside
-  /// a transaction block they are one transaction). Returns the last statement's rows.
+  /// a transaction block they are one transaction), with the search_path that the session has at the moment. Returns the
+  /// last statement's rows.
   Result execute_script(const std::string& sql, SteadyTime deadline);
   Result execute_script(const std::string& sql);
 
@@ -68,6 +73,7 @@ class Connection {
  private:
   friend class Connector;
   friend class Listener;
+  friend class Transaction;
   struct Finish {
     void operator()(pg_conn* connection) const;
   };
@@ -76,6 +82,7 @@ class Connection {
 
   pg_conn* usable(std::string_view sql);
   std::string located(std::string_view sql) const;
+  Result execute_alone(std::string_view sql, const Params& params, SteadyTime deadline);
   const std::string& prepare(std::string_view sql, const Params& params);
   Result collect(std::string_view sql, SteadyTime deadline);
   /// Waits until the socket is readable (or writable), the deadline or the interrupt; throws for the latter
@@ -87,7 +94,12 @@ class Connection {
 
   std::unique_ptr<pg_conn, Finish> connection_;
   std::map<std::string, std::string, std::less<>> prepared_;  // statement text -> its name in this session
-  std::string schema_;                                        // with its dot
+  struct Schema {
+    std::string prefix;  // quoted, with its dot
+    std::string text = "''";
+  };
+  Schema schema_;
+  bool catalog_only_ = false;  // on the search_path
   bool may_prepare_ = true;
   bool gives_back_ = true;
   Milliseconds statement_timeout_;

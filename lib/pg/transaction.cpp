@@ -30,20 +30,22 @@ constexpr std::string_view kSettings =
     "; SET LOCAL transform_null_equals = off; SET LOCAL quote_all_identifiers = off"
     "; SET LOCAL plan_cache_mode = ";
 
-std::string begin(Milliseconds statement_timeout, Plan plan) {
+std::string begin(Milliseconds statement_timeout, Plan plan, bool catalog_only) {
   const auto lock_timeout = std::min(kLongestLockWait, statement_timeout / 2);
   return "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = " +
          std::to_string(statement_timeout.count()) +
          "; SET LOCAL lock_timeout = " + std::to_string(lock_timeout.count()) +
          "; SET LOCAL idle_in_transaction_session_timeout = " + std::to_string(kLongestSilence.count()) +
-         std::string(kSettings) + (plan == Plan::reused ? "force_generic_plan" : "auto");
+         std::string(kSettings) + (plan == Plan::reused ? "force_generic_plan" : "auto") +
+         (catalog_only ? "; SET LOCAL search_path = pg_catalog" : "");
 }
 
 }  // namespace
 
 Transaction::Transaction(Connection& connection, Plan plan, Milliseconds at_most)
     : connection_(connection), plan_(plan) {
-  connection_.execute_script(begin(std::min(connection_.statement_timeout(), at_most), plan));
+  connection_.execute_script(
+      begin(std::min(connection_.statement_timeout(), at_most), plan, connection_.catalog_only_));
 }
 
 Transaction::~Transaction() {

@@ -99,7 +99,7 @@ Reconciler budget_reset() {
           .summary = "Sets the usage of a budget whose period is over to zero.",
           .outcomes = {"reset"},
           .key = {{"budget_id", "text"}},
-          .partition_count = "SELECT num_budget_partitions FROM ff_partition_config",
+          .partition_count = "SELECT num_budget_partitions FROM {schema}.ff_partition_config",
           .scan = kScan,
           .act = kAct,
           .privileges = {{"ff_budget_policy", "SELECT, UPDATE"},
