@@ -31,17 +31,17 @@ Fault silence(const std::string& name, const std::string& what, Proxy::Silence w
 }  // namespace
 
 Fault silence_to_server() {
-  return silence("silence, to server", "what the daemons send does not arrive, for 12 s",
+  return silence("silence to server", "what the daemons send does not arrive, for 12 s",
                  Proxy::Silence::to_server, 0);
 }
 
 Fault silence_to_daemons() {
-  return silence("silence, to daemons", "what the server sends does not arrive, for 12 s",
+  return silence("silence to daemons", "what the server sends does not arrive, for 12 s",
                  Proxy::Silence::to_client, 1);
 }
 
 Fault silence_both_ways() {
-  return silence("silence, both ways", "nothing arrives, for 12 s", Proxy::Silence::both, 0);
+  return silence("silence both ways", "nothing arrives, for 12 s", Proxy::Silence::both, 0);
 }
 
 Fault slow_network() {

@@ -6,6 +6,7 @@
 
 #include "faults/faults.hpp"
 #include "faults/world.hpp"
+#include "sandbox/outage.hpp"
 #include "support/standstill.hpp"
 
 namespace ff::faults {
@@ -20,6 +21,16 @@ Heal restart(World& world) {
   return [] {};
 }
 
+bool accepts_connections(const World& world) {
+  try {
+    world.connect();
+    return true;
+  } catch (const pg::Error& error) {
+    if (!sandbox::is_an_outage(error)) throw;
+    return false;
+  }
+}
+
 Heal kill_session(World& world) {
   auto db = world.connect();
   const pg::Result found = db.execute(
@@ -27,7 +38,10 @@ Heal kill_session(World& world) {
       pg::Params::of(std::string(kRole)));
   if (found.empty()) throw std::runtime_error("the daemons have no session");
   ::kill(found[0].get<std::int32_t>(0), SIGKILL);
-  return [&world] { world.connect(); };  // once the server has restarted itself
+  return [&world] {
+    if (!test::wait_until([&] { return accepts_connections(world); }))
+      throw std::runtime_error("the server does not recover");
+  };
 }
 
 Heal stand_still(World& world) {
