@@ -1,6 +1,7 @@
 // A server that crashes, stands still, or has no room.
 #include <csignal>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -33,11 +34,17 @@ bool accepts_connections(const World& world) {
 
 Heal kill_session(World& world) {
   auto db = world.connect();
-  const pg::Result found = db.execute(
-      "SELECT pid FROM pg_stat_activity WHERE usename = $1 ORDER BY state = 'active' DESC, random() LIMIT 1",
-      pg::Params::of(std::string(kRole)));
-  if (found.empty()) throw std::runtime_error("the daemons have no session");
-  ::kill(found[0].get<std::int32_t>(0), SIGKILL);
+  std::optional<pid_t> session;
+  const bool found = test::wait_until([&] {
+    const pg::Result sessions = db.execute(
+        "SELECT pid FROM pg_stat_activity WHERE usename = $1 ORDER BY state = 'active' DESC, random() LIMIT "
+        "1",
+        pg::Params::of(std::string(kRole)));
+    if (!sessions.empty()) session = sessions[0].get<std::int32_t>(0);
+    return session.has_value();
+  });
+  if (!found) throw std::runtime_error("the daemons have no session");
+  ::kill(*session, SIGKILL);
   return [&world] {
     if (!test::wait_until([&] { return accepts_connections(world); }))
       throw std::runtime_error("the server does not recover");
