@@ -22,6 +22,54 @@ const std::vector<Fragment>& of_executions() {
       {"has_ended(core)", "{core}.lifecycle_phase IN ('terminal', 'cancelled')"},
       {"has_not_ended(core)", "{core}.lifecycle_phase NOT IN ('terminal', 'cancelled')"},
 
+      // "The execution is one that the scanner filter asks for." False for a core row that is missing (all null) as
+      // soon as the filter asks for anything. A tag is compared as JSON text: the number 5 is not the text "5", as for
+      // FlowFabric's own filter.
+      {"filter(core)",
+       R"sql(({namespace} IS NULL OR {core}.raw_fields->>'namespace' = {namespace})
+     AND ({tag_key} IS NULL OR {core}.raw_fields->'tags'->{tag_key} = to_jsonb({tag_value})))sql"},
+      // The same for a core row that is missing.
+      {"no_filter", "{namespace} IS NULL AND {tag_key} IS NULL"},
+
+      // The core rows of runnable executions, found by ff_exec_core_lane_phase_idx, as something to select from: the
+      // lanes of each partition one after the other, and of each those that are runnable. So what has ended costs
+      // nothing, however much of it there is. The lanes make one row a partition: it is looked for once for each.
+      {"runnable_by_lane",
+       R"sql((
+    WITH RECURSIVE lane AS (
+      SELECT p.partition_key, (SELECT l.lane_id
+                                 FROM {schema}.ff_exec_core l
+                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
+                                ORDER BY l.lane_id
+                                LIMIT 1) AS lane_id
+        FROM unnest({partitions}) AS p(partition_key)
+       UNION ALL
+      SELECT p.partition_key, (SELECT l.lane_id
+                                 FROM {schema}.ff_exec_core l
+                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
+                                  AND l.lane_id > p.lane_id
+                                ORDER BY l.lane_id
+                                LIMIT 1)
+        FROM lane p
+       WHERE p.lane_id IS NOT NULL
+    ),
+    lanes AS MATERIALIZED (SELECT partition_key, array_agg(lane_id) AS lane_ids FROM lane GROUP BY partition_key)
+    SELECT lanes.partition_key, r.execution_id, r.flow_id, r.eligibility_state, r.public_state, r.blocking_reason,
+           r.created_at_ms, r.raw_fields
+      FROM lanes
+     CROSS JOIN LATERAL (SELECT *
+                           FROM {schema}.ff_exec_core r
+                          WHERE {in_partitions:r} AND r.partition_key = lanes.partition_key
+                            AND r.lane_id = ANY (lanes.lane_ids) AND r.lifecycle_phase = 'runnable'
+                         OFFSET 0) r
+  ))sql"},
+  };
+  return all;
+}
+
+/// Which attempt of an execution it is about, and who may have it.
+const std::vector<Fragment>& of_attempts() {
+  static const std::vector<Fragment> all{
       // The attempt_index of the current attempt of an execution: of an active one the greatest that holds a lease;
       // where none does, or it is not active, the greatest. Null: it has no attempt. The core's own attempt_index does
       // not tell: FlowFabric's typed claims set it one higher than the attempt they lease.
@@ -72,48 +120,6 @@ const std::vector<Fragment>& of_executions() {
                 AND g.execution_id = {row}.execution_id AND g.kind = 'reclaim'
                 AND g.expires_at_ms + 0 > (SELECT now_ms FROM clock)
               LIMIT 1) IS NOT NULL)sql"},
-
-      // "The execution is one that the scanner filter asks for." False for a core row that is missing (all null) as
-      // soon as the filter asks for anything. A tag is compared as JSON text: the number 5 is not the text "5", as for
-      // FlowFabric's own filter.
-      {"filter(core)",
-       R"sql(({namespace} IS NULL OR {core}.raw_fields->>'namespace' = {namespace})
-     AND ({tag_key} IS NULL OR {core}.raw_fields->'tags'->{tag_key} = to_jsonb({tag_value})))sql"},
-      // The same for a core row that is missing.
-      {"no_filter", "{namespace} IS NULL AND {tag_key} IS NULL"},
-
-      // The core rows of runnable executions, found by ff_exec_core_lane_phase_idx, as something to select from: the
-      // lanes of each partition one after the other, and of each those that are runnable. So what has ended costs
-      // nothing, however much of it there is. The lanes make one row a partition: it is looked for once for each.
-      {"runnable_by_lane",
-       R"sql((
-    WITH RECURSIVE lane AS (
-      SELECT p.partition_key, (SELECT l.lane_id
-                                 FROM {schema}.ff_exec_core l
-                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
-                                ORDER BY l.lane_id
-                                LIMIT 1) AS lane_id
-        FROM unnest({partitions}) AS p(partition_key)
-       UNION ALL
-      SELECT p.partition_key, (SELECT l.lane_id
-                                 FROM {schema}.ff_exec_core l
-                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
-                                  AND l.lane_id > p.lane_id
-                                ORDER BY l.lane_id
-                                LIMIT 1)
-        FROM lane p
-       WHERE p.lane_id IS NOT NULL
-    ),
-    lanes AS MATERIALIZED (SELECT partition_key, array_agg(lane_id) AS lane_ids FROM lane GROUP BY partition_key)
-    SELECT lanes.partition_key, r.execution_id, r.flow_id, r.eligibility_state, r.public_state, r.blocking_reason,
-           r.created_at_ms, r.raw_fields
-      FROM lanes
-     CROSS JOIN LATERAL (SELECT *
-                           FROM {schema}.ff_exec_core r
-                          WHERE {in_partitions:r} AND r.partition_key = lanes.partition_key
-                            AND r.lane_id = ANY (lanes.lane_ids) AND r.lifecycle_phase = 'runnable'
-                         OFFSET 0) r
-  ))sql"},
   };
   return all;
 }
@@ -163,7 +169,7 @@ const std::vector<Fragment>& of_events() {
 const Fragments& phrases() {
   static const Fragments all = [] {
     Fragments made;
-    made.add(of_executions()).add(of_values()).add(of_events()).add(ending::phrases());
+    made.add(of_executions()).add(of_attempts()).add(of_values()).add(of_events()).add(ending::phrases());
     // Filled in by the connection, which knows where it is connected.
     made.add(Fragment{"schema", "{schema}"});
     return made;
