@@ -30,8 +30,10 @@ std::vector<Chapter> chapters() {
   return {
       {"around the daemons",
        {},
-       {kills(), frozen_replica(), terminated_sessions(), connection_limit(), password_rotated(),
-        silence_to_daemons(), silence_to_server(), silence_both_ways(), slow_network(), clocks_off()}},
+       {kills(), terminated_sessions(), connection_limit(), password_rotated(), silence_to_daemons(),
+        silence_to_server(), silence_both_ways(), slow_network(), clocks_off()}},
+      // Workers wait for the rows that it holds, and give their step up.
+      {"a replica that freezes", {.outages = true}, {frozen_replica()}},
       {"the server", {.outages = true}, {immediate_restart(), killed_session(), standstill()}},
   };
 }
