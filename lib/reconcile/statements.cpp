@@ -103,7 +103,7 @@ SELECT found.partition_key, {keys}, found.due_at_ms, found.due_at_ms <= clock.du
   FROM clock
   LEFT JOIN (
     SELECT due.*
-      FROM clock, unnest($1) AS wanted(partition_key)
+      FROM clock, unnest({partitions}) AS wanted(partition_key)
      CROSS JOIN LATERAL (
        SELECT candidate.*
          FROM ({scan}
@@ -150,7 +150,7 @@ WITH {clock}
 SELECT count(*) AS due, min(due_at_ms) AS oldest_due_ms, (SELECT now_ms FROM clock) AS now_ms
   FROM (
     SELECT candidate.due_at_ms
-      FROM clock, unnest($1) AS wanted(partition_key)
+      FROM clock, unnest({partitions}) AS wanted(partition_key)
      CROSS JOIN LATERAL (
        SELECT candidate.due_at_ms
          FROM ({scan}
@@ -164,7 +164,7 @@ SELECT count(*) AS due, min(due_at_ms) AS oldest_due_ms, (SELECT now_ms FROM clo
 constexpr std::string_view kSliceEnd = R"sql(
 SELECT partition_key, {walk_key}
   FROM {schema}.{walk_table}
- WHERE partition_key = ANY($1) AND (partition_key, {walk_key}) > ($2, $3)
+ WHERE partition_key = ANY({partitions}) AND (partition_key, {walk_key}) > ($2, $3)
  ORDER BY partition_key, {walk_key}
 OFFSET $4::bigint - 1
  LIMIT 1)sql";
