@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
 #include <thread>
 
 #include "bench/process_cost.hpp"
@@ -39,33 +36,21 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
 
 }  // namespace
 
-DaemonProcess::Directory::Directory() {
-  std::string shape = (std::filesystem::temp_directory_path() / "ff-bench-XXXXXX").string();
-  if (::mkdtemp(shape.data()) == nullptr)
-    throw std::system_error(errno, std::generic_category(), "mkdtemp " + shape);
-  path = shape;
-}
-
-DaemonProcess::Directory::~Directory() {
-  std::error_code stays;  // a few small files in the directory for temporary ones
-  std::filesystem::remove_all(path, stays);
-}
-
 DaemonProcess::DaemonProcess(const std::string& conninfo, const std::string& config) {
-  const auto file = directory_.path / "config.yaml";
+  const auto file = directory_.path() / "config.yaml";
   write_file(file, kConfig + config);
   process_ = std::make_unique<sandbox::ChildProcess>(
       sandbox::Command{.program = FF_BINARY,
                        .arguments = {"run", "--config", file.string()},
                        .environment = {"FF_DATABASE_URL=" + conninfo},
-                       .directory = directory_.path,
-                       .output = directory_.path / "log",
+                       .directory = directory_.path(),
+                       .output = directory_.path() / "log",
                        .account = {}});
 }
 
 std::string DaemonProcess::log() const {
   std::ostringstream text;
-  text << std::ifstream(directory_.path / "log").rdbuf();
+  text << std::ifstream(directory_.path() / "log").rdbuf();
   return text.str();
 }
 

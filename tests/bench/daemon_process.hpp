@@ -1,12 +1,12 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "base/time.hpp"
 #include "sandbox/child_process.hpp"
 #include "support/metrics_text.hpp"
+#include "support/process.hpp"
 
 namespace ff::bench {
 
@@ -37,20 +37,12 @@ class DaemonProcess {
   void stop();
 
  private:
-  struct Directory {
-    Directory();
-    ~Directory();
-    Directory(const Directory&) = delete;
-    Directory& operator=(const Directory&) = delete;
-    std::filesystem::path path;
-  };
-
   std::string log() const;
   bool knows_port();
   bool ready();
   [[noreturn]] void fail(const std::string& what) const;
 
-  Directory directory_;
+  test::TemporaryDirectory directory_;
   std::unique_ptr<sandbox::ChildProcess> process_;
   unsigned short port_ = 0;  // 0: the daemon has not told it yet
 };

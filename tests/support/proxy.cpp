@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <system_error>
@@ -165,21 +164,9 @@ void Proxy::relay(int client, int server) {
   }
 }
 
-Proxy::Directory::Directory() {
-  const char* base = std::getenv("TMPDIR");
-  std::string pattern = fs::path(base != nullptr && *base != '\0' ? base : "/tmp") / "ff-proxy-XXXXXX";
-  if (::mkdtemp(pattern.data()) == nullptr) fail("mkdtemp " + pattern);
-  path = pattern;
-}
-
-Proxy::Directory::~Directory() {
-  std::error_code left_behind;  // an empty directory or so: nothing that a measurement should fail for
-  fs::remove_all(path, left_behind);
-}
-
 Proxy::Proxy(const fs::path& server, std::chrono::nanoseconds round_trip)
     : server_socket_(server / kSocketName), one_way_(round_trip / 2) {
-  const fs::path path = directory_.path / kSocketName;
+  const fs::path path = directory_.path() / kSocketName;
   const sockaddr_un address = address_of(path);
   listening_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (listening_ < 0) fail("socket");
@@ -200,7 +187,7 @@ Proxy::~Proxy() {
 }
 
 std::string Proxy::detour() const {
-  return " host='" + directory_.path.string() + "'";  // the last one named counts
+  return " host='" + directory_.path().string() + "'";  // the last one named counts
 }
 
 void Proxy::listen() {

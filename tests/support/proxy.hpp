@@ -9,6 +9,7 @@
 
 #include "pg/connect.hpp"
 #include "pg/interrupt.hpp"
+#include "support/process.hpp"
 
 namespace ff::test {
 
@@ -33,19 +34,11 @@ class Proxy {
   void delay(std::chrono::nanoseconds round_trip) { one_way_ = round_trip / 2; }
 
   /// The directory of its socket.
-  const std::filesystem::path& directory() const { return directory_.path; }
+  const std::filesystem::path& directory() const { return directory_.path(); }
   /// What has to be appended to the server's own conninfo to take the longer way.
   std::string detour() const;
 
  private:
-  struct Directory {
-    Directory();
-    ~Directory();
-    Directory(const Directory&) = delete;
-    Directory& operator=(const Directory&) = delete;
-    std::filesystem::path path;
-  };
-
   void listen();
   void relay(int client, int server);
   void connect(int client);
@@ -53,7 +46,7 @@ class Proxy {
   const std::filesystem::path server_socket_;
   std::atomic<std::chrono::nanoseconds> one_way_;
   std::atomic<Silence> silence_ = Silence::none;
-  Directory directory_;
+  TemporaryDirectory directory_;
   pg::Interrupt stop_;
   std::list<std::jthread> connections_;  // of the listening thread, until it has ended
   int listening_ = -1;
