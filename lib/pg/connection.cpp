@@ -42,6 +42,16 @@ Error server_error(const PGresult* result, std::string_view sql) {
   return Error(kind, message, sqlstate, std::string(sql));
 }
 
+bool is_outside_transaction(const pg_conn* connection) {
+  return PQtransactionStatus(connection) == PQTRANS_IDLE;
+}
+
+// To a session that is asked nothing a server says nothing but that it ends it, if that.
+bool is_ended_by_server(const pg_conn* connection) {
+  pollfd polled{PQsocket(connection), POLLIN, 0};
+  return ::poll(&polled, 1, 0) > 0;
+}
+
 // The values of a statement as libpq wants them.
 class Pointers {
  public:
@@ -96,7 +106,7 @@ bool Connection::lost() const {
 }
 
 bool Connection::idle() const {
-  return !lost() && PQtransactionStatus(connection_.get()) == PQTRANS_IDLE;
+  return !lost() && is_outside_transaction(connection_.get()) && !is_ended_by_server(connection_.get());
 }
 
 void Connection::close() {
@@ -115,7 +125,8 @@ Result Connection::execute(std::string_view sql, const Params& params) {
 }
 
 Result Connection::execute(std::string_view sql, const Params& params, SteadyTime deadline) {
-  if (catalog_only_ && idle()) return execute_alone(sql, params, deadline);
+  if (catalog_only_ && !lost() && is_outside_transaction(connection_.get()))
+    return execute_alone(sql, params, deadline);
   const Pointers values(params);
   const std::string text = located(sql);
   if (PQsendQueryParams(usable(sql), text.c_str(), values.count(), params.types().data(), values.data(),

@@ -146,6 +146,26 @@ TEST_CASE("a connection that broke, or was left inside a transaction, is not han
   CHECK(next_pid(pool) != before);
 }
 
+TEST_CASE("sessions that the server has ended while they were idle are not handed out again") {
+  const Database database;
+  auto admin = database.connect();
+  Counts counts;
+  Pool pool(database.connector(), 3, 5s, nullptr, &counts);
+  {
+    const auto one = pool.acquire();
+    const auto another = pool.acquire();
+    const auto third = pool.acquire();
+  }
+  REQUIRE(pool.state().idle == 3);
+  admin.execute(
+      "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+      " WHERE datname = current_database() AND pid <> pg_backend_pid()");
+  auto connection = pool.acquire();
+  CHECK_NOTHROW(connection->execute("SELECT 1"));
+  CHECK(pool.state().idle == 0);  // none of the three is kept
+  CHECK(counts.made == 4);
+}
+
 TEST_CASE("discard_all closes what is idle now and what is on loan as it comes back") {
   const Database database;
   Pool pool(database.connector(), 2, 5s);
