@@ -12,8 +12,7 @@ pending AS MATERIALIZED (
     JOIN {schema}.ff_pending_cancel_groups p ON p.partition_key = key.partition_key AND p.flow_id = key.flow_id
                                             AND p.downstream_eid = key.downstream_eid
     LEFT JOIN {core_by:p, downstream_eid} c ON true
-   WHERE {in_partitions:p} AND p.enqueued_at_ms + 0 <= clock.due_ms
-     AND {filter:c}
+   WHERE {in_partitions:p} AND {filter:c}
      FOR UPDATE OF p SKIP LOCKED
 ),
 edge_group AS MATERIALIZED (
@@ -76,6 +75,10 @@ std::vector<Fragment> fragments() {
   return {{"hold_groups", std::string(kHoldGroups)},
           {"judged_without_group(held, gone)", std::string(kJudgedWithoutGroup)},
           {"settle_groups(cleared, gone)", std::string(kSettleGroups)}};
+}
+
+Milliseconds holdoff(const Settings&) {
+  return Milliseconds::min() / 2;
 }
 
 std::optional<Announcement> announced(const Settings&) {

@@ -25,6 +25,10 @@ extern const std::string_view kScan;
 /// that and of what is `gone`, and makes `moved`, where each list entry that is no uuid is `malformed`.
 std::vector<Fragment> fragments();
 
+/// A group is due as soon as it is there. When it was enqueued only says which goes first: it is the word of some
+/// host's clock, which may be ahead. So it may be taken as long before that as there is time.
+Milliseconds holdoff(const Settings&);
+
 /// A group is written by whoever passes on a completion event, soon after that was announced.
 std::optional<Announcement> announced(const Settings&);
 

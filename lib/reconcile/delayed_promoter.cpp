@@ -65,7 +65,7 @@ std::vector<Fragment> fragments(const char* is_ours, const char* due_at) {
       {"retry_at",
        R"sql(CASE WHEN c.blocking_reason = 'waiting_for_retry_backoff'
                AND c.raw_fields->>'delay_until' ~ '^[0-9]{1,18}$'
-              THEN (c.raw_fields->>'delay_until')::bigint ELSE c.created_at_ms END)sql"}};
+              THEN (c.raw_fields->>'delay_until')::bigint ELSE {not_later:c.created_at_ms} END)sql"}};
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ Reconciler edge_cancel_dispatcher() {
           .interval = 1s,
           .batch_size = 50,
           .rows_meet = true,
-          .holdoff = [](const Settings&) { return Milliseconds{0}; },
+          .holdoff = cancel_groups::holdoff,
           .announced = cancel_groups::announced};
 }
 

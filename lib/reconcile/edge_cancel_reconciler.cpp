@@ -45,7 +45,7 @@ Reconciler edge_cancel_reconciler() {
           .privileges = cancel_groups::privileges(),
           .interval = 10s,
           .batch_size = 50,
-          .holdoff = [](const Settings&) { return Milliseconds{0}; },
+          .holdoff = cancel_groups::holdoff,
           .announced = cancel_groups::announced};
 }
 

@@ -1,5 +1,7 @@
 #include "reconcile/named_rows.hpp"
 
+#include <algorithm>
+
 #include "reconcile/pass.hpp"
 
 namespace ff::reconcile {
@@ -13,7 +15,8 @@ void add_rows(pg::Transaction& transaction, const Reconciler& pair, const Scope&
   params.add(execution.uuid);
   for (const pg::Row row : transaction.execute(ground.few.of_execution, params))
     rows.push_back(
-        {unix_millis(row.get<std::int64_t>("due_at_ms")) + ground.holdoff(), row.get<bool>("is_due")});
+        {unix_millis(row.get<std::int64_t>("due_at_ms")) + std::max(ground.holdoff(), Milliseconds{0}),
+         row.get<bool>("is_due")});
 }
 
 }  // namespace

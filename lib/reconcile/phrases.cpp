@@ -143,6 +143,19 @@ const std::vector<Fragment>& of_values() {
   return all;
 }
 
+/// Moments.
+const std::vector<Fragment>& of_time() {
+  static const std::vector<Fragment> all{
+      // A moment that only says since when a row is due. Where a fast clock has dated it in the future, it is due all
+      // the same: since the last full hour, and not since now, because for each page of a tick it has to be the same
+      // moment, or one row that is left where it is would be met again and again.
+      {"not_later(moment)",
+       R"sql(CASE WHEN {moment} <= (SELECT now_ms FROM clock) THEN {moment}
+              ELSE (SELECT now_ms - now_ms % 3600000 FROM clock) END)sql"},
+  };
+  return all;
+}
+
 /// INSERTs that append one event to an outbox for each row of a source.
 const std::vector<Fragment>& of_events() {
   static const std::vector<Fragment> all{
@@ -169,7 +182,12 @@ const std::vector<Fragment>& of_events() {
 const Fragments& phrases() {
   static const Fragments all = [] {
     Fragments made;
-    made.add(of_executions()).add(of_attempts()).add(of_values()).add(of_events()).add(ending::phrases());
+    made.add(of_executions())
+        .add(of_attempts())
+        .add(of_values())
+        .add(of_time())
+        .add(of_events())
+        .add(ending::phrases());
     // Filled in by the connection, which knows where it is connected.
     made.add(Fragment{"schema", "{schema}"});
     return made;

@@ -15,7 +15,7 @@ namespace ff::reconcile::waiting_children {
 namespace {
 
 constexpr std::string_view kScan = R"sql(
-  SELECT c.partition_key, c.execution_id, c.created_at_ms AS due_at_ms
+  SELECT c.partition_key, c.execution_id, {not_later:c.created_at_ms} AS due_at_ms
     FROM {runnable_by_lane} c
     -- Looked up by its key, execution by execution.
     JOIN LATERAL (SELECT *
@@ -33,7 +33,7 @@ waited AS MATERIALIZED (
     {as_seen:c}
     JOIN {schema}.ff_edge_group g ON g.partition_key = c.partition_key AND g.flow_id = c.flow_id
                                  AND g.downstream_eid = c.execution_id
-   WHERE {in_partitions:c} AND {in_partitions:g} AND c.created_at_ms + 0 <= clock.due_ms
+   WHERE {in_partitions:c} AND {in_partitions:g}
      AND c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {waits_for_children:c} AND {filter:c}
      FOR NO KEY UPDATE OF c, g SKIP LOCKED
 ),

@@ -157,3 +157,11 @@ TEST_CASE("retries of every lane of every partition are found") {
     }
   CHECK(outcomes(t.tick()) == "promoted=80");
 }
+
+TEST_CASE("a resume with delay is promoted at once, whatever clock the execution was made by") {
+  Stage t;
+  const Uuid id = t.add(kResume);
+  t.db.execute("UPDATE ff_exec_core SET created_at_ms = $1", pg::Params::of(kNow + 86'400'000));
+  CHECK(outcomes(t.tick()) == "promoted=1");
+  CHECK(t.is_eligible(id));
+}

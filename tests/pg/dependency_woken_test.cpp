@@ -157,3 +157,13 @@ TEST_CASE("dependency finds one that waits for its children by its name, too") {
   CHECK(core(db, waiting)["eligibility_state"] == "eligible_now");
   CHECK(core(db, other)["eligibility_state"] == "blocked_by_dependencies");
 }
+
+TEST_CASE("dependency wakes one that waits for its children at once, whatever clock it was made by") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid waiting = add_waiting(db, {.success = 1});
+  db.execute("UPDATE ff_exec_core SET created_at_ms = $1", pg::Params::of(now_ms(db) + 86'400'000));
+  EngineFixture engine(database, "dependency");
+  CHECK(outcomes(engine->tick()) == "woken=1");
+  CHECK(core(db, waiting)["eligibility_state"] == "eligible_now");
+}

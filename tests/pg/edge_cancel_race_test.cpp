@@ -1,5 +1,6 @@
 // The sibling-cancel pair beside others that hold what it needs, and replicas of its own.
 #include <catch2/catch.hpp>
+#include <limits>
 #include <thread>
 
 #include "pg/edge_cancel_groups.hpp"
@@ -139,15 +140,37 @@ TEST_CASE("edge_cancel_dispatcher leaves a group to the reconciler by its flag, 
   CHECK(outcomes(engine->tick()) == "skipped_for_reconciler=1");
 }
 
-TEST_CASE("edge_cancel_dispatcher and edge_cancel_reconciler leave a group that is enqueued for later") {
-  const auto name = GENERATE("edge_cancel_dispatcher", "edge_cancel_reconciler");
+TEST_CASE(
+    "edge_cancel_dispatcher and edge_cancel_reconciler take a group at once that a fast clock has dated") {
+  const auto [name, outcome] = GENERATE(table<std::string, std::string>(
+      {{"edge_cancel_dispatcher", "dispatched=2"}, {"edge_cancel_reconciler", "completed_drain=2"}}));
   const Database database;
   auto db = database.connect();
-  const FanIn f = insert_listed(db, 0, now_ms(db) + 60'000);
+  insert_listed(db, 0, now_ms(db) + 86'400'000);
+  insert_listed(db, 0, std::numeric_limits<std::int64_t>::max() / 2);
   EngineFixture engine(database, name);
-  CHECK(engine->tick().scanned == 0);
-  CHECK(act_on(db, *reconcile::find_reconciler(name), {key_of(f)}).empty());
-  CHECK(pending(db) == 1);
+  CHECK(engine->backlog(10).due == 2);
+  const TickReport report = engine->tick({.list_moves = true});
+  CHECK(outcomes(report) == outcome);
+  // None was late: what its date says is to come.
+  for (const auto& move : report.moves) CHECK(count(move.due_at) > now_ms(db));
+  CHECK(pending(db) == 0);
+}
+
+TEST_CASE("edge_cancel_reconciler comes to an end where groups that a fast clock has dated are left alone") {
+  const Database database;
+  auto db = database.connect();
+  const std::int64_t ahead = now_ms(db) + 86'400'000;
+  for (int i = 0; i < 30; ++i) insert_listed(db, 1, ahead);
+  insert_listed(db, 0, ahead + 1);
+  std::stop_source stop;
+  int asked = 0;
+  const WatchingClock clock([&] {
+    if (++asked > 1000) stop.request_stop();
+  });
+  EngineFixture engine(database, "edge_cancel_reconciler", {.batch_size = 2, .clock = &clock});
+  CHECK(outcomes(engine->tick({.stop = stop.get_token()})) == "completed_drain=1 no_op=30");
+  CHECK_FALSE(stop.stop_requested());
 }
 
 TEST_CASE("edge_cancel_dispatcher takes the oldest group first") {

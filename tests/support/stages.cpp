@@ -127,20 +127,24 @@ std::vector<Stage> make_stages() {
                             {{"blocking_reason", "'waiting_for_children'"}, {"created_at_ms", "due_ms"}})),
                  attempt_part("id", "NULL"), group_part("id", "id", {{"success_count", "1"}})},
        .holds = {core_of_id, group},
-       .companion = 1},
-      {"edge_cancel_dispatcher",
-       "ff_pending_cancel_groups",
-       "downstream_eid",
-       raised(active()),
-       {pending,
-        group,
-        other_core,
-        {"ff_attempt", "execution_id IN (SELECT execution_id FROM ff_exec_core WHERE flow_id::text = $1)"}}},
-      {"edge_cancel_reconciler",
-       "ff_pending_cancel_groups",
-       "downstream_eid",
-       raised(terminal()),
-       {pending, group}},
+       .companion = 1,
+       .may_wait = false},
+      {.reconciler = "edge_cancel_dispatcher",
+       .table = "ff_pending_cancel_groups",
+       .id = "downstream_eid",
+       .parts = raised(active()),
+       .holds = {pending,
+                 group,
+                 other_core,
+                 {"ff_attempt",
+                  "execution_id IN (SELECT execution_id FROM ff_exec_core WHERE flow_id::text = $1)"}},
+       .may_wait = false},
+      {.reconciler = "edge_cancel_reconciler",
+       .table = "ff_pending_cancel_groups",
+       .id = "downstream_eid",
+       .parts = raised(terminal()),
+       .holds = {pending, group},
+       .may_wait = false},
       {"budget_reset",
        "ff_budget_policy",
        "budget_id",
@@ -294,7 +298,8 @@ Seeded seed(pg::Connection& db, const std::vector<Part>& parts, const SeedOption
 
 Seeded seed(pg::Connection& db, const reconcile::Reconciler& reconciler, SeedOptions options,
             const Settings& settings) {
-  options.due_ago_ms += reconciler.holdoff(settings_of(reconciler.name, settings)).count();
+  options.due_ago_ms +=
+      std::max<std::int64_t>(0, reconciler.holdoff(settings_of(reconciler.name, settings)).count());
   return seed(db, stage_of(reconciler).parts, options);
 }
 

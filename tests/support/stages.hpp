@@ -52,6 +52,7 @@ struct Stage {
   bool has_tags = true;     ///< the filter's instance tag applies, beside its namespace
   int companion =
       0;  ///< its rows are those of the reconciler's first pair, or those of a companion, counted from 1
+  bool may_wait = true;  ///< its rows may be seen before they fall due
 };
 
 /// One entry for each pair of the registry.
