@@ -1,11 +1,45 @@
 // Settings of a role or a database, and row security, change nothing of what the reconcilers see.
 #include <catch2/catch.hpp>
 
+#include "explain/read.hpp"
+#include "lease/outbox_reader.hpp"
 #include "migrate/migrate.hpp"
 #include "support/engine.hpp"
 
 using namespace ff;
 using namespace ff::test;
+
+namespace {
+
+/// A role that may do everything with all tables, but sees no row of these.
+class Hidden {
+ public:
+  Hidden(const Database& database, const std::vector<std::string>& tables)
+      : database_(database), db_(database.connect()) {
+    db_.execute_script(
+        "CREATE ROLE ff_hidden; GRANT ALL ON ALL TABLES IN SCHEMA public TO ff_hidden;"
+        "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO ff_hidden");
+    for (const std::string& table : tables)
+      db_.execute_script("ALTER TABLE " + table + " ENABLE ROW LEVEL SECURITY");
+  }
+  ~Hidden() { db_.execute_script("DROP OWNED BY ff_hidden; DROP ROLE ff_hidden"); }
+  Hidden(const Hidden&) = delete;
+  Hidden& operator=(const Hidden&) = delete;
+
+  /// As the daemon connects.
+  pg::Connector connector() const {
+    pg::ConnectOptions options = database_.connector().options();
+    options.conninfo += " options='-c role=ff_hidden'";
+    options.relation = "ff_exec_core";
+    return pg::Connector(options);
+  }
+
+ private:
+  const Database& database_;
+  pg::Connection db_;
+};
+
+}  // namespace
 
 TEST_CASE("settings that a database gives its sessions are not relied on") {
   const Database database;
@@ -31,16 +65,10 @@ TEST_CASE("row security that would hide rows is an error, and changes none") {
   auto db = database.connect();
   const std::string table = GENERATE("ff_exec_core", "ff_attempt");
   insert_many_lapsed(db, {.count = 14});
-  db.execute_script(
-      "CREATE ROLE ff_hidden; GRANT ALL ON ALL TABLES IN SCHEMA public TO ff_hidden;"
-      "GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO ff_hidden;"
-      "ALTER TABLE " +
-      table + " ENABLE ROW LEVEL SECURITY");
+  const Hidden hidden(database, {table});
   const auto before = snapshot(db);
   {
-    pg::ConnectOptions options = database.connector().options();
-    options.conninfo += " options='-c role=ff_hidden'";
-    const pg::Connector as_role(options);
+    const pg::Connector as_role = hidden.connector();
     for (const char* name : {"attempt_timeout", "lease_expiry"}) {
       EngineFixture engine(as_role, name);
       const auto report = engine->tick();
@@ -50,5 +78,28 @@ TEST_CASE("row security that would hide rows is an error, and changes none") {
     }
   }
   CHECK(diff(before, snapshot(db)).empty());
-  db.execute_script("DROP OWNED BY ff_hidden; DROP ROLE ff_hidden");
+}
+
+TEST_CASE("row security that would hide rows is an error of whatever else reads them") {
+  const Database database;
+  auto db = database.connect();
+  insert_many_lapsed(db, {.count = 14});
+  const Hidden hidden(database, {"ff_partition_config", "ff_exec_core", "ff_attempt", "ff_lease_event"});
+  const pg::Connector connector = hidden.connector();
+  pg::Connection session = connector.connect(Clock::system().now() + std::chrono::seconds{10});
+  const auto is_refused = [](const auto& read) {
+    try {
+      read();
+    } catch (const pg::Error& error) {
+      return error.sqlstate() == "42501";
+    }
+    return false;
+  };
+  CHECK(is_refused([&] { migrate::flow_partitions(session); }));
+  CHECK(is_refused([&] { migrate::inspect(session); }));
+  CHECK(is_refused([&] { lease::read(session, {{.partition = {}}}, 1000, 10); }));
+  CHECK(is_refused([&] { lease::look(session, lease::means(session), 0); }));
+  CHECK(is_refused([&] { explain::read(session, {{3}, new_uuid()}, {}, sixteen_partitions()); }));
+  EngineFixture engine(connector, "attempt_timeout");
+  CHECK(is_refused([&] { engine->backlog(10); }));
 }
