@@ -19,6 +19,7 @@
 #include "exit_codes.hpp"
 #include "lease/history.hpp"
 #include "log.hpp"
+#include "report_json.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -122,7 +123,7 @@ std::string line_of(const lease::Event& event) {
                                     {"partition", what.execution.partition.value},
                                     {"namespace", or_null(what.name_space)},
                                     {"instance_tag", or_null(what.instance_tag)}};
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+  return dump(line) + '\n';
 }
 
 std::optional<PartitionKey> partition(const Arguments& arguments) {

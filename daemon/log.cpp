@@ -10,6 +10,7 @@
 #include "base/log_scope.hpp"
 #include "base/printable.hpp"
 #include "descriptor_sink.hpp"
+#include "report_json.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -53,7 +54,7 @@ class JsonFormatter final : public spdlog::formatter {
     line["level"] = std::string(spdlog::level::to_string_view(message.level).data());
     line["message"] = std::string(message.payload.data(), message.payload.size());
     if (const auto id = LogScope::current(); id != 0) line["tick"] = id;
-    const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+    const std::string text = dump(line) + '\n';
     out.append(text);
   }
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }

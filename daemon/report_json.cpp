@@ -1,6 +1,29 @@
 #include "report_json.hpp"
 
+#include <fmt/format.h>
+
 namespace ff::daemon {
+namespace {
+
+/// U+007F to U+009F, which some terminals obey and JSON lets stand as they are.
+std::string with_controls_escaped(const std::string& json) {
+  std::string text;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(json[i]);
+    const auto next = i + 1 < json.size() ? static_cast<unsigned char>(json[i + 1]) : 0U;
+    if (byte == 0x7f) {
+      text += "\\u007f";
+    } else if (byte == 0xc2 && next < 0xa0) {
+      text += fmt::format("\\u{:04x}", next);
+      ++i;
+    } else {
+      text += json[i];
+    }
+  }
+  return text;
+}
+
+}  // namespace
 
 nlohmann::ordered_json counts_json(const reconcile::TickReport& report) {
   nlohmann::ordered_json skipped;
@@ -29,7 +52,7 @@ nlohmann::ordered_json coverage_json(const Coverage& coverage) {
 }
 
 std::string dump(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return with_controls_escaped(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 }  // namespace ff::daemon

@@ -12,7 +12,7 @@ namespace ff::daemon {
 nlohmann::ordered_json counts_json(const reconcile::TickReport& report);
 nlohmann::ordered_json time_json(const std::optional<UnixMillis>& at);
 nlohmann::ordered_json coverage_json(const Coverage& coverage);
-/// One line; bytes that are no UTF-8 are replaced.
+/// One line that steers no terminal; bytes that are no UTF-8 are replaced.
 std::string dump(const nlohmann::ordered_json& json);
 
 }  // namespace ff::daemon

@@ -110,7 +110,7 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
 void print_text(const Reconciler& reconciler, const TickReport& report, double seconds, bool dry_run) {
   for (const reconcile::Move& move : report.moves) {
     std::cout << fmt::format("would {:<14} {} partition={} due_at_ms={}", move.outcome,
-                             key_json(*move.pair, move.key).dump(), move.key.partition.value,
+                             dump(key_json(*move.pair, move.key)), move.key.partition.value,
                              count(move.due_at))
               << '\n';
   }

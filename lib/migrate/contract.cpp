@@ -1,5 +1,7 @@
 #include "migrate/contract.hpp"
 
+#include "base/printable.hpp"
+
 namespace ff::migrate {
 namespace {
 
@@ -183,7 +185,7 @@ constexpr std::string_view kCreators = R"(
    GROUP BY n.nspname)";
 
 void append_sentences(std::vector<std::string>& to, const pg::Result& result) {
-  for (const pg::Row row : result) to.push_back(row.get<std::string>(0));
+  for (const pg::Row row : result) to.push_back(printable(row.get<std::string>(0)));
 }
 
 }  // namespace

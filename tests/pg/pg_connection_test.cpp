@@ -325,3 +325,22 @@ TEST_CASE("a server tells its time, its start, its version and whether it takes 
   db.execute("SET default_transaction_read_only = on");
   CHECK_FALSE(pg::server_info(db).writable);
 }
+
+TEST_CASE("the detail of an error, which may hold a row, is told to whoever debugs and to nobody else") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script(
+      "CREATE TABLE t (n int PRIMARY KEY, payload text NOT NULL); CREATE UNIQUE INDEX ON t (payload)");
+  const auto what = [&](spdlog::level::level_enum least) {
+    const test::LogCapture log(least);
+    db.execute("INSERT INTO t VALUES (1, 'a secret') ON CONFLICT DO NOTHING");
+    const auto error = error_of([&] { db.execute("INSERT INTO t VALUES (2, 'a secret')"); });
+    CHECK(error.sqlstate() == "23505");
+    CHECK_THAT(error.what(), !Catch::Contains("a secret"));
+    return log.lines();
+  };
+  CHECK(what(spdlog::level::info).empty());
+  const auto debugged = what(spdlog::level::debug);
+  REQUIRE(debugged.size() == 1);
+  CHECK_THAT(debugged.front(), Catch::Contains("a secret"));
+}
