@@ -140,6 +140,8 @@ PrivateServer::Directory::~Directory() {
 
 PrivateServer::PrivateServer(const ServerOptions& options)
     : programs_(find_server_programs()), account_(account_to_run_as()) {
+  // libpq would go to that address, whatever host it is told, and no keyword takes it back.
+  ::unsetenv("PGHOSTADDR");
   if (account_ && ::chmod(directory_.path.c_str(), kEverybodyPasses) != 0)
     throw std::system_error(errno, std::generic_category(), "chmod " + directory_.path.string());
   make_directory(socket_directory());

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <thread>
 
 #include "pg/connect.hpp"
@@ -173,4 +174,12 @@ TEST_CASE("a fork of the owner's process leaves the private server alone") {
   CHECK(server.running());
   CHECK(fs::exists(server.directory()));
   CHECK_NOTHROW(connect(server));
+}
+
+TEST_CASE("a private server is reached, and no other, whatever address the environment names") {
+  ::setenv("PGHOSTADDR", "127.0.0.1", 1);
+  const PrivateServer server;
+  auto db = connect(server);
+  CHECK(setting(db, "data_directory") == server.data());
+  ::unsetenv("PGHOSTADDR");
 }
