@@ -54,7 +54,7 @@ SteadyTime Availability::next_look(SteadyTime now, double jitter) const {
     case State::schema_outdated:
       return now + kWhileSchemaIsOld;
     default:
-      return now + reconnect_delay(std::max(failures_, 1), jitter);
+      return now + reconnect_delay(std::max(failures_, 1), last_.authentication, jitter);
   }
 }
 

@@ -59,16 +59,18 @@ bool Bulletin::quiet_since(std::string_view channel, SteadyTime since) const {
 // The thread.
 void Bulletin::live() {
   while (!interrupt_.raised()) {
+    bool refused = false;
     try {
       listen();
       continue;
     } catch (const pg::Error& error) {
       if (error.interrupted()) return;
+      refused = error.authentication();
       deaf(error.what());
     } catch (const std::exception& error) {
       deaf(std::string("internal error: ") + error.what());
     }
-    if (!pause(reconnect_delay(++failures_, random_share()))) return;
+    if (!pause(reconnect_delay(++failures_, refused, random_share()))) return;
   }
 }
 

@@ -99,19 +99,19 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                                      rested_from_look(*companions, started, finished));
   const auto companions_due =
       companions ? std::optional(next_companions_look_.value_or(finished)) : std::nullopt;
+  const bool away = report.failure && (report.failure->connection_lost() || report.failure->not_writable());
   const NextRun next = next_run(interval,
                                 {.started = started,
                                  .finished = finished,
                                  .more = report.more,
                                  .consecutive_failures = failures_to_back_off_from(report),
+                                 .database_away = away,
                                  .next_due = ours(report.next_due),
                                  .next_look = *next_look_,
                                  .companions_look = companions_due},
                                 random_share());
   if (next.look) next_look_ = next.at;
-  const bool doubtful =
-      report.failure && (report.failure->connection_lost() || report.failure->not_writable());
-  return {next.at, doubtful};
+  return {next.at, away};
 }
 
 // A lock ends when it ends, and waiting for it has been a pause already.

@@ -8,6 +8,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Milliseconds kLongestPause = 30s;
+constexpr Milliseconds kLongestPauseWhileAway = 3s;
+constexpr Milliseconds kLongestWhileAway = 2s;
+constexpr Milliseconds kLongestWhileRefused = 8s;
 constexpr Milliseconds kBreath = 2ms;
 constexpr Milliseconds kLongestSafety = 30s;
 constexpr int kRestAfterLook = 4;
@@ -40,7 +43,8 @@ SteadyTime rested_from_look(Milliseconds interval, SteadyTime started, SteadyTim
 
 NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {
   if (last.consecutive_failures > 0) {
-    const auto pause = doubled(interval, last.consecutive_failures - 1, std::max(interval, kLongestPause));
+    const auto longest = std::max(interval, last.database_away ? kLongestPauseWhileAway : kLongestPause);
+    const auto pause = doubled(interval, last.consecutive_failures - 1, longest);
     return {last.finished + stretched(pause, 0.25 * jitter), true};
   }
   if (last.more) return {last.finished, true};
@@ -53,8 +57,9 @@ NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {
   return {at, at >= last.next_look};
 }
 
-Milliseconds reconnect_delay(int failures, double jitter) {
-  const Milliseconds longest = doubled(500ms, failures - 1, kLongestPause);
+Milliseconds reconnect_delay(int failures, bool refused, double jitter) {
+  const Milliseconds longest =
+      doubled(500ms, failures - 1, refused ? kLongestWhileRefused : kLongestWhileAway);
   return std::chrono::duration_cast<Milliseconds>(longest * (0.5 + 0.5 * jitter));
 }
 

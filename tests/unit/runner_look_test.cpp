@@ -149,6 +149,22 @@ TEST_CASE("a look that took long and moved nothing is not repeated soon, but wha
   CHECK(looks == std::vector<bool>{true, false, true});
 }
 
+TEST_CASE("after a look that took many intervals the next one is no more than two away") {
+  const bool in_vain = GENERATE(true, false);
+  RunnerBench bench;
+  bench.tick = [&](const TickOptions&) {
+    bench.clock.advance(5s);
+    TickReport report = in_vain ? failure(pg::Error::Kind::server, "locked", "55P03") : TickReport{};
+    report.database_time = unix_millis(5'000'000);
+    report.known_until = report.database_time + 2s;
+    return report;
+  };
+  for (int i = 0; i < 5; ++i) {
+    const SteadyTime next = bench.step().next;
+    CHECK(next - bench.clock.now() <= 2s);
+  }
+}
+
 TEST_CASE("a look that may be followed by silence looks far ahead") {
   RunnerBench bench;
   bool quiet = false;

@@ -100,6 +100,13 @@ TEST_CASE("failures in a row are counted, pause ever longer, and a success ends 
   CHECK(step.next - bench.clock.now() <= 1100ms);
 }
 
+TEST_CASE("however often the connection broke, the next tick is not far away") {
+  RunnerBench bench;
+  bench.tick = [](const TickOptions&) { return failure(pg::Error::Kind::connection, "it broke"); };
+  for (int i = 0; i < 20; ++i) bench.step();
+  CHECK(bench.step().next - bench.clock.now() <= 4s);
+}
+
 TEST_CASE("rows that failed by themselves do not make the tick a failure") {
   RunnerBench bench;
   bench.tick = [](const TickOptions&) {

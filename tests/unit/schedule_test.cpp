@@ -145,12 +145,27 @@ TEST_CASE("a failure pauses whatever else the run says") {
   CHECK(next_run(1000ms, last, 0.0) == look(last.finished + 1s));
 }
 
-TEST_CASE("reconnecting waits half a second, doubling, up to half a minute, at least half of each") {
-  CHECK(reconnect_delay(1, 1.0) == 500ms);
-  CHECK(reconnect_delay(1, 0.0) == 250ms);
-  CHECK(reconnect_delay(2, 1.0) == 1s);
-  CHECK(reconnect_delay(4, 1.0) == 4s);
-  CHECK(reconnect_delay(7, 1.0) == 30s);
-  CHECK(reconnect_delay(7, 0.0) == 15s);
-  CHECK(reconnect_delay(1'000'000, 1.0) == 30s);
+TEST_CASE("a failure because the database was away pauses three seconds at most, or the interval") {
+  LastRun last = failed(1'000'000);
+  last.database_away = true;
+  CHECK(next_run(1000ms, last, 0.0) == look(last.finished + 3s));
+  CHECK(next_run(120s, last, 0.0) == look(last.finished + 120s));
+  last.consecutive_failures = 1;
+  CHECK(next_run(1000ms, last, 0.0) == look(last.finished + 1s));
+}
+
+TEST_CASE("reconnecting waits half a second, doubling, up to two seconds, at least half of each") {
+  CHECK(reconnect_delay(1, false, 1.0) == 500ms);
+  CHECK(reconnect_delay(1, false, 0.0) == 250ms);
+  CHECK(reconnect_delay(2, false, 1.0) == 1s);
+  CHECK(reconnect_delay(3, false, 1.0) == 2s);
+  CHECK(reconnect_delay(1'000'000, false, 1.0) == 2s);
+  CHECK(reconnect_delay(1'000'000, false, 0.0) == 1s);
+}
+
+TEST_CASE("reconnecting where the server refuses who we are waits up to eight seconds") {
+  CHECK(reconnect_delay(1, true, 1.0) == 500ms);
+  CHECK(reconnect_delay(4, true, 1.0) == 4s);
+  CHECK(reconnect_delay(1'000'000, true, 1.0) == 8s);
+  CHECK(reconnect_delay(1'000'000, true, 0.0) == 4s);
 }
