@@ -47,14 +47,15 @@ Option bound(MemberOf member, Option option) {
 }
 
 void add_database(std::vector<Option>& table) {
-  table.push_back(
-      bound([](auto& c) -> auto& { return c.database.url; },
-            {.path = "database.url",
-             .summary = "a postgresql:// URL or a keyword string; without it libpq's PG* variables hold",
-             .most = 16'384,
-             .secret = Option::Secret::conninfo,
-             .example = "postgresql://ff_reconciler@db1,db2/flowfabric?target_session_attrs=read-write",
-             .other_form = "database.url_file"}));
+  table.push_back(bound(
+      [](auto& c) -> auto& { return c.database.url; },
+      {.path = "database.url",
+       .summary = "a postgresql:// URL or a keyword string; without it libpq's PG* variables hold",
+       .most = 16'384,
+       .secret = Option::Secret::conninfo,
+       .example = "postgresql://ff_reconciler@db1/flowfabric?sslmode=verify-full&sslrootcert=/etc/ssl/db.crt"
+                  "&channel_binding=require",
+       .other_form = "database.url_file"}));
   table.push_back(bound([](auto& c) -> auto& { return c.database.url_file; },
                         {.path = "database.url_file",
                          .summary = "a file that holds the URL instead, read at the start",
