@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "build_info.hpp"
 #include "config/options.hpp"
 #include "configuration.hpp"
@@ -25,9 +27,13 @@ metrics::Description description(const config::Config& config) {
 
 // Companions keep an interval of their own, unless even the first pair is looked at less often.
 supervisor::Pace pace_of(const config::Reconciler& its, const reconcile::Reconciler& reconciler) {
-  supervisor::Pace pace{its.enabled, its.interval, {}};
+  supervisor::Pace pace{its.enabled, its.interval};
   for (const reconcile::Reconciler& companion : reconciler.companions)
-    pace.companions = std::max({pace.companions.value_or(Milliseconds{0}), companion.interval, its.interval});
+    if (companion.is_shortcut)
+      pace.shortcuts = companion.interval;
+    else
+      pace.companions =
+          std::max({pace.companions.value_or(Milliseconds{0}), companion.interval, its.interval});
   return pace;
 }
 
@@ -64,16 +70,22 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope
       runner(
           std::string(reconciler.name), reconciler.takes_leases, pace,
           [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon.watch_, options); },
-          [this, &daemon](SteadyTime since) { return quiet(daemon.bulletin_, since); }, daemon.observers_,
-          daemon.clock_) {}
+          {[this, &daemon](SteadyTime since) { return quiet(engine.reconciler(), daemon.bulletin_, since); },
+           [this, &daemon](SteadyTime since) {
+             return std::ranges::all_of(engine.reconciler().companions, [&](const auto& companion) {
+               return !companion.is_shortcut || quiet(companion, daemon.bulletin_, since);
+             });
+           }},
+          daemon.observers_, daemon.clock_) {}
 
 reconcile::TickReport Daemon::Member::tick(const supervisor::Watch& watch, reconcile::TickOptions options) {
   if (runner.takes_leases()) options.may_write = [&watch] { return watch.may_take_leases(); };
   return engine.tick(options);
 }
 
-bool Daemon::Member::quiet(const supervisor::Bulletin& bulletin, SteadyTime since) const {
-  const auto announced = engine.reconciler().announced(engine.scope().settings);
+bool Daemon::Member::quiet(const reconcile::Reconciler& pair, const supervisor::Bulletin& bulletin,
+                           SteadyTime since) const {
+  const auto announced = pair.announced(engine.scope().settings);
   return announced && bulletin.quiet_since(announced->channel, since - announced->within);
 }
 

@@ -58,7 +58,8 @@ class Daemon {
     Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Pace pace,
            Daemon& daemon);
     reconcile::TickReport tick(const supervisor::Watch& watch, reconcile::TickOptions options);
-    bool quiet(const supervisor::Bulletin& bulletin, SteadyTime since) const;
+    bool quiet(const reconcile::Reconciler& pair, const supervisor::Bulletin& bulletin,
+               SteadyTime since) const;
     reconcile::Engine engine;
     supervisor::Runner runner;
   };

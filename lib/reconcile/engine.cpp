@@ -94,10 +94,11 @@ void Engine::set_scope(Scope scope) {
 TickReport Engine::tick(const TickOptions& options) {
   TickReport report = tick_alone(options);
   TickOptions theirs = options;
-  theirs.look = options.companions_look;
   theirs.look_ahead = options.companions_look_ahead;
-  for (Engine& companion : companions_)
+  for (Engine& companion : companions_) {
+    theirs.look = companion.is_shortcut() ? options.shortcuts_look : options.companions_look;
     if (!report.failure) add_companion(report, companion.tick_alone(theirs));
+  }
   finish(report);
   return report;
 }
@@ -105,7 +106,8 @@ TickReport Engine::tick(const TickOptions& options) {
 TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& options) {
   TickReport report = tick_one_alone(execution, options);
   for (Engine& companion : companions_)
-    if (!report.failure) add_companion(report, companion.tick_one_alone(execution, options));
+    if (!report.failure && !companion.is_shortcut())
+      add_companion(report, companion.tick_one_alone(execution, options));
   finish(report);
   return report;
 }
@@ -116,6 +118,7 @@ Backlog Engine::backlog(std::int64_t cap) {
     if (from && (!to || *from < *to)) to = from;
   };
   for (Engine& companion : companions_) {
+    if (companion.is_shortcut()) continue;  // what it finds is counted already
     const Backlog its = companion.backlog_alone(cap);
     all.due += its.due;
     all.capped = all.capped || its.capped;

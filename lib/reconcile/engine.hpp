@@ -50,6 +50,7 @@ class Engine {
   Backlog backlog(std::int64_t cap);
 
  private:
+  bool is_shortcut() const { return ground_->reconciler.is_shortcut; }
   TickReport tick_alone(const TickOptions& options);
   TickReport tick_one_alone(const ExecutionId& execution, const TickOptions& options);
   Backlog backlog_alone(std::int64_t cap);

@@ -26,7 +26,7 @@ std::vector<NamedRow> rows_of_execution(pg::Transaction& transaction, const Reco
   std::vector<NamedRow> rows;
   add_rows(transaction, reconciler, scope, execution, rows);
   for (const Reconciler& companion : reconciler.companions)
-    add_rows(transaction, companion, scope, execution, rows);
+    if (!companion.is_shortcut) add_rows(transaction, companion, scope, execution, rows);
   return rows;
 }
 

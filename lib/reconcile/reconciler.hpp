@@ -86,7 +86,8 @@ struct Walk {
 /// not is told apart by EXCEPT and NOT IN, which hash as long as little is expected.
 ///
 /// Where another index leads to some of the rows, or none does, a reconciler has companions: further pairs under
-/// its name, which the engine runs behind the first.
+/// its name, which the engine runs behind the first. One of them may be a shortcut: what is announced leads it to some
+/// of the rows that another one finds by and by, walking.
 struct Reconciler {
   std::string_view name;
   std::string_view summary;                ///< one sentence for operators
@@ -126,6 +127,9 @@ struct Reconciler {
   bool takes_leases = false;
   std::vector<SettingDecl> settings = {};
   std::optional<Walk> walk = {};
+  /// It finds sooner what a companion that walks finds in the end. It is looked at in its own interval while there are
+  /// announcements, and not at all where a look shows everything.
+  bool is_shortcut = false;
   /// Each a copy of this one with a key, statements, outcomes and an interval of its own. Whatever an operator can set
   /// or see is shared: name, settings, filter, batch size, report. A companion is looked at when its interval is
   /// over, however often or seldom the first pair is.

@@ -34,6 +34,8 @@ struct TickOptions {
   /// The same two for the companions of the reconciler, which are looked at in a time of their own.
   Milliseconds companions_look_ahead{0};
   bool companions_look = true;
+  /// Whether to look where announcements lead, which is worth it only between looks that read slices.
+  bool shortcuts_look = false;
   /// Of a table through which a pair walks, a look reads the next slice only.
   bool in_slices = false;
   /// Act and roll back.

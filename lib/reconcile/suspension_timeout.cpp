@@ -2,7 +2,8 @@
 //
 // Rows     ff_suspension_current with timeout_at_ms passed. Beside them, whatever their time-out, those of executions
 //          that have ended and still have a waitpoint open, for a cancel leaves both, and a late signal would make
-//          the execution runnable again; a companion walks through ff_waitpoint_pending to find them.
+//          the execution runnable again. A companion walks through ff_waitpoint_pending to find them; another one
+//          takes those that the newest lease events name, a second after a cancel that writes one.
 // Changes  Only of an execution that is suspended: auto_resume_with_timeout_signal appends a signal to
 //          member_map.__timeout__ and leaves the execution resumable, as a signal that satisfies the suspension
 //          would; any other behaviour ends it: core terminal, suspension and waitpoints deleted, one completion event.
@@ -147,6 +148,38 @@ constexpr std::string_view kOrphanScan = R"sql(
     JOIN {core_of:w} c ON true
    WHERE {in_partitions:w} AND {in_slice:w} AND {has_ended:c} AND {filter:c})sql";
 
+// The ended executions that lost a lease in the last seconds, by the newest events: at most as many as a slice has rows.
+// What they miss, because so many came at once or because the transaction that wrote them lasted so long, the walk
+// finds. They make one row a partition: it is looked for once for each.
+constexpr std::string_view kAnnouncedScan = R"sql(
+  SELECT a.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
+    FROM (
+    WITH announced AS MATERIALIZED (
+      SELECT mine.partition_key, e.execution_ids
+        FROM (SELECT newest.partition_key, array_agg(DISTINCT newest.execution_id) AS execution_ids
+                FROM (SELECT l.partition_key, l.execution_id, l.event_type, l.occurred_at_ms
+                        FROM {schema}.ff_lease_event l
+                       WHERE l.event_id > (SELECT max(m.event_id) FROM {schema}.ff_lease_event m) - 10000
+                       ORDER BY l.event_id DESC
+                       LIMIT 10000) newest
+               WHERE newest.event_type IN ('revoked', 'expired')
+                 AND newest.occurred_at_ms > (SELECT now_ms FROM clock) - 10000
+               GROUP BY newest.partition_key) e
+        JOIN unnest({partitions}) AS mine(partition_key) ON mine.partition_key = e.partition_key
+    )
+    SELECT announced.partition_key, e.execution_id
+      FROM announced
+     CROSS JOIN LATERAL unnest(announced.execution_ids) AS e(execution_id)
+  ) a
+   -- Looked up by the execution, one by one.
+   CROSS JOIN LATERAL (SELECT *
+                         FROM {schema}.ff_waitpoint_pending w
+                        WHERE {in_partitions:w} AND w.partition_key = a.partition_key
+                          AND w.execution_id = {uuid:a.execution_id}
+                       OFFSET 0) w
+    JOIN {core_of:w} c ON true
+   WHERE {has_ended:c} AND {filter:c})sql";
+
 // Each waitpoint by itself: the first one takes the suspension along.
 constexpr std::string_view kOrphanAct = R"sql(
 waitpoint AS MATERIALIZED (
@@ -217,7 +250,7 @@ Reconciler suspension_timeout() {
              'signal_id', gen_random_uuid(), 'signal_name', 'timeout', 'signal_category', 'timeout',
              'source_type', 'suspension_timeout', 'source_identity', '', 'correlation_id', '',
              'accepted_at', l.now_ms, 'payload_hex', NULL))sql"}},
-      .privileges = ending::privileges(),
+      .privileges = ending::privileges({{"ff_lease_event", "SELECT"}}),
       .interval = 2s};
   Reconciler orphans = timeouts;
   orphans.outcomes = {"orphan_cleared"};
@@ -227,7 +260,13 @@ Reconciler suspension_timeout() {
   orphans.act = kOrphanAct;
   orphans.interval = 5s;
   orphans.rows_meet = true;
-  timeouts.companions = {orphans};
+  Reconciler announced = orphans;
+  announced.walk = {};
+  announced.is_shortcut = true;
+  announced.scan = kAnnouncedScan;
+  announced.interval = 1s;
+  announced.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
+  timeouts.companions = {announced, orphans};
   return timeouts;
 }
 

@@ -21,7 +21,7 @@ std::string outcomes_text(const reconcile::TickReport& report) {
 
 }  // namespace
 
-Runner::Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Quiet quiet, Observer& observer,
+Runner::Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Silence quiet, Observer& observer,
                const Clock& clock)
     : name_(std::move(name)),
       takes_leases_(takes_leases),
@@ -56,18 +56,16 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   if (take_over_changes()) {
     next_look_.reset();
     next_companions_look_.reset();
+    next_shortcuts_look_.reset();
     last_look_.reset();
+    last_shortcuts_look_.reset();
   }
   const LogScope scope(next_log_id());
-  const auto [enabled, interval, companions] = pace();
+  const Pace now = pace();
+  const Milliseconds interval = now.interval;
   const SteadyTime started = clock_.now();
-  // In turn, so that neither the first pair nor its companions wait for a backlog of the other.
-  const bool companions_look = companions && next_look_ && !companions_had_turn_ &&
-                               (!next_companions_look_ || started >= *next_companions_look_);
-  companions_had_turn_ = companions_look;
-  const bool look_wanted =
-      !companions_look && (!next_look_ || started >= *next_look_ || consecutive_failures_ > 0);
-  const bool look = look_wanted && !look_is_spared(started, interval);
+  const Wanted turn = wanted(now, started);
+  const bool look = turn.first && !look_is_spared(started, interval);
   // As far as the next look is away, which is further while it is quiet.
   const Milliseconds look_ahead = 2 * interval + (is_quiet() ? safety_interval(interval) : Milliseconds{0});
   const reconcile::TickReport report =
@@ -75,8 +73,9 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
             .stop = stop,
             .look_ahead = look_ahead,
             .look = look,
-            .companions_look_ahead = 2 * companions.value_or(Milliseconds{0}),
-            .companions_look = companions_look,
+            .companions_look_ahead = 2 * now.companions.value_or(Milliseconds{0}),
+            .companions_look = turn.companions,
+            .shortcuts_look = turn.shortcuts,
             .in_slices = true});
   const SteadyTime finished = clock_.now();
   consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;
@@ -87,18 +86,15 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                            .duration = finished - started,
                            .missed = late / std::max<Milliseconds>(interval, 1ms),
                            .consecutive_failures = consecutive_failures_});
-  log(report, look_wanted || companions_look);
+  log(report, turn.first || turn.companions || turn.shortcuts);
 
   // The database's moments, by our clock.
   const auto ours = [&](std::optional<UnixMillis> its) {
     return its ? std::optional<SteadyTime>(started + (*its - report.database_time)) : std::nullopt;
   };
-  note_look({started, finished, look_wanted, look}, interval, report, ours(report.known_until));
-  if (companions_look && !report.failure && !report.more)
-    next_companions_look_ = std::max(next_look(*companions, started, {}, random_share()),
-                                     rested_from_look(*companions, started, finished));
-  const auto companions_due =
-      companions ? std::optional(next_companions_look_.value_or(finished)) : std::nullopt;
+  const Turn ended{started, finished, turn.first, look};
+  note_look(ended, interval, report, ours(report.known_until));
+  note_companions(turn, ended, now, report);
   const bool away = report.failure && (report.failure->connection_lost() || report.failure->not_writable());
   const NextRun next = next_run(interval,
                                 {.started = started,
@@ -108,10 +104,31 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                                  .database_away = away,
                                  .next_due = ours(report.next_due),
                                  .next_look = *next_look_,
-                                 .companions_look = companions_due},
+                                 .companions_look = next_of_companions(now, finished)},
                                 random_share());
   if (next.look) next_look_ = next.at;
   return {next.at, away};
+}
+
+// In turn, so that none waits for a backlog of another.
+Runner::Wanted Runner::wanted(const Pace& pace, SteadyTime now) {
+  const auto due = [&](std::optional<Milliseconds> interval, std::optional<SteadyTime> next) {
+    return interval && next_look_ && (!next || now >= *next);
+  };
+  Wanted turn;
+  // Not between the tries of what fails, which would look as if it worked again.
+  turn.shortcuts =
+      due(pace.shortcuts, next_shortcuts_look_) && !shortcuts_had_turn_ && consecutive_failures_ == 0;
+  if (turn.shortcuts && shortcuts_are_spared(now, *pace.shortcuts)) {
+    turn.shortcuts = false;
+    next_shortcuts_look_ = next_look(*pace.shortcuts, now, {}, random_share());
+  }
+  shortcuts_had_turn_ = turn.shortcuts;
+  if (turn.shortcuts) return turn;
+  turn.companions = due(pace.companions, next_companions_look_) && !companions_had_turn_;
+  companions_had_turn_ = turn.companions;
+  turn.first = !turn.companions && (!next_look_ || now >= *next_look_ || consecutive_failures_ > 0);
+  return turn;
 }
 
 // A lock ends when it ends, and waiting for it has been a pause already.
@@ -146,8 +163,34 @@ void Runner::note_look(const Turn& turn, Milliseconds interval, const reconcile:
     next_look_ = std::max(*next_look_, rested_from_look(interval, turn.started, turn.finished));
 }
 
+void Runner::note_companions(const Wanted& looked, const Turn& turn, const Pace& pace,
+                             const reconcile::TickReport& report) {
+  const auto again = [&](Milliseconds interval) {
+    return std::max(next_look(interval, turn.started, {}, random_share()),
+                    rested_from_look(interval, turn.started, turn.finished));
+  };
+  const bool all_seen = !report.failure && !report.more;
+  if (looked.companions && all_seen) next_companions_look_ = again(*pace.companions);
+  if (looked.shortcuts && all_seen) next_shortcuts_look_ = again(*pace.shortcuts);
+  if (looked.shortcuts)
+    last_shortcuts_look_ = {turn.started, {}, all_seen && report.processed == report.scanned};
+}
+
+std::optional<SteadyTime> Runner::next_of_companions(const Pace& pace, SteadyTime now) const {
+  std::optional<SteadyTime> next;
+  if (pace.companions) next = next_companions_look_.value_or(now);
+  if (pace.shortcuts) next = std::min(next.value_or(SteadyTime::max()), next_shortcuts_look_.value_or(now));
+  return next;
+}
+
 bool Runner::is_quiet() const {
-  return quiet_ && last_look_ && quiet_(last_look_->at);
+  return quiet_.first && last_look_ && quiet_.first(last_look_->at);
+}
+
+bool Runner::shortcuts_are_spared(SteadyTime now, Milliseconds interval) const {
+  return last_shortcuts_look_ && last_shortcuts_look_->settled &&
+         now < last_shortcuts_look_->at + safety_interval(interval) && quiet_.shortcuts &&
+         quiet_.shortcuts(last_shortcuts_look_->at);
 }
 
 bool Runner::look_is_spared(SteadyTime now, Milliseconds interval) const {

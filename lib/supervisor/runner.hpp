@@ -17,6 +17,8 @@ struct Pace {
   Milliseconds interval{1000};
   /// Of the companions: how often it is worth looking at rows that cost more to find. Nothing: there are none.
   std::optional<Milliseconds> companions{};
+  /// Of those companions that look where announcements lead. Nothing: there are none.
+  std::optional<Milliseconds> shortcuts{};
 };
 
 /// One reconciler's life: ticks, one after the other, each reported to the observer and logged, and the
@@ -26,9 +28,14 @@ class Runner {
   using Tick = std::function<reconcile::TickReport(const reconcile::TickOptions&)>;
   /// Whether it is certain that since this moment no row was written that a look could find.
   using Quiet = std::function<bool(SteadyTime since)>;
+  /// The same of a look at the first pair, and of one at the shortcuts.
+  struct Silence {
+    Quiet first;
+    Quiet shortcuts;
+  };
 
   /// While it is quiet and all that was found has been moved, looks are spared for up to the safety interval.
-  Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Quiet quiet, Observer& observer,
+  Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Silence quiet, Observer& observer,
          const Clock& clock);
 
   const std::string& name() const { return name_; }
@@ -55,6 +62,13 @@ class Runner {
     bool settled;                           ///< all that was due then, or has been since, was moved
   };
 
+  /// Whose turn it is to be looked at.
+  struct Wanted {
+    bool first = false;  ///< may be spared
+    bool companions = false;
+    bool shortcuts = false;
+  };
+
   /// A tick that has ended.
   struct Turn {
     SteadyTime started;
@@ -64,18 +78,23 @@ class Runner {
   };
 
   bool take_over_changes();
+  Wanted wanted(const Pace& pace, SteadyTime now);
   reconcile::TickReport tick(const reconcile::TickOptions& options) const;
   int failures_to_back_off_from(const reconcile::TickReport& report) const;
   void note_look(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
                  std::optional<SteadyTime> known_until);
+  void note_companions(const Wanted& looked, const Turn& turn, const Pace& pace,
+                       const reconcile::TickReport& report);
+  std::optional<SteadyTime> next_of_companions(const Pace& pace, SteadyTime now) const;
   bool is_quiet() const;
   bool look_is_spared(SteadyTime now, Milliseconds interval) const;
+  bool shortcuts_are_spared(SteadyTime now, Milliseconds interval) const;
   void log(const reconcile::TickReport& report, bool looks);
 
   const std::string name_;
   const bool takes_leases_;
   const Tick tick_;
-  const Quiet quiet_;
+  const Silence quiet_;
   Observer& observer_;
   const Clock& clock_;
 
@@ -86,6 +105,9 @@ class Runner {
   std::optional<SteadyTime> next_look_;             // nothing: at once
   std::optional<SteadyTime> next_companions_look_;  // the same
   bool companions_had_turn_ = false;
+  std::optional<SteadyTime> next_shortcuts_look_;  // the same
+  bool shortcuts_had_turn_ = false;
+  std::optional<Look> last_shortcuts_look_;
   std::optional<Look> last_look_;
   reconcile::TickReport unlogged_;  // counts of the ticks since the last line
   int consecutive_failures_ = 0;

@@ -119,6 +119,37 @@ TEST_CASE("a cancelled execution that was suspended is not made runnable by a la
   }
 }
 
+TEST_CASE(
+    "what a cancelled flow's members left open goes by its lease events, and late signals find nothing") {
+  World world;
+  const Json flow = world.real.call("create_flow", {{"partition", 2}}).at("flow");
+  std::vector<std::pair<std::string, Json>> members;
+  for (const std::string& way : three_claims()) {
+    const std::string member = world.execution({{"flow", flow}});
+    members.emplace_back(member, suspended(world, member, way, {{"timeout_in_ms", 3'600'000}}));
+  }
+  const std::string other = world.execution();
+  const Json others = suspended(world, other, "claim", {{"timeout_in_ms", 3'600'000}});
+  EngineFixture engine(world.connector(), "suspension_timeout");
+  // As a daemon does between two looks of the others: nothing is walked through.
+  const auto look = [&] {
+    world.pass();
+    return outcomes(
+        engine->tick({.look = false, .companions_look = false, .shortcuts_look = true, .in_slices = true}));
+  };
+  CHECK(look().empty());
+
+  world.real.call("cancel_flow", {{"flow", flow}});
+
+  CHECK(look() == "orphan_cleared=3");
+  for (const auto& [member, waitpoint] : members) {
+    CHECK(world.suspension(member).is_null());
+    CHECK(signal(world, member, waitpoint) == "NotFound.waitpoint");
+    CHECK(world.core(member).at("lifecycle_phase") == "cancelled");
+  }
+  CHECK(signal(world, other, others).empty());
+}
+
 TEST_CASE("a waitpoint that a suspension uses outlives its own expiry") {
   World world;
   const std::string execution = world.execution();

@@ -36,6 +36,26 @@ Reconciler walker(Reconciler pair) {
   return pair;
 }
 
+/// The same of waitpoints that are called `named`, without a walk.
+Reconciler shortcut(const Reconciler& pair) {
+  static const std::string scan = [&] {
+    const std::string its = std::string(walker(pair).scan);
+    const std::string slice = "AND {in_slice:w}";
+    return std::string(its).replace(its.find(slice), slice.size(), "AND w.waitpoint_key = 'named'");
+  }();
+  static const std::string act = [&] {
+    const std::string its = std::string(walker(pair).act);
+    const std::string slice = "AND {in_slice:w}";
+    return std::string(its).replace(its.find(slice), slice.size(), "");
+  }();
+  Reconciler made = walker(pair);
+  made.walk = {};
+  made.scan = scan;
+  made.act = act;
+  made.is_shortcut = true;
+  return made;
+}
+
 /// Takes the deadline of executions away when it has come, as `undated`.
 const Reconciler& undater() {
   static const Reconciler made = [] {
@@ -60,7 +80,7 @@ const Reconciler& undater() {
         RETURNING c.partition_key, c.execution_id, c.cancellation_reason::bigint AS due_at_ms),
       moved AS (SELECT *, 'undated' AS outcome FROM undated))sql",
                     .interval = Milliseconds{1000}};
-    pair.companions = {walker(pair)};
+    pair.companions = {walker(pair), shortcut(pair)};
     return pair;
   }();
   return made;
@@ -190,6 +210,32 @@ TEST_CASE(
   t.add_waitpoint(5'000, {15});
   CHECK(slice() == 0);  // the first ten
   CHECK(slice() == 1);  // those behind
+}
+
+TEST_CASE("a shortcut takes what a walk would come to later, and the walk takes the rest") {
+  Stage t;
+  for (int i = 0; i < 15; ++i) t.add_waitpoint(5'000, {1});
+  const Uuid named = t.add_waitpoint(5'000, {9});
+  t.db.execute("UPDATE {schema}.ff_waitpoint_pending SET waitpoint_key = 'named' WHERE waitpoint_id = $1",
+               pg::Params::of(named));
+  TickOptions daily{.companions_look = false, .in_slices = true};
+  CHECK(t.engine->tick(daily).scanned == 0);
+  daily.shortcuts_look = true;
+  CHECK(t.engine->tick(daily).processed == 1);
+  CHECK(t.waitpoints() == 15);
+  CHECK(t.engine->tick(daily).scanned == 0);
+  CHECK(t.engine->tick({.shortcuts_look = true, .in_slices = true}).processed == 10);
+}
+
+TEST_CASE("where a look shows everything, what a shortcut leads to is seen once") {
+  Stage t;
+  const Uuid execution = t.add_execution(-60'000);
+  t.add_waitpoint(5'000, {3}, execution);
+  t.db.execute_script("UPDATE {schema}.ff_waitpoint_pending SET waitpoint_key = 'named'");
+  CHECK(t.engine->backlog(10).due == 1);
+  CHECK(t.engine->tick({.dry_run = true}).processed == 1);
+  CHECK(t.engine->tick_one({{3}, execution}, {.dry_run = true}).processed == 1);
+  CHECK(t.engine->tick().processed == 1);
 }
 
 TEST_CASE("a look that is not one of many reads all of a table at once") {

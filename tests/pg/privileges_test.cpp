@@ -11,6 +11,7 @@
 #include "migrate/migrate.hpp"
 #include "support/due_rows.hpp"
 #include "support/engine.hpp"
+#include "support/plan.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -133,7 +134,7 @@ std::map<const reconcile::Reconciler*, Keys> would_move(const Stage& stage,
   const pg::Connector connector = stage.as_role();
   pg::Pool pool(connector, 1, Milliseconds{10'000});
   reconcile::Engine engine(reconciler, first_partition(reconciler), pool);
-  const auto report = engine.tick({.dry_run = true, .list_moves = true});
+  const auto report = engine.tick({.shortcuts_look = true, .dry_run = true, .list_moves = true});
   CHECK_FALSE(report.failure);
   CHECK(report.errors.empty());
   std::map<const reconcile::Reconciler*, Keys> moved;
@@ -203,7 +204,11 @@ TEST_CASE("each reconciler moves its rows with its own grants, and without any o
     auto connection = stage.connect();
     const auto work = [&] {
       if (!reconciler.partition_count.empty()) connection.execute(std::string(reconciler.partition_count));
-      for (const auto& [pair, keys] : due) act_on(connection, *pair, keys);
+      for (const auto& [pair, keys] : due) {
+        connection.execute(reconcile::Statements(*pair, pg::Plan::fresh).page,
+                           page_params(*pair, {{0}}, Milliseconds{0}, 1));
+        act_on(connection, *pair, keys);
+      }
     };
     for (const Grant& grant : one_by_one(all)) {
       if (!is_of_rows(grant)) continue;

@@ -8,7 +8,8 @@ namespace ff::test {
 
 constexpr std::int64_t kPast = kNow - 5000;
 constexpr const char* kAutoResume = "auto_resume_with_timeout_signal";
-constexpr std::array kBehaviors{"fail", "cancel", "expire", "escalate", kAutoResume, "no such word"};
+[[maybe_unused]] constexpr std::array kBehaviors{"fail",     "cancel",    "expire",
+                                                 "escalate", kAutoResume, "no such word"};
 
 inline const reconcile::Reconciler& suspension_timeout() {
   return *reconcile::find_reconciler("suspension_timeout");

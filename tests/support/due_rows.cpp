@@ -132,6 +132,11 @@ CREATE TEMP TABLE other AS
    ORDER BY due DESC;
 INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
   SELECT gen_random_uuid()::text, 'expired', occurred_at_ms, partition_key FROM other;
+-- The newest of all.
+INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
+  SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
+    FROM execution
+   WHERE kind = 'cancelled';
 INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms, dispatched_at_ms)
   SELECT partition_key, gen_random_uuid(), 'success', occurred_at_ms, at_ms
     FROM other, generate_series(1, CASE WHEN due THEN 1 ELSE 4 END)

@@ -100,6 +100,15 @@ std::vector<Stage> make_stages() {
        .parts = {core_part(cancelled(), "id", {{"terminal_at_ms", "due_ms"}}), suspension_part("id"),
                  waitpoint_part("id", "id", {{"state", "'active'"}})},
        .holds = {waitpoint_of_id, suspension_of_id, core_of_id},
+       .companion = 2},
+      // An event that is new, however slow the test is.
+      {.reconciler = "suspension_timeout",
+       .table = "ff_waitpoint_pending",
+       .id = "execution_id",
+       .parts = {core_part(cancelled(), "id", {{"terminal_at_ms", "due_ms"}}), suspension_part("id"),
+                 waitpoint_part("id", "id", {{"state", "'active'"}}),
+                 lease_event_part("id", "revoked", {{"occurred_at_ms", kFarAway}})},
+       .holds = {waitpoint_of_id, suspension_of_id, core_of_id},
        .companion = 1},
       {"pending_waitpoint_expiry",
        "ff_waitpoint_pending",
@@ -252,13 +261,13 @@ Part completion_part(const std::string& execution, const std::string& outcome, c
                                         more)};
 }
 
-Part lease_event_part(const std::string& execution, const std::string& type) {
-  return {"ff_lease_event",
-          {{"execution_id", execution},
-           {"event_type", quoted(type)},
-           {"occurred_at_ms", "due_ms"},
-           {"namespace", "name_space"},
-           {"instance_tag", kOrigin}}};
+Part lease_event_part(const std::string& execution, const std::string& type, const Columns& more) {
+  return {"ff_lease_event", merged({{"execution_id", execution},
+                                    {"event_type", quoted(type)},
+                                    {"occurred_at_ms", "due_ms"},
+                                    {"namespace", "name_space"},
+                                    {"instance_tag", kOrigin}},
+                                   more)};
 }
 
 const std::vector<Stage>& stages() {

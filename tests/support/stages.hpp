@@ -34,7 +34,7 @@ Part edge_part(const std::string& flow, const std::string& upstream, const std::
 Part pending_part(const std::string& flow, const std::string& downstream);
 /// Appended at due_ms, dispatched by nobody.
 Part completion_part(const std::string& execution, const std::string& outcome, const Columns& more = {});
-Part lease_event_part(const std::string& execution, const std::string& type);
+Part lease_event_part(const std::string& execution, const std::string& type, const Columns& more = {});
 
 /// Rows that must not be held by others when a seeded row is to be moved.
 struct Hold {

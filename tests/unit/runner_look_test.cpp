@@ -241,10 +241,90 @@ TEST_CASE("a first pair and its companions take turns while there is more to do 
   CHECK(seen.companions.size() >= 4);
 }
 
+namespace {
+
+/// Steps whenever the runner wants to for ten seconds of a pair that is looked at each minute, companions each half
+/// of one and shortcuts each second, and tells at which seconds the shortcuts were looked at.
+std::vector<int> shortcut_looks_in_ten_seconds(RunnerBench& bench,
+                                               const std::function<void(TickReport&, int)>& found = {}) {
+  std::vector<int> seen;
+  const SteadyTime started = bench.clock.now();
+  bench.runner.change({true, 60s, 30s, 1000ms}, [] {});
+  bench.tick = [&](const TickOptions& options) {
+    const int second = static_cast<int>((bench.clock.now() - started) / 1s);
+    CHECK(options.look + options.companions_look + options.shortcuts_look <= 1);
+    if (options.shortcuts_look) seen.push_back(second);
+    TickReport report;
+    if (found) found(report, second);
+    return report;
+  };
+  while (bench.clock.now() < started + 10s) {
+    const auto step = bench.step();
+    bench.clock.advance(std::chrono::ceil<Milliseconds>(step.next - bench.clock.now()));
+  }
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("shortcuts are looked at in their own interval, however seldom all others are") {
+  RunnerBench bench;
+  const auto seen = shortcut_looks_in_ten_seconds(bench);
+  CHECK(seen.size() >= 9);
+  CHECK(seen.size() <= 11);
+}
+
+TEST_CASE("shortcuts lead nowhere while nothing is announced, and are then looked at once in ten intervals") {
+  RunnerBench bench;
+  SteadyTime announced{};
+  bench.quiet_for_shortcuts = [&](SteadyTime since) { return announced < since; };
+  SECTION("nothing") {
+    CHECK(shortcut_looks_in_ten_seconds(bench).size() <= 2);
+  }
+  SECTION("something in the sixth second") {
+    const SteadyTime started = bench.clock.now();
+    announced = started + 5500ms;
+    bench.quiet_for_shortcuts = [&](SteadyTime since) {
+      return bench.clock.now() < announced || announced < since;
+    };
+    const auto seen = shortcut_looks_in_ten_seconds(bench);
+    REQUIRE(seen.size() == 2);
+    CHECK(seen[1] >= 5);
+    CHECK(seen[1] <= 6);
+  }
+  SECTION("something that was locked") {
+    CHECK(shortcut_looks_in_ten_seconds(bench, [](TickReport& report, int second) {
+            report.scanned = second < 5 ? 1 : 0;
+          }).size() >= 5);
+  }
+}
+
+TEST_CASE("shortcuts take turns with the others, and wait while these fail") {
+  RunnerBench bench;
+  int others = 0;
+  const auto work = [&](bool fails) {
+    return [&bench, &others, fails](TickReport& report, int) {
+      bench.clock.advance(1s);
+      ++others;
+      report.more = true;
+      if (fails) report.failure.emplace(pg::Error::Kind::timeout, "too slow");
+    };
+  };
+  SECTION("a backlog") {
+    const auto seen = shortcut_looks_in_ten_seconds(bench, work(false));
+    CHECK(seen.size() >= 4);
+    CHECK(others - static_cast<int>(seen.size()) >= 4);
+  }
+  SECTION("a failure") {
+    CHECK(shortcut_looks_in_ten_seconds(bench, work(true)).empty());
+  }
+}
+
 TEST_CASE("a reconciler without companions is not woken for any") {
   RunnerBench bench;
   bench.tick = [](const TickOptions& options) {
     CHECK_FALSE(options.companions_look);
+    CHECK_FALSE(options.shortcuts_look);
     return TickReport{};
   };
   const SteadyTime started = bench.clock.now();

@@ -28,8 +28,8 @@ struct LeapingClock final : Clock {
 struct Counted {
   Counted(const std::string& name, bool takes_leases, const Clock& clock, Pace pace = {true, 10ms})
       : runner(
-            name, takes_leases, pace, [this](const TickOptions& options) { return tick(options); },
-            [](SteadyTime) { return false; }, nobody, clock) {}
+            name, takes_leases, pace, [this](const TickOptions& options) { return tick(options); }, {},
+            nobody, clock) {}
 
   TickReport tick(const TickOptions& options) {
     if (++inside > 1) twice_at_once = true;
