@@ -13,6 +13,8 @@
 #include "base/printable.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
+#include "support/log_capture.hpp"
+#include "support/process.hpp"
 
 using namespace ff;
 using test::Database;
@@ -321,6 +323,24 @@ TEST_CASE("a password file that cannot be read is named") {
   CHECK_THAT(error_of(options).what(), Catch::Contains("/nonexistent/password"));
   options.password_file = Database::server().directory();
   CHECK_THAT(error_of(options).what(), Catch::Contains("password file"));
+}
+
+TEST_CASE("a password file that everybody may read is warned of") {
+  const test::TemporaryDirectory directory;
+  auto options = to(Database::server().conninfo());
+  options.password_file = directory.path() / "password";
+  std::ofstream(options.password_file) << "right\n";
+  using fs = std::filesystem::perms;
+  const auto warnings = [&](fs perms) {
+    std::filesystem::permissions(options.password_file, perms);
+    const test::LogCapture log;
+    const pg::Connector connector(options);
+    return log.lines();
+  };
+  CHECK(warnings(fs::owner_read | fs::group_read).empty());
+  const auto said = warnings(fs::owner_read | fs::others_read);
+  REQUIRE(said.size() == 1);
+  CHECK_THAT(said.front(), Catch::StartsWith("warn") && Catch::Contains(options.password_file));
 }
 
 TEST_CASE("a server that takes no writes is refused unless the connection string accepts it") {
