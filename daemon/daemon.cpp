@@ -96,7 +96,8 @@ Daemon::Daemon(config::Config config)
       board_(clock_),
       observers_(metrics_, board_),
       connector_(make_connector(config_.database)),
-      pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_, &metrics_),
+      pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_,
+            &pool_events_),
       watch_(
           config_.recovery_grace,
           DatabaseLook(

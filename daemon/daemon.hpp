@@ -64,6 +64,19 @@ class Daemon {
     supervisor::Runner runner;
   };
 
+  /// What the pool tells.
+  struct PoolEvents final : pg::PoolObserver {
+    explicit PoolEvents(Daemon& its_daemon) : daemon(its_daemon) {}
+    void waited(std::chrono::duration<double> for_connection) override {
+      daemon.metrics_.waited(for_connection);
+    }
+    void acquire_timed_out() override { daemon.metrics_.acquire_timed_out(); }
+    void connected(const pg::Error* failure) override { daemon.metrics_.connected(failure); }
+    // The next connection may be to a server that was away: no lease is taken until the watch has looked.
+    void ended_by_server() override { daemon.watch_.doubt(); }
+    Daemon& daemon;
+  };
+
   /// What the configured partitions come to is known, or has changed.
   void set_coverage(const Coverage& coverage);
   void tell_members();  // under mutex_
@@ -83,6 +96,7 @@ class Daemon {
   Observers observers_;
   pg::Interrupt interrupt_;
   pg::Connector connector_;
+  PoolEvents pool_events_{*this};
   pg::Pool pool_;
   supervisor::Watch watch_;
   supervisor::Bulletin bulletin_;

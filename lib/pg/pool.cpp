@@ -35,8 +35,9 @@ PooledConnection Pool::acquire(std::string_view familiar) {
 
 PooledConnection Pool::acquire(SteadyTime deadline, std::string_view familiar) {
   const auto started = Clock::system().now();
-  auto [idle, generation] = take_idle_or_slot(deadline, familiar);
+  auto [idle, generation, some_ended] = take_idle_or_slot(deadline, familiar);
   if (observer_ != nullptr) observer_->waited(Clock::system().now() - started);
+  if (observer_ != nullptr && some_ended) observer_->ended_by_server();
   if (idle) return {*this, generation, std::move(*idle)};
   try {
     PooledConnection connected{*this, generation, connector_.connect(deadline, interrupt_)};
@@ -50,8 +51,7 @@ PooledConnection Pool::acquire(SteadyTime deadline, std::string_view familiar) {
 }
 
 // Either an idle connection, or nothing and the right to make one; both count as in use.
-std::pair<std::optional<Connection>, std::uint64_t> Pool::take_idle_or_slot(SteadyTime deadline,
-                                                                            std::string_view familiar) {
+Pool::Place Pool::take_idle_or_slot(SteadyTime deadline, std::string_view familiar) {
   std::unique_lock lock(mutex_);
   ++waiting_;
   const auto available = [&] { return !idle_.empty() || in_use_ < size_; };
@@ -70,12 +70,13 @@ std::pair<std::optional<Connection>, std::uint64_t> Pool::take_idle_or_slot(Stea
   }
   --waiting_;
   ++in_use_;
-  return {take_idle(familiar), generation_};
+  const bool some_ended =
+      std::erase_if(idle_, [](const Connection& connection) { return !connection.idle(); }) > 0;
+  return {take_idle(familiar), generation_, some_ended};
 }
 
 // With mutex_ held.
 std::optional<Connection> Pool::take_idle(std::string_view familiar) {
-  std::erase_if(idle_, [](const Connection& connection) { return !connection.idle(); });
   if (idle_.empty()) return std::nullopt;
   auto best = std::find_if(idle_.rbegin(), idle_.rend(),
                            [&](const Connection& connection) { return connection.has_prepared(familiar); });

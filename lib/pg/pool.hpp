@@ -49,6 +49,9 @@ class PoolObserver {
   virtual void acquire_timed_out() {}
   /// Null: connected.
   virtual void connected(const Error* /*failure*/) {}
+  /// Some that were idle have been ended by the server, and are not handed out: it may have been away. Told before
+  /// whoever asked gets another.
+  virtual void ended_by_server() {}
 };
 
 /// At most `size` connections, made when needed and shared by whoever asks. Safe from any thread.
@@ -73,8 +76,12 @@ class Pool {
 
  private:
   friend class PooledConnection;
-  std::pair<std::optional<Connection>, std::uint64_t> take_idle_or_slot(SteadyTime deadline,
-                                                                        std::string_view familiar);
+  struct Place {
+    std::optional<Connection> idle;
+    std::uint64_t generation;
+    bool some_ended;
+  };
+  Place take_idle_or_slot(SteadyTime deadline, std::string_view familiar);
   std::optional<Connection> take_idle(std::string_view familiar);
   void give_back(Connection connection, std::uint64_t generation);
   void give_up_slot();

@@ -37,6 +37,8 @@ struct Counts : pg::PoolObserver {
   void waited(std::chrono::duration<double>) override { ++waits; }
   void acquire_timed_out() override { ++timeouts; }
   void connected(const pg::Error* failure) override { ++(failure == nullptr ? made : failed); }
+  void ended_by_server() override { ++ended; }
+  std::atomic<int> ended = 0;
   std::atomic<int> waits = 0;
   std::atomic<int> timeouts = 0;
   std::atomic<int> made = 0;
@@ -164,6 +166,7 @@ TEST_CASE("sessions that the server has ended while they were idle are not hande
   CHECK_NOTHROW(connection->execute("SELECT 1"));
   CHECK(pool.state().idle == 0);  // none of the three is kept
   CHECK(counts.made == 4);
+  CHECK(counts.ended == 1);
 }
 
 TEST_CASE("discard_all closes what is idle now and what is on loan as it comes back") {

@@ -1,6 +1,7 @@
 // The daemon while its database is away, comes back, takes no writes, lacks the schema or refuses it.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <csignal>
 
 #include "migrate/migrate.hpp"
 #include "sandbox/private_server.hpp"
@@ -200,4 +201,33 @@ TEST_CASE("a server that refuses who we are is tried again and complained about,
   CHECK(wait_until([&] { return daemon.ready(); }));
   CHECK(daemon.stop() == 0);
   db.execute("DROP ROLE nobody_of_this_name");
+}
+
+TEST_CASE("leases that lapse while the server starts anew between two looks are left to their workers") {
+  PrivateServer server;
+  migrate_database(server);
+  RunningDaemon daemon({.conninfo = server.conninfo(kDatabase), .config = config("3s")});
+  for (int i = 0; i < 4; ++i) {
+    REQUIRE(wait_until([&] { return daemon.state() == "ready"; }));
+    Uuid id;
+    std::int64_t lapses = 0;
+    {
+      auto db = connect(server);
+      lapses = now_ms(db) + 300;
+      id = insert_core(db, {.partition = {2}, .policy = max_retries(3)});
+      insert_attempt(db, {.partition = {2}, .execution = id, .lease_expires_at_ms = lapses});
+    }
+    // So that it notices nothing while the server is down, and has a tick to do at once when it is back.
+    ::kill(daemon.process().pid(), SIGSTOP);
+    server.restart(PrivateServer::Stop::immediate);
+    auto db = connect(server);
+    REQUIRE(wait_until([&] { return now_ms(db) > lapses; }));
+    ::kill(daemon.process().pid(), SIGCONT);
+    REQUIRE(wait_until([&] { return moved(db, id); }));
+    CHECK(db.execute(
+                "SELECT max(occurred_at_ms) >= extract(epoch FROM pg_postmaster_start_time()) * 1000 + 2900"
+                "  FROM ff_lease_event")
+              .one()
+              .get<bool>(0));
+  }
 }
