@@ -231,8 +231,7 @@ Facts read(pg::Connection& connection, const ExecutionId& id, const std::vector<
            const Partitions& all) {
   Facts facts;
   facts.id = id;
-  pg::Transaction transaction(connection);
-  transaction.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY");
+  pg::Transaction transaction(connection, {.isolation = pg::Isolation::snapshot});
   const pg::Params of_it = pg::Params::of(id.partition, id.uuid);
   facts.now = pg::server_info(connection).now;
   facts.core = read_core(transaction, of_it);

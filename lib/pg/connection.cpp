@@ -22,6 +22,19 @@ namespace {
 constexpr Milliseconds kAnswerSlack{5000};
 constexpr Milliseconds kLongestCancel{1000};
 
+// For a statement by itself, which is a transaction of its own: no schema on the path in which somebody else may create,
+// no rows that are hidden in silence.
+constexpr std::string_view kOwnPath = R"sql(
+SELECT pg_catalog.set_config('search_path', 'pg_catalog', true),
+       pg_catalog.set_config('standard_conforming_strings', 'on', true),
+       pg_catalog.set_config('row_security', 'off', true))sql";
+
+// The name tells the text: behind a pooler another client may have prepared its own under a mere number, and
+// that would be run instead.
+std::string name_of(std::string_view text) {
+  return "ff_" + std::to_string(std::hash<std::string_view>{}(text));
+}
+
 std::string trimmed(const char* message) {
   std::string text = message == nullptr ? "" : message;
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
@@ -106,7 +119,8 @@ bool Connection::lost() const {
 }
 
 bool Connection::idle() const {
-  return !lost() && is_outside_transaction(connection_.get()) && !is_ended_by_server(connection_.get());
+  return !lost() && !opening_ && is_outside_transaction(connection_.get()) &&
+         !is_ended_by_server(connection_.get());
 }
 
 void Connection::close() {
@@ -125,72 +139,102 @@ Result Connection::execute(std::string_view sql, const Params& params) {
 }
 
 Result Connection::execute(std::string_view sql, const Params& params, SteadyTime deadline) {
-  if (catalog_only_ && !lost() && is_outside_transaction(connection_.get()))
-    return execute_alone(sql, params, deadline);
-  const Pointers values(params);
-  const std::string text = located(sql);
-  if (PQsendQueryParams(usable(sql), text.c_str(), values.count(), params.types().data(), values.data(),
-                        nullptr, nullptr, 0) == 0)
-    fail(Error::Kind::connection, sql);
-  return collect(sql, deadline);
-}
-
-Result Connection::execute_alone(std::string_view sql, const Params& params, SteadyTime deadline) {
-  execute_script(
-      "BEGIN; SET LOCAL search_path = pg_catalog; SET LOCAL standard_conforming_strings = on"
-      "; SET LOCAL row_security = off",  // an error is better than fewer rows
-      deadline);
-  try {
-    Result result = execute(sql, params, deadline);
-    execute_script("COMMIT", deadline);
-    return result;
-  } catch (const Error&) {
-    if (!lost()) execute_script("ROLLBACK", deadline);
-    throw;
-  }
+  const Call call{sql, params};
+  return std::move(execute_all({&call, 1}, deadline).front());
 }
 
 Result Connection::execute_prepared(std::string_view sql, const Params& params) {
-  if (!may_prepare_) return execute(sql, params);
-  const Pointers values(params);
-  try {
-    const std::string& name = prepare(sql, params);
-    if (PQsendQueryPrepared(usable(sql), name.c_str(), values.count(), values.data(), nullptr, nullptr, 0) ==
-        0)
-      fail(Error::Kind::connection, sql);
-    return collect(sql, default_deadline());
-  } catch (const Error& error) {
-    if (error.statement_name_lost()) may_prepare_ = false;
-    throw;
+  const Call call{sql, params, Plan::generic};
+  return std::move(execute_all({&call, 1}, default_deadline()).front());
+}
+
+// What belongs in front of the statements goes with them.
+std::vector<Result> Connection::execute_all(std::span<const Call> calls, SteadyTime deadline) {
+  const bool alone = !lost() && !opening_ && is_outside_transaction(connection_.get());
+  if (alone || opening_) give_back_oldest();
+  const std::optional<Opening> opening = std::exchange(opening_, std::nullopt);
+  const Params none;
+  std::vector<Call> all;
+  if (opening) {
+    all.push_back({opening->begin, none});
+    all.push_back({opening->settings, opening->values, Plan::generic});
+  } else if (alone && catalog_only_) {
+    all.push_back({kOwnPath, none, Plan::generic});
   }
+  const auto before = static_cast<std::ptrdiff_t>(all.size());
+  all.insert(all.end(), calls.begin(), calls.end());
+  std::vector<Result> results = exchange(all, deadline);
+  results.erase(results.begin(), results.begin() + before);
+  return results;
 }
 
-const std::string& Connection::prepare(std::string_view sql, const Params& params) {
-  const auto known = prepared_.find(sql);
-  if (known != prepared_.end()) return known->second;
-  const std::string text = located(sql);
-  // The name tells the text: behind a pooler another client may have prepared its own under a mere number, and
-  // that would be run instead.
-  const std::string name = "ff_" + std::to_string(std::hash<std::string>{}(text));
-  if (PQsendPrepare(usable(sql), name.c_str(), text.c_str(), static_cast<int>(params.size()),
-                    params.types().data()) == 0)
-    fail(Error::Kind::connection, sql);
-  collect(sql, default_deadline());
-  return prepared_.emplace(sql, name).first->second;
+// Everything is read, so that the connection is ready for the next statement; the first error wins.
+std::vector<Result> Connection::exchange(std::span<const Call> calls, SteadyTime deadline) {
+  if (calls.empty()) return {};
+  const std::string_view first = calls.front().sql;
+  if (PQenterPipelineMode(usable(first)) == 0) fail(Error::Kind::connection, first);
+  std::vector<std::string> preparing;
+  for (const Call& call : calls) preparing.push_back(send(call));
+  if (PQpipelineSync(connection_.get()) == 0) fail(Error::Kind::connection, first);
+  flush(deadline, first);
+
+  std::vector<Result> results;
+  std::optional<Error> error;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (!preparing[i].empty() && !receive(calls[i].sql, deadline, error)) prepared_.erase(preparing[i]);
+    if (auto result = receive(calls[i].sql, deadline, error)) results.push_back(std::move(*result));
+  }
+  if (!next_result(first, deadline) || PQexitPipelineMode(connection_.get()) == 0)
+    fail(Error::Kind::connection, first);
+  if (error && error->statement_name_lost()) may_prepare_ = false;
+  if (error) throw *error;
+  return results;
 }
 
-void Connection::forget(std::string_view sql) {
-  const auto known = prepared_.find(sql);
-  if (known == prepared_.end()) return;
-  if (!lost() && gives_back_) {
+// Returns the name of the statement if it is prepared first.
+std::string Connection::send(const Call& call) {
+  const Pointers values(call.params);
+  const std::string text = located(call.sql);
+  const unsigned* types = call.params.get().types().data();
+  std::string preparing;
+  int sent = 0;
+  if (call.plan == Plan::generic && may_prepare_) {
+    const std::string name = name_of(text);
+    const bool is_new = prepared_.insert_or_assign(name, ++turn_).second;
+    if (is_new && PQsendPrepare(connection_.get(), name.c_str(), text.c_str(), values.count(), types) == 0)
+      fail(Error::Kind::connection, call.sql);
+    if (is_new) preparing = name;
+    sent = PQsendQueryPrepared(connection_.get(), name.c_str(), values.count(), values.data(), nullptr,
+                               nullptr, 0);
+  } else {
+    sent = PQsendQueryParams(connection_.get(), text.c_str(), values.count(), types, values.data(), nullptr,
+                             nullptr, 0);
+  }
+  if (sent == 0) fail(Error::Kind::connection, call.sql);
+  return preparing;
+}
+
+// What is not in a transaction may fail: a pooler that keeps prepared statements gives them names of its own, and then
+// nothing is given back, nor prepared twice.
+void Connection::give_back_oldest() {
+  while (gives_back_ && prepared_.size() > kMostPrepared) {
+    const auto oldest =
+        std::ranges::min_element(prepared_, {}, [](const auto& statement) { return statement.second; });
+    const std::string sql = "DEALLOCATE " + oldest->first;
+    const Params none;
+    const Call call{sql, none};
     try {
-      execute_script("DEALLOCATE " + known->second);
+      exchange({&call, 1}, default_deadline());
+      prepared_.erase(oldest);
     } catch (const Error& error) {
-      if (!error.statement_name_lost()) throw;
+      if (lost()) throw;
       gives_back_ = false;
     }
   }
-  if (lost() || gives_back_) prepared_.erase(known);
+}
+
+bool Connection::has_prepared(std::string_view sql) const {
+  return prepared_.contains(name_of(located(sql)));
 }
 
 std::string Connection::located(std::string_view sql) const {
@@ -221,30 +265,44 @@ Result Connection::execute_script(const std::string& sql) {
 }
 
 Result Connection::execute_script(const std::string& sql, SteadyTime deadline) {
+  if (opening_) execute_all({}, deadline);
   if (PQsendQuery(usable(sql), located(sql).c_str()) == 0) fail(Error::Kind::connection, sql);
   return collect(sql, deadline);
 }
 
-// Waits for all results of what was sent. The first error wins, but everything is read, so that the
-// connection is ready for the next statement.
+// What a statement sent alone has to say: the last result of it, or the first error.
 Result Connection::collect(std::string_view sql, SteadyTime deadline) {
   flush(deadline, sql);
-  std::optional<Result> last;
   std::optional<Error> error;
-  for (;;) {
-    while (PQisBusy(connection_.get()) != 0) {
-      wait(false, deadline, sql);
-      if (PQconsumeInput(connection_.get()) == 0) fail(Error::Kind::connection, sql);
-    }
-    PGresult* next = PQgetResult(connection_.get());
-    if (next == nullptr) break;
-    last.emplace(next);
-    const auto status = PQresultStatus(next);
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && !error) error = server_error(next, sql);
-  }
+  auto last = receive(sql, deadline, error);
   if (error) throw *error;
   if (!last) fail(Error::Kind::connection, sql);
   return std::move(*last);
+}
+
+// All results of one statement, up to libpq's null: the last one, where it succeeded. Of errors the first is kept.
+std::optional<Result> Connection::receive(std::string_view sql, SteadyTime deadline,
+                                          std::optional<Error>& error) {
+  std::optional<Result> last;
+  bool failed = false;
+  while (auto result = next_result(sql, deadline)) {
+    const auto status = PQresultStatus(result->result_.get());
+    const bool is_good = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+    failed = failed || !is_good;
+    if (!is_good && status != PGRES_PIPELINE_ABORTED && !error)
+      error = server_error(result->result_.get(), sql);
+    last = std::move(result);
+  }
+  return failed ? std::nullopt : std::move(last);
+}
+
+std::optional<Result> Connection::next_result(std::string_view sql, SteadyTime deadline) {
+  while (PQisBusy(connection_.get()) != 0) {
+    wait(false, deadline, sql);
+    if (PQconsumeInput(connection_.get()) == 0) fail(Error::Kind::connection, sql);
+  }
+  PGresult* next = PQgetResult(connection_.get());
+  return next == nullptr ? std::nullopt : std::optional<Result>(std::in_place, next);
 }
 
 void Connection::flush(SteadyTime deadline, std::string_view sql) {

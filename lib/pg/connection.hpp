@@ -1,10 +1,15 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/time.hpp"
 #include "pg/error.hpp"
@@ -18,9 +23,15 @@ namespace ff::pg {
 
 /// How the server plans a statement.
 enum class Plan {
-  fresh,  ///< for its values, each time: best where they choose one hash child out of many
-  reused  ///< once per connection, for any values: best where planning over all hash children would cost more
-          ///< than running
+  custom,  ///< anew, for the values of this call
+  generic  ///< once for any values: the connection prepares the statement when it first meets it, and keeps it
+};
+
+/// One statement with its values, of several that are sent together.
+struct Call {
+  std::string_view sql;
+  std::reference_wrapper<const Params> params;
+  Plan plan = Plan::custom;
 };
 
 /// One session with a server. Every wait ends at an absolute deadline or when the interrupt is raised; a
@@ -37,20 +48,25 @@ class Connection {
   Connection& operator=(Connection&&) noexcept;
   ~Connection();
 
-  /// Runs one statement with parameters and returns its rows. Outside a Transaction it has one of its own. Throws Error.
+  /// Runs these statements one after the other in one round trip (libpq's pipeline mode) and returns the rows of each.
+  /// Outside a Transaction they are one of their own. The first that fails ends it: those behind it are not run. Throws
+  /// Error.
+  ///
+  /// Behind a pooler that hands the session to others, prepared statements get lost or clash: the error is retryable(),
+  /// and this connection then goes on without.
+  std::vector<Result> execute_all(std::span<const Call> calls, SteadyTime deadline);
+  /// One of them.
   Result execute(std::string_view sql, const Params& params, SteadyTime deadline);
   /// The same with a deadline of the connection's own statement timeout from now.
   Result execute(std::string_view sql, const Params& params = {});
-
-  /// The same through a statement that this connection prepares when it first meets it. Behind a pooler that
-  /// hands the session to others, prepared statements get lost or clash: the error is retryable(), and this
-  /// connection then goes on without.
   Result execute_prepared(std::string_view sql, const Params& params);
-  /// Gives back what the server keeps for a prepared statement; nothing where there is none. Throws Error.
-  void forget(std::string_view sql);
-  /// False once that has failed: a pooler that keeps prepared statements gives them names of its own.
-  bool gives_back() const { return gives_back_; }
-  bool has_prepared(std::string_view sql) const { return prepared_.find(sql) != prepared_.end(); }
+
+  /// How many statements the server keeps prepared for this connection, and whether this is one of them.
+  std::size_t prepared() const { return prepared_.size(); }
+  bool has_prepared(std::string_view sql) const;
+  /// No further statement is prepared without giving back another, least recently used first. A plan over a group of
+  /// partitions takes up to 3 MB of the server's memory.
+  static constexpr std::size_t kMostPrepared = 96;
 
   /// Runs several statements separated by semicolons, without parameters (the simple query protocol: outside
   /// a transaction block they are one transaction), with the search_path that the session has at the moment. Returns the
@@ -63,7 +79,7 @@ class Connection {
   Milliseconds statement_timeout() const { return statement_timeout_; }
 
   bool lost() const;
-  /// Outside any transaction block and not lost: fit to be handed to the next user.
+  /// Outside any transaction and not lost: fit to be handed to the next user.
   bool idle() const;
   void close();
 
@@ -80,10 +96,20 @@ class Connection {
 
   Connection(pg_conn* owned, Milliseconds statement_timeout, const Interrupt* interrupt);
 
+  /// What runs before the next statement, in the same round trip: so a transaction begins with its first statement.
+  struct Opening {
+    std::string_view begin;
+    std::string_view settings;
+    Params values;
+  };
+
   pg_conn* usable(std::string_view sql);
   std::string located(std::string_view sql) const;
-  Result execute_alone(std::string_view sql, const Params& params, SteadyTime deadline);
-  const std::string& prepare(std::string_view sql, const Params& params);
+  std::vector<Result> exchange(std::span<const Call> calls, SteadyTime deadline);
+  std::string send(const Call& call);
+  std::optional<Result> next_result(std::string_view sql, SteadyTime deadline);
+  std::optional<Result> receive(std::string_view sql, SteadyTime deadline, std::optional<Error>& error);
+  void give_back_oldest();
   Result collect(std::string_view sql, SteadyTime deadline);
   /// Waits until the socket is readable (or writable), the deadline or the interrupt; throws for the latter
   /// two.
@@ -93,7 +119,10 @@ class Connection {
   [[noreturn]] void fail(Error::Kind kind, std::string_view sql);
 
   std::unique_ptr<pg_conn, Finish> connection_;
-  std::map<std::string, std::string, std::less<>> prepared_;  // statement text -> its name in this session
+  std::map<std::string, std::uint64_t, std::less<>>
+      prepared_;  // names, with the turn in which each was last sent
+  std::uint64_t turn_ = 0;
+  std::optional<Opening> opening_;
   struct Schema {
     std::string prefix;  // quoted, with its dot
     std::string text = "''";

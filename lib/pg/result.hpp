@@ -87,6 +87,7 @@ class Result {
   Iterator end() const { return {*this, size()}; }
 
  private:
+  friend class Connection;
   struct Clear {
     void operator()(pg_result* result) const;
   };

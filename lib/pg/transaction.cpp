@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace ff::pg {
 namespace {
@@ -24,28 +26,48 @@ constexpr Milliseconds kLongestSilence{10'000};
 // - An execution whose core row is hidden by row security looks like one that has none: an error is better than
 //   fewer rows.
 // - The others change what a statement means, or how the catalogue spells a name.
-constexpr std::string_view kSettings =
-    "; SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off"
-    "; SET LOCAL row_security = off; SET LOCAL standard_conforming_strings = on; SET LOCAL array_nulls = on"
-    "; SET LOCAL transform_null_equals = off; SET LOCAL quote_all_identifiers = off"
-    "; SET LOCAL plan_cache_mode = ";
+//
+// $1 statement_timeout, $2 lock_timeout, $3 idle_in_transaction_session_timeout, $4 plan_cache_mode, $5 search_path, null
+// to leave it. It is run with the session's own path.
+constexpr std::string_view kSettings = R"sql(
+SELECT pg_catalog.set_config('statement_timeout', $1, true),
+       pg_catalog.set_config('lock_timeout', $2, true),
+       pg_catalog.set_config('idle_in_transaction_session_timeout', $3, true),
+       pg_catalog.set_config('plan_cache_mode', $4, true),
+       pg_catalog.set_config('jit', 'off', true),
+       pg_catalog.set_config('enable_seqscan', 'off', true),
+       pg_catalog.set_config('enable_bitmapscan', 'off', true),
+       pg_catalog.set_config('row_security', 'off', true),
+       pg_catalog.set_config('standard_conforming_strings', 'on', true),
+       pg_catalog.set_config('array_nulls', 'on', true),
+       pg_catalog.set_config('transform_null_equals', 'off', true),
+       pg_catalog.set_config('quote_all_identifiers', 'off', true),
+       pg_catalog.set_config('search_path', coalesce($5, pg_catalog.current_setting('search_path')), true))sql";
 
-std::string begin(Milliseconds statement_timeout, Plan plan, bool catalog_only) {
-  const auto lock_timeout = std::min(kLongestLockWait, statement_timeout / 2);
-  return "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = " +
-         std::to_string(statement_timeout.count()) +
-         "; SET LOCAL lock_timeout = " + std::to_string(lock_timeout.count()) +
-         "; SET LOCAL idle_in_transaction_session_timeout = " + std::to_string(kLongestSilence.count()) +
-         std::string(kSettings) + (plan == Plan::reused ? "force_generic_plan" : "auto") +
-         (catalog_only ? "; SET LOCAL search_path = pg_catalog" : "");
+std::string_view begin(Isolation isolation) {
+  switch (isolation) {
+    case Isolation::snapshot:
+      return "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
+    case Isolation::serializable:
+      return "BEGIN ISOLATION LEVEL SERIALIZABLE";
+    case Isolation::read_committed:
+      break;
+  }
+  return "BEGIN ISOLATION LEVEL READ COMMITTED";
 }
 
 }  // namespace
 
-Transaction::Transaction(Connection& connection, Plan plan, Milliseconds at_most)
-    : connection_(connection), plan_(plan) {
-  connection_.execute_script(
-      begin(std::min(connection_.statement_timeout(), at_most), plan, connection_.catalog_only_));
+Transaction::Transaction(Connection& connection, Options options)
+    : connection_(connection), plan_(options.plan) {
+  const Milliseconds statement_timeout = std::min(connection_.statement_timeout(), options.at_most);
+  const Milliseconds lock_timeout = std::min(kLongestLockWait, statement_timeout / 2);
+  const auto text = [](Milliseconds limit) { return std::to_string(limit.count()); };
+  connection_.opening_ = {
+      begin(options.isolation), kSettings,
+      Params::of(text(statement_timeout), text(lock_timeout), text(kLongestSilence),
+                 plan_ == Plan::generic ? "force_generic_plan" : "auto",
+                 connection_.catalog_only_ ? std::optional<std::string>("pg_catalog") : std::nullopt)};
 }
 
 Transaction::~Transaction() {
@@ -59,11 +81,17 @@ Transaction::~Transaction() {
 }
 
 Result Transaction::execute(std::string_view sql, const Params& params) {
-  return plan_ == Plan::reused ? connection_.execute_prepared(sql, params) : connection_.execute(sql, params);
+  return std::move(execute_all({{sql, params}}).front());
+}
+
+std::vector<Result> Transaction::execute_all(std::vector<Call> calls) {
+  for (Call& call : calls) call.plan = plan_;
+  return connection_.execute_all(calls, connection_.default_deadline());
 }
 
 void Transaction::commit() {
   open_ = false;
+  if (std::exchange(connection_.opening_, std::nullopt)) return;  // nothing was sent
   try {
     const Result result = connection_.execute_script("COMMIT");
     if (result.command() != "COMMIT")
@@ -77,6 +105,7 @@ void Transaction::commit() {
 
 void Transaction::rollback() {
   open_ = false;
+  if (std::exchange(connection_.opening_, std::nullopt)) return;
   if (!connection_.lost()) connection_.execute_script("ROLLBACK");
 }
 

@@ -6,21 +6,32 @@
 
 namespace ff::pg {
 
-/// A READ COMMITTED transaction on a connection that it borrows. It ends in commit() or, at the latest in the
-/// destructor, in rollback; a rollback that fails is logged and the connection closed, so that the pool
-/// discards it. The server's statement_timeout and lock_timeout are set for this transaction only (SET
-/// LOCAL), because a plain SET would reach other clients behind a pooler.
+enum class Isolation { read_committed, snapshot, serializable };
+
+/// A transaction on a connection that it borrows. It begins with its first statement, in the same round trip, and ends
+/// in commit() or, at the latest in the destructor, in rollback; a rollback that fails is logged and the connection
+/// closed, so that the pool discards it. The server's statement_timeout and lock_timeout are set for this transaction
+/// only, because a plain SET would reach other clients behind a pooler.
 class Transaction {
  public:
-  /// Sends BEGIN. `plan` is how the statements of this transaction are planned; `at_most` is for each of them where
-  /// that is less than the connection's statement_timeout. Throws Error.
-  explicit Transaction(Connection& connection, Plan plan = Plan::fresh,
-                       Milliseconds at_most = Milliseconds::max());
+  struct Options {
+    Plan plan = Plan::custom;  ///< of its statements
+    /// For each of them, where that is less than the connection's statement_timeout.
+    Milliseconds at_most = Milliseconds::max();
+    /// snapshot: all of them see the database as it was at the first, and none writes (REPEATABLE READ, READ ONLY).
+    Isolation isolation = Isolation::read_committed;
+  };
+
+  explicit Transaction(Connection& connection) : Transaction(connection, Options{}) {}
+  Transaction(Connection& connection, Options options);
   ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
+  /// Throws Error, as execute_all() does.
   Result execute(std::string_view sql, const Params& params = {});
+  /// One after the other in one round trip; the plan of each is this transaction's.
+  std::vector<Result> execute_all(std::vector<Call> calls);
 
   /// Throws Error; outcome_unknown() when the connection broke before the server answered.
   void commit();

@@ -256,7 +256,7 @@ std::vector<Candidate> Engine::look(Pass& pass, const Partitions& partitions, Mi
 // Without one that is full, what is left of the table.
 Slice Engine::slice_behind(Slice::Place place, std::int64_t rows, Pass& pass) const {
   const pg::Params params = pg::Params::of(partitions(pass), place.partition, place.key, rows);
-  pg::Transaction transaction(pass.connection(), pg::Plan::reused);
+  pg::Transaction transaction(pass.connection(), {.plan = pg::Plan::generic});
   const pg::Result end = transaction.execute(ground_->many.slice_end, params);
   transaction.rollback();
   Slice slice;
@@ -349,7 +349,7 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
   pg::Params params = ground_->params(all);
   params.add(cap);
   const pg::Plan plan = Statements::plan_for(all.size());
-  pg::Transaction transaction(pass.connection(), plan);
+  pg::Transaction transaction(pass.connection(), {.plan = plan});
   const pg::Result counted = transaction.execute(ground_->statements(plan).backlog, params);
   transaction.rollback();
   const pg::Row row = counted.one();

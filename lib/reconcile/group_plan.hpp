@@ -1,6 +1,5 @@
 #pragma once
 
-#include "pg/connection.hpp"
 #include "reconcile/statements.hpp"
 
 namespace ff::reconcile {
@@ -10,17 +9,13 @@ namespace ff::reconcile {
 class GroupPlan {
  public:
   /// Of `partitions` there are at most Statements::kNamed.
-  GroupPlan(pg::Connection& connection, const Reconciler& reconciler, const Partitions& partitions);
-  ~GroupPlan();
-  GroupPlan(const GroupPlan&) = delete;
-  GroupPlan& operator=(const GroupPlan&) = delete;
+  GroupPlan(const Reconciler& reconciler, const Partitions& partitions);
 
   /// Every one of these partitions is in the group.
   bool covers(const Partitions& partitions) const;
   const Statements& statements() const { return statements_; }
 
  private:
-  pg::Connection& connection_;
   const Partitions partitions_;
   const Statements statements_;
 };

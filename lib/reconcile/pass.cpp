@@ -69,15 +69,15 @@ bool Pass::may_write() {
 
 Pass::Wording Pass::wording(std::string Statements::*which, const Partitions& partitions) const {
   if (group_plan_ && group_plan_->covers(partitions))
-    return {group_plan_->statements().*which, pg::Plan::reused};
+    return {group_plan_->statements().*which, pg::Plan::generic};
   const pg::Plan plan = Statements::plan_for(partitions.size());
   return {ground_.statements(plan).*which, plan};
 }
 
 void Pass::plan_once_for(const Partitions& partitions) {
-  if (partitions.size() > Statements::kNamed || !connection_->gives_back()) return;
+  if (partitions.size() > Statements::kNamed) return;
   if (group_plan_ && group_plan_->covers(partitions)) return;
-  group_plan_.emplace(*connection_, ground_.reconciler, partitions);
+  group_plan_.emplace(ground_.reconciler, partitions);
 }
 
 // Several partitions share the first page, and so the cost of planning a statement; those that have more are
@@ -201,7 +201,7 @@ std::vector<Candidate> Pass::behind(const PageEnd& end, const Candidate* last, i
 std::vector<Candidate> Pass::rows_of(const ExecutionId& execution) {
   pg::Params params = ground_.params({execution.partition});
   params.add(execution.uuid);
-  return read({ground_.few.of_execution, pg::Plan::fresh}, params);
+  return read({ground_.few.of_execution, pg::Plan::custom}, params);
 }
 
 std::vector<Candidate> Pass::read(const Wording& wording, const pg::Params& params) {
@@ -214,7 +214,7 @@ std::vector<Candidate> Pass::read(const Wording& wording, const pg::Params& para
 }
 
 std::vector<Candidate> Pass::read_once(const Wording& wording, const pg::Params& params) {
-  pg::Transaction transaction(*connection_, wording.plan);
+  pg::Transaction transaction(*connection_, {.plan = wording.plan});
   const SteadyTime sent = ground_.clock.now();
   read_in_time_ = sent < ground_.deadline;
   const pg::Result rows = transaction.execute(wording.sql, params);
@@ -290,7 +290,8 @@ bool Pass::take_once(Candidates batch) {
   pg::Params params = ground_.params(partitions);
   add_keys(params, ground_.reconciler, batch);
 
-  pg::Transaction transaction(*connection_, plan, hurried_ ? kHurry : Milliseconds::max());
+  pg::Transaction transaction(*connection_,
+                              {.plan = plan, .at_most = hurried_ ? kHurry : Milliseconds::max()});
   const SteadyTime started = ground_.clock.now();
   const pg::Result rows = transaction.execute(act, params);
   const SteadyTime answered = ground_.clock.now();
@@ -378,7 +379,7 @@ void Pass::count_left_once(Candidates left) {
   const auto [still_due, plan] = wording(&Statements::still_due, partitions);
   pg::Params params = ground_.params(partitions);
   add_keys(params, ground_.reconciler, left);
-  pg::Transaction transaction(*connection_, plan);
+  pg::Transaction transaction(*connection_, {.plan = plan});
   const pg::Result rows = transaction.execute(still_due, params);
   transaction.rollback();
   std::set<RowKey> locked;

@@ -25,13 +25,13 @@ namespace ff::reconcile {
 struct Ground {
   Ground(const Reconciler& its, Scope wished, const Clock& its_clock)
       : reconciler(its),
-        few(its, pg::Plan::fresh),
-        many(its, pg::Plan::reused),
+        few(its, pg::Plan::custom),
+        many(its, pg::Plan::generic),
         scope(std::move(wished)),
         clock(its_clock),
         batch_size(scope.batch_size) {}
 
-  const Statements& statements(pg::Plan plan) const { return plan == pg::Plan::fresh ? few : many; }
+  const Statements& statements(pg::Plan plan) const { return plan == pg::Plan::custom ? few : many; }
   /// The parameters that every statement begins with.
   pg::Params params(const Partitions& partitions) const;
   /// How long after its due time a row may be taken.

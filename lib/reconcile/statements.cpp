@@ -172,7 +172,7 @@ OFFSET $4::bigint - 1
 }  // namespace
 
 Statements::Statements(const Reconciler& reconciler, pg::Plan plan)
-    : Statements(reconciler, plan == pg::Plan::fresh ? first_partitions() : all_partitions()) {}
+    : Statements(reconciler, plan == pg::Plan::custom ? first_partitions() : all_partitions()) {}
 
 Statements::Statements(const Reconciler& reconciler, const Partitions& partitions)
     : Statements(reconciler, these_partitions(partitions)) {}

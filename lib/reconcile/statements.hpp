@@ -25,11 +25,11 @@ struct Statements {
   static constexpr std::size_t kNamed = 8;
   /// How statements over so many partitions are best planned.
   static pg::Plan plan_for(std::size_t partitions) {
-    return partitions <= kNamed ? pg::Plan::fresh : pg::Plan::reused;
+    return partitions <= kNamed ? pg::Plan::custom : pg::Plan::generic;
   }
 
   Statements(const Reconciler& reconciler, pg::Plan plan);
-  /// With these partitions written into the text; for pg::Plan::reused, and for no other partitions.
+  /// With these partitions written into the text; for pg::Plan::generic, and for no other partitions.
   Statements(const Reconciler& reconciler, const Partitions& partitions);
 
   /// Rows of each partition, oldest first, up to a number per partition; those of the same moment come in

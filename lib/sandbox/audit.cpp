@@ -198,8 +198,7 @@ void apply(const Rule& rule, pg::Transaction& transaction, const AuditOptions& o
 }  // namespace
 
 std::vector<std::string> audit(pg::Connection& connection, const AuditOptions& options) {
-  pg::Transaction transaction(connection);
-  transaction.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY");
+  pg::Transaction transaction(connection, {.isolation = pg::Isolation::snapshot});
   std::vector<std::string> lines;
   for (const Rule& rule : kRules) apply(rule, transaction, options, lines);
   transaction.rollback();

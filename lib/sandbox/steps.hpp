@@ -41,8 +41,7 @@ auto serializable(pg::Connection& connection, const Body& body) {
   constexpr int kTries = 3;
   for (int attempt = 1;; ++attempt) {
     try {
-      pg::Transaction transaction(connection);
-      transaction.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE");
+      pg::Transaction transaction(connection, {.isolation = pg::Isolation::serializable});
       return body(transaction);
     } catch (const pg::Error& error) {
       if (!error.retryable() || attempt == kTries) throw;

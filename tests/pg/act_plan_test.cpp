@@ -72,7 +72,7 @@ TEST_CASE("no act compares the rows of its batch with each other") {
       "WITH a AS MATERIALIZED (SELECT * FROM generate_series(1, $1) x) SELECT FROM a JOIN a b ON a.x + b.x = "
       "7";
   CHECK_FALSE(efforts_above(kComparisonsPerRow * kBatch,
-                            run_plan_of(db, pairs, pg::Params::of(kBatch), pg::Plan::fresh))
+                            run_plan_of(db, pairs, pg::Params::of(kBatch), pg::Plan::custom))
                   .empty());
 
   for (const Reconciler& reconciler : reconcile::all_pairs()) {

@@ -15,7 +15,7 @@ namespace {
 
 /// Runs a statement without leaving anything behind.
 void run(pg::Connection& db, pg::Plan plan, const std::string& sql, const pg::Params& params) {
-  pg::Transaction transaction(db, plan);
+  pg::Transaction transaction(db, {.plan = plan});
   CHECK_NOTHROW(transaction.execute(sql, params));
   transaction.rollback();
 }
@@ -31,9 +31,9 @@ pg::Params with_no_keys(pg::Params params, const Reconciler& reconciler) {
 TEST_CASE("every statement of every reconciler fits the migrated schema") {
   static const Database database;
   auto db = database.connect();
-  const pg::Plan plan = GENERATE(pg::Plan::fresh, pg::Plan::reused);
+  const pg::Plan plan = GENERATE(pg::Plan::custom, pg::Plan::generic);
   for (const Reconciler& reconciler : reconcile::all_pairs()) {
-    CAPTURE(reconciler.name, plan == pg::Plan::fresh);
+    CAPTURE(reconciler.name, plan == pg::Plan::custom);
     const Statements statements(reconciler, plan);
     for (const ScannerFilter& filter : {ScannerFilter{}, for_both("a", {"k", "v"})}) {
       const auto leading = leading_params(reconciler, {{0}, {3}}, filter);
@@ -86,7 +86,7 @@ TEST_CASE("the outcomes of every pair are distinct, and its act can give each of
     CHECK(outcomes.size() == reconciler.outcomes.size());
     CHECK_FALSE(outcomes.empty());
     // Every outcome is one that `act` can give: it stands there as a text.
-    const std::string act = Statements(reconciler, pg::Plan::fresh).act;
+    const std::string act = Statements(reconciler, pg::Plan::custom).act;
     for (const auto outcome : outcomes)
       CHECK(act.find("'" + std::string(outcome) + "'") != std::string::npos);
   }
@@ -150,7 +150,7 @@ TEST_CASE("the key of every reconciler is, with the partition, the primary key o
     };
     const bool of_several = reconciler.key.at(0).name == "outbox";
     const std::string key = text_from(of_several ? 1 : 0);
-    const std::string page = Statements(reconciler, pg::Plan::fresh).page;
+    const std::string page = Statements(reconciler, pg::Plan::custom).page;
     const bool found = std::any_of(tables.begin(), tables.end(), [&](const pg::Row& table) {
       return table.get<std::string>("key") == key &&
              page.find(table.get<std::string>("name")) != std::string::npos;
@@ -191,7 +191,7 @@ TEST_CASE("the statements of a reconciler lock by skipping and never wait") {
       for (auto at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
       return found;
     };
-    const Statements statements(reconciler, pg::Plan::fresh);
+    const Statements statements(reconciler, pg::Plan::custom);
     const int locks = count_of(statements.act, "FOR NO KEY UPDATE") + count_of(statements.act, "FOR UPDATE");
     CHECK(locks > 0);
     CHECK(count_of(statements.act, "SKIP LOCKED") == locks);

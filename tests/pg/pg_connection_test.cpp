@@ -215,7 +215,7 @@ TEST_CASE("a transaction sets its limits for itself only") {
       " current_setting('transaction_isolation'))";
   const auto before = db.execute(show).one().get<std::string>(0);
   {
-    pg::Transaction transaction(db, pg::Plan::reused);
+    pg::Transaction transaction(db, {.plan = pg::Plan::generic});
     CHECK(transaction.execute(show).one().get<std::string>(0) ==
           "4s 1s off force_generic_plan read committed");
   }
@@ -275,26 +275,84 @@ TEST_CASE("a commit that is interrupted has an unknown outcome") {
   raiser.join();
 }
 
-TEST_CASE("a prepared statement can be given back, and is prepared anew when it is met again") {
+TEST_CASE("a connection gives back the statements that it has not met for longest") {
   const Database database;
   auto db = database.connect();
   const auto kept = [&] { return test::number(db, "SELECT count(*) FROM pg_prepared_statements"); };
-  const std::string sql = "SELECT $1::integer";
-  db.forget(sql);  // which it does not have
-  db.execute_prepared(sql, pg::Params::of(1));
-  CHECK(kept() == 1);
-  db.forget(sql);
-  CHECK(kept() == 0);
-  CHECK_FALSE(db.has_prepared(sql));
-  CHECK(db.execute_prepared(sql, pg::Params::of(2)).one().get<int>(0) == 2);
+  const auto numbered = [](std::size_t i) { return "SELECT $1::integer + " + std::to_string(i); };
+  const std::size_t most = pg::Connection::kMostPrepared;
+  for (std::size_t i = 0; i <= most; ++i) db.execute_prepared(numbered(i), pg::Params::of(1));
+  db.execute_prepared(numbered(0), pg::Params::of(1));
+  db.execute_prepared("SELECT 1", {});
+  db.execute_prepared("SELECT 1", {});
+  CHECK(kept() <= static_cast<std::int64_t>(most) + 1);
+  CHECK_FALSE(db.has_prepared(numbered(1)));
+  CHECK_FALSE(db.has_prepared(numbered(2)));
+  CHECK(db.has_prepared(numbered(3)));
+  CHECK(db.execute_prepared(numbered(1), pg::Params::of(2)).one().get<int>(0) == 3);
 
-  CHECK(db.gives_back());
+  SECTION("and keeps them where the server does not know their names, as behind a pooler") {
+    db.execute_script("DEALLOCATE ALL");
+    for (std::size_t i = 0; i < most; ++i) try {
+        db.execute_prepared(numbered(1000 + i), pg::Params::of(1));
+      } catch (const pg::Error& error) {
+        CHECK(error.retryable());
+      }
+    CHECK(db.idle());
+  }
+}
 
-  db.execute_script("DEALLOCATE ALL");  // as behind a pooler: the server does not know the name
-  db.forget(sql);
+TEST_CASE("several statements go in one round trip, and end with the first that fails") {
+  const Database database;
+  auto db = database.connect();
+  db.execute("CREATE TABLE t (n int)");
+  const auto one = pg::Params::of(1);
+  const auto two = pg::Params::of(2);
+  const pg::Params none;
+  const auto deadline = db.default_deadline();
+  const auto both = db.execute_all(std::vector<pg::Call>{{"INSERT INTO t VALUES ($1)", one},
+                                                         {"SELECT $1::int + 1", two, pg::Plan::generic}},
+                                   deadline);
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].affected() == 1);
+  CHECK(both[1].one().get<int>(0) == 3);
+
+  const auto error = error_of([&] {
+    db.execute_all(std::vector<pg::Call>{{"INSERT INTO t VALUES ($1)", one},
+                                         {"SELECT 1 / 0", none},
+                                         {"SELECT $1::int + 7", two, pg::Plan::generic}},
+                   deadline);
+  });
+  CHECK(error.sqlstate() == "22012");
+  CHECK(error.query() == "SELECT 1 / 0");
   CHECK(db.idle());
-  CHECK_FALSE(db.gives_back());
-  CHECK(db.has_prepared(sql));  // whoever knows the name may still have it
+  CHECK(test::number(db, "SELECT count(*) FROM t") == 1);
+  CHECK_FALSE(db.has_prepared("SELECT $1::int + 7"));
+  CHECK(db.execute_prepared("SELECT $1::int + 7", two).one().get<int>(0) == 9);
+}
+
+TEST_CASE("a transaction begins with its first statement, and one without a statement never") {
+  const Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  const auto pid = pid_of(db);
+  const auto state = [&] {
+    return other.execute("SELECT state FROM pg_stat_activity WHERE pid = $1", pg::Params::of(pid))
+        .one()
+        .get<std::string>(0);
+  };
+  {
+    pg::Transaction empty(db);
+    CHECK_FALSE(db.idle());
+    CHECK(state() == "idle");
+    empty.commit();
+    CHECK(db.idle());
+  }
+  pg::Transaction transaction(db);
+  transaction.execute("SELECT 1");
+  CHECK(state() == "idle in transaction");
+  transaction.commit();
+  CHECK(state() == "idle");
 }
 
 TEST_CASE("a transaction whose session is lost ends quietly") {

@@ -65,7 +65,7 @@ TEST_CASE("no scan reads a large table as a whole") {
   fill(db);
   // The test would see it: this is a statement that cannot but read everything.
   CHECK(whole_tables(db, plan_of(db, "SELECT * FROM ff_attempt WHERE worker_id IS DISTINCT FROM $1",
-                                 pg::Params::of("x"), pg::Plan::fresh))
+                                 pg::Params::of("x"), pg::Plan::custom))
             .size() == Database::kFanOut);
 
   for (const Reconciler& reconciler : reconcile::all_pairs()) {
@@ -74,12 +74,12 @@ TEST_CASE("no scan reads a large table as a whole") {
       return whole_tables(db, plan_of(db, reconcile::Statements(reconciler, plan).page, params, plan));
     };
     auto one = page_params(reconciler, {{3}}, Milliseconds{0}, 1000);
-    CHECK(scan(pg::Plan::fresh, one) == std::vector<std::string>{});
+    CHECK(scan(pg::Plan::custom, one) == std::vector<std::string>{});
     for (std::size_t i = 0; i < reconciler.key.size(); ++i) one.add(std::optional<std::string>{});
-    const std::string rest = reconcile::Statements(reconciler, pg::Plan::fresh).rest;
-    CHECK(whole_tables(db, plan_of(db, rest, one, pg::Plan::fresh)) == std::vector<std::string>{});
+    const std::string rest = reconcile::Statements(reconciler, pg::Plan::custom).rest;
+    CHECK(whole_tables(db, plan_of(db, rest, one, pg::Plan::custom)) == std::vector<std::string>{});
     const auto all = page_params(reconciler, sixteen_partitions(), std::chrono::hours{24}, 2);
-    CHECK(scan(pg::Plan::reused, all) == std::vector<std::string>{});
+    CHECK(scan(pg::Plan::generic, all) == std::vector<std::string>{});
   }
 }
 
@@ -88,10 +88,10 @@ TEST_CASE("no look at one execution reads a large table as a whole") {
   auto db = database.connect();
   fill(db);
   for (const Reconciler& reconciler : reconcile::all_pairs()) {
-    const std::string sql = reconcile::Statements(reconciler, pg::Plan::fresh).of_execution;
+    const std::string sql = reconcile::Statements(reconciler, pg::Plan::custom).of_execution;
     if (sql.empty()) continue;
     CAPTURE(reconciler.name);
     const auto params = leading_params(reconciler, {{3}}).add(new_uuid());
-    CHECK(whole_tables(db, plan_of(db, sql, params, pg::Plan::fresh)) == std::vector<std::string>{});
+    CHECK(whole_tables(db, plan_of(db, sql, params, pg::Plan::custom)) == std::vector<std::string>{});
   }
 }

@@ -200,7 +200,7 @@ TEST_CASE("a signal ends lease-events even while its reader takes nothing") {
     return !watching
                 .execute(
                     "SELECT FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd'"
-                    " AND datname = current_database() AND state = 'idle' AND query = 'COMMIT'"
+                    " AND datname = current_database() AND state = 'idle' AND query LIKE '%ff_lease_event%'"
                     " AND state_change < clock_timestamp() - interval '500 ms'")
                 .empty();
   }));

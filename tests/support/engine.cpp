@@ -146,7 +146,7 @@ std::vector<std::string> act_on(pg::Connection& connection, const reconcile::Rec
     params.add_array(reconciler.key[i].type, columns[i + 1]);
 
   const pg::Plan plan = reconcile::Statements::plan_for(partitions.size());
-  pg::Transaction transaction(connection, plan);
+  pg::Transaction transaction(connection, {.plan = plan});
   const pg::Result moved = transaction.execute(reconcile::Statements(reconciler, plan).act, params);
   transaction.commit();
   std::vector<std::string> words;

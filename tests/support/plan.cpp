@@ -50,7 +50,7 @@ class Explained {
 
   /// What EXPLAIN says; each call is a transaction of its own that ends in rollback.
   pg::Result explain(const std::string& options) {
-    pg::Transaction transaction(connection_, plan_);
+    pg::Transaction transaction(connection_, {.plan = plan_});
     return connection_.execute("EXPLAIN (" + options + ") EXECUTE explained(" + values_ + ")");
   }
   Json document(const std::string& options) {
@@ -126,7 +126,7 @@ Settings taking_most(const Reconciler& reconciler) {
 std::vector<Candidate> due_rows(pg::Connection& connection, const Reconciler& reconciler,
                                 const Partitions& partitions, int per_partition) {
   const pg::Plan plan = Statements::plan_for(partitions.size());
-  pg::Transaction transaction(connection, plan);
+  pg::Transaction transaction(connection, {.plan = plan});
   const auto rows = transaction.execute(Statements(reconciler, plan).page,
                                         page_params(reconciler, partitions, Milliseconds{0}, per_partition));
   std::vector<Candidate> found;
@@ -216,7 +216,7 @@ DueBatch::DueBatch(pg::Connection& connection, const Reconciler& reconciler, con
       still_due(Statements(reconciler, plan).still_due) {}
 
 std::map<std::string, int> DueBatch::outcomes(pg::Connection& connection) const {
-  pg::Transaction transaction(connection, plan);
+  pg::Transaction transaction(connection, {.plan = plan});
   std::map<std::string, int> counted;
   for (const pg::Row row : transaction.execute(act, params)) ++counted[row.get<std::string>("outcome")];
   return counted;

@@ -56,8 +56,8 @@ TEST_CASE("each setting's default lies within its own bounds") {
 TEST_CASE("the statements of a reconciler take keys, locks and time from the engine") {
   for (const Reconciler& reconciler : all_pairs()) {
     CAPTURE(reconciler.name);
-    const Statements statements(reconciler, pg::Plan::reused);
-    CHECK(Statements(reconciler, pg::Plan::fresh).page.find(".partition_key = ($1)[1]") != std::string::npos);
+    const Statements statements(reconciler, pg::Plan::generic);
+    CHECK(Statements(reconciler, pg::Plan::custom).page.find(".partition_key = ($1)[1]") != std::string::npos);
     CHECK(statements.page.find("FOR ") == std::string::npos);
     CHECK(statements.act.find("SKIP LOCKED") != std::string::npos);
     // The engine's own reading of the clock, and no other.
@@ -74,19 +74,19 @@ TEST_CASE("the statements of a reconciler take keys, locks and time from the eng
 
 TEST_CASE("a reconciler with a placeholder that means nothing is refused by its name") {
   Reconciler pair = *find_reconciler("attempt_timeout");
-  CHECK_NOTHROW(Statements(pair, pg::Plan::fresh));
+  CHECK_NOTHROW(Statements(pair, pg::Plan::custom));
   pair.act = "moved AS (SELECT {core_off:a})";
-  CHECK_THROWS_WITH(Statements(pair, pg::Plan::fresh), Contains("attempt_timeout") &&
+  CHECK_THROWS_WITH(Statements(pair, pg::Plan::custom), Contains("attempt_timeout") &&
                                                            Contains("{core_off:a}") && Contains("core_of,") &&
                                                            Contains("is_ours,"));
   pair.act = "moved AS (SELECT {promised:a)";
-  CHECK_THROWS_WITH(Statements(pair, pg::Plan::fresh), Contains("without an end"));
+  CHECK_THROWS_WITH(Statements(pair, pg::Plan::custom), Contains("without an end"));
   pair = *find_reconciler("attempt_timeout");
   pair.fragments.push_back({"filter(core)", "true"});
-  CHECK_THROWS_WITH(Statements(pair, pg::Plan::fresh), Contains("two fragments") && Contains("filter"));
+  CHECK_THROWS_WITH(Statements(pair, pg::Plan::custom), Contains("two fragments") && Contains("filter"));
   pair = *find_reconciler("attempt_timeout");
   pair.own_parameters.clear();
-  CHECK_THROWS_WITH(Statements(pair, pg::Plan::fresh), Contains("own_parameters"));
+  CHECK_THROWS_WITH(Statements(pair, pg::Plan::custom), Contains("own_parameters"));
 }
 
 TEST_CASE(

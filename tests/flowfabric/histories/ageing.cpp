@@ -77,7 +77,7 @@ void age(pg::Connection& connection, std::int64_t ms) {
     for (const Moments& of : moments()) made.push_back(statement(of));
     return made;
   }();
-  pg::Transaction transaction(connection, pg::Plan::reused);
+  pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
   for (const std::string& sql : statements) transaction.execute(sql, pg::Params::of(ms));
   transaction.commit();
 }
