@@ -55,7 +55,7 @@ Needs needs_of_reading() {
               {"ff_claim_grant", "SELECT"},
               {"ff_edge", "SELECT"}};
   for (const reconcile::Reconciler& pair : reconcile::all_pairs()) {
-    const std::string page = reconcile::Statements(pair, pg::Plan::generic).page;
+    const std::string page = reconcile::Statements(pair).page.over({{0}});
     for (const reconcile::Privileges& its : pair.privileges)
       if (page.find(fmt::format(".{} ", its.table)) != std::string::npos)
         needs.push_back({its.table, "SELECT"});

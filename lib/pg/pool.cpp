@@ -80,7 +80,9 @@ std::optional<Connection> Pool::take_idle(std::string_view familiar) {
   if (idle_.empty()) return std::nullopt;
   auto best = std::find_if(idle_.rbegin(), idle_.rend(),
                            [&](const Connection& connection) { return connection.has_prepared(familiar); });
-  if (best == idle_.rend()) best = idle_.rbegin();
+  if (best == idle_.rend())
+    best = std::min_element(idle_.rbegin(), idle_.rend(),
+                            [](const auto& a, const auto& b) { return a.prepared() < b.prepared(); });
   std::optional<Connection> connection = std::move(*best);
   idle_.erase(std::prev(best.base()));
   return connection;

@@ -65,7 +65,8 @@ class Pool {
 
   /// Waits for a connection at most until the deadline (default: acquire_timeout from now), connecting if
   /// need be. Of those that are idle, one that has prepared the statement `familiar` is preferred, because
-  /// its server process has planned it. Throws Error: timeout, interrupted, or what connecting says.
+  /// its server process has planned it; then the one that has prepared least, so that each comes to serve a few.
+  /// Throws Error: timeout, interrupted, or what connecting says.
   PooledConnection acquire(std::string_view familiar = {});
   PooledConnection acquire(SteadyTime deadline, std::string_view familiar = {});
 

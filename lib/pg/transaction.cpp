@@ -89,6 +89,16 @@ std::vector<Result> Transaction::execute_all(std::vector<Call> calls) {
   return connection_.execute_all(calls, connection_.default_deadline());
 }
 
+std::vector<Result> Transaction::read_all(std::vector<Call> calls) {
+  for (Call& call : calls) call.plan = plan_;
+  const Params none;
+  calls.push_back({"ROLLBACK", none});
+  std::vector<Result> results = connection_.execute_all(calls, connection_.default_deadline());
+  open_ = false;
+  results.pop_back();
+  return results;
+}
+
 void Transaction::commit() {
   open_ = false;
   if (std::exchange(connection_.opening_, std::nullopt)) return;  // nothing was sent

@@ -33,6 +33,9 @@ class Transaction {
   /// One after the other in one round trip; the plan of each is this transaction's.
   std::vector<Result> execute_all(std::vector<Call> calls);
 
+  /// The same as its last, to read only: it ends in the same round trip.
+  std::vector<Result> read_all(std::vector<Call> calls);
+
   /// Throws Error; outcome_unknown() when the connection broke before the server answered.
   void commit();
   void rollback();

@@ -6,6 +6,7 @@
 #include "base/partitions.hpp"
 #include "pg/params.hpp"
 #include "pg/result.hpp"
+#include "reconcile/groups.hpp"
 #include "reconcile/reconciler.hpp"
 #include "reconcile/report.hpp"
 
@@ -29,9 +30,9 @@ void add_keys(pg::Params& params, const Reconciler& reconciler, Candidates rows)
 /// The partitions in which these rows are.
 Partitions partitions_of(Candidates rows);
 
-/// The end of the batch that begins at `from`, of rows sorted by partition.
-std::size_t end_of_batch(Candidates rows, std::size_t from, std::size_t most_rows,
-                         std::size_t most_partitions);
+/// The end of the batch that begins at `from`, of rows sorted by group.
+std::size_t end_of_batch(Candidates rows, std::size_t from, std::size_t most_rows, const Groups& groups,
+                         std::size_t most_groups);
 
 /// "partition_key=3 execution_id=…", for people.
 std::string describe(const Reconciler& reconciler, const RowKey& key);

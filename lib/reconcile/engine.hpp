@@ -6,10 +6,10 @@
 
 #include "pg/pool.hpp"
 #include "reconcile/agenda.hpp"
-#include "reconcile/fork_join.hpp"
-#include "reconcile/pass.hpp"
+#include "reconcile/crew.hpp"
 #include "reconcile/report.hpp"
 #include "reconcile/scope.hpp"
+#include "reconcile/walk.hpp"
 
 namespace ff::reconcile {
 
@@ -22,11 +22,9 @@ struct Backlog {
   UnixMillis database_time{};
 };
 
-/// Runs one reconciler's pair of statements, and behind it those of its companions. It looks at all partitions at once, and remembers what it sees
-/// coming; acts on what is due in one statement over many partitions where that is little, and page by page
-/// within a few partitions where it is much, in as many passes side by side as there are threads for; splits
-/// a batch that fails until the row at fault is alone, and leaves that row out for a while. Each batch is one
-/// transaction.
+/// Runs one reconciler's pair of statements, and behind it those of its companions. A tick scans all partitions, which
+/// shows what little is due and what comes next; works that off in batches, and where a partition has much, page by page,
+/// with as many workers as there are threads for. Each batch is one transaction.
 ///
 /// Not thread-safe: one tick at a time. The pool, the reconciler and the fork-join must outlive it.
 class Engine {
@@ -34,8 +32,8 @@ class Engine {
   Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock = Clock::system(),
          ForkJoin& fork_join = ForkJoin::none());
 
-  const Reconciler& reconciler() const { return ground_->reconciler; }
-  const Scope& scope() const { return ground_->scope; }
+  const Reconciler& reconciler() const { return job_->reconciler; }
+  const Scope& scope() const { return job_->scope; }
   /// For the ticks to come. Quarantine is kept.
   void set_scope(Scope scope);
 
@@ -50,32 +48,26 @@ class Engine {
   Backlog backlog(std::int64_t cap);
 
  private:
-  bool is_shortcut() const { return ground_->reconciler.is_shortcut; }
   TickReport tick_alone(const TickOptions& options);
   TickReport tick_one_alone(const ExecutionId& execution, const TickOptions& options);
   Backlog backlog_alone(std::int64_t cap);
-  static void add_companion(TickReport& report, TickReport&& companions);
-  Slice slice_behind(Slice::Place place, std::int64_t rows, Pass& pass) const;
-  void judge_suspects(TickReport& report, const TickOptions& options);
-  TickReport in_a_pass(const TickOptions& options, const std::function<void(Pass&)>& work);
-  TickReport in_a_pass(const TickOptions& options, pg::PooledConnection connection,
-                       const std::function<void(Pass&)>& work);
-  std::optional<pg::PooledConnection> spare_connection();
-  void in_company(Pass& pass, const TickOptions& options, std::size_t more,
-                  const std::function<void(Pass&)>& work);
-  void finish(TickReport& report) const;
-  void take_all(Pass& pass, const TickOptions& options);
-  std::vector<Candidate> look(Pass& pass, const Partitions& partitions, Milliseconds ahead);
-  TickReport take_foreseen(const TickOptions& options);
-  void tell_what_comes(TickReport& report) const;
-  void share(Pass& pass, const TickOptions& options, const std::vector<Partitions>& groups);
-  Partitions partitions(Pass& pass) const;
+  void begin_tick(const TickOptions& options);
+  void end_tick(TickReport& report);
+  TickReport with_worker(const std::function<void(Worker&)>& work);
+  void scan_and_work_off(Worker& worker);
+  std::vector<Candidate> scan(Worker& worker, const std::vector<GroupSlice>& slices, Milliseconds ahead);
+  void work_off_pages(Worker& worker, const std::vector<Candidate>& oldest,
+                      const std::vector<GroupSlice>& slices);
+  bool work_off(Worker& worker, std::vector<Candidate> rows);
+  std::vector<Candidate> to_be_tried(Worker& worker, std::vector<Candidate> rows);
+  TickReport work_off_upcoming();
+  void find_partitions(pg::Connection& connection);
 
-  std::unique_ptr<Ground> ground_;  // passes refer to it, wherever the engine is moved
+  std::unique_ptr<Job> job_;  // workers refer to it, wherever the engine is moved
+  std::unique_ptr<Crew> crew_;
   pg::Pool& pool_;
-  ForkJoin& fork_join_;
   Agenda agenda_;
-  Slice::Place walked_to_ = Slice::before_all();  // where the next slice begins
+  Walker walker_;
   std::vector<Engine> companions_;
 };
 

@@ -2,20 +2,21 @@
 
 #include <algorithm>
 
-#include "reconcile/pass.hpp"
+#include "reconcile/job.hpp"
 
 namespace ff::reconcile {
 namespace {
 
 void add_rows(pg::Transaction& transaction, const Reconciler& pair, const Scope& scope,
               const ExecutionId& execution, std::vector<NamedRow>& rows) {
-  const Ground ground(pair, scope, Clock::system());
-  if (ground.few.of_execution.empty()) return;
-  pg::Params params = ground.params({execution.partition});
+  const Job job(pair, scope, Clock::system());
+  if (job.statements.of_execution.empty()) return;
+  pg::Params params = job.params({execution.partition});
   params.add(execution.uuid);
-  for (const pg::Row row : transaction.execute(ground.few.of_execution, params))
+  const std::string sql = job.statements.of_execution.over({execution.partition});
+  for (const pg::Row row : transaction.execute(sql, params))
     rows.push_back(
-        {unix_millis(row.get<std::int64_t>("due_at_ms")) + std::max(ground.holdoff(), Milliseconds{0}),
+        {unix_millis(row.get<std::int64_t>("due_at_ms")) + std::max(job.holdoff(), Milliseconds{0}),
          row.get<bool>("is_due")});
 }
 

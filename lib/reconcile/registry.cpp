@@ -11,7 +11,7 @@ namespace {
 // A statement that cannot be made is better known now than when it is first needed.
 std::vector<Reconciler> checked(std::vector<Reconciler> all) {
   for (const Reconciler& reconciler : all) {
-    const Statements statements(reconciler, pg::Plan::generic);
+    const Statements statements(reconciler);
     checked(reconciler.companions);
   }
   return all;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
 
 namespace ff::reconcile {
 namespace {
@@ -35,6 +36,18 @@ void TickReport::add(TickReport&& other) {
   append(moves, std::move(other.moves));
   append(faults, std::move(other.faults));
   if (!failure) failure = std::move(other.failure);
+}
+
+void TickReport::add_companion(TickReport&& companions) {
+  quarantined += companions.quarantined;
+  add(std::move(companions));
+}
+
+void TickReport::finish() {
+  if (failure) ++errors[std::string(failure->error_class())];
+  std::ranges::sort(moves, [](const Move& a, const Move& b) {
+    return std::tie(a.due_at, a.key) < std::tie(b.due_at, b.key);
+  });
 }
 
 }  // namespace ff::reconcile

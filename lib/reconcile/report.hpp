@@ -67,8 +67,12 @@ struct TickReport {
   /// Of a dry run: why rows would be set aside.
   std::vector<pg::Error> faults;
 
-  /// Adds what another pass of the same tick did. `quarantined` and `database_time` are the tick's own.
+  /// Adds what another worker of the same tick did. `quarantined` and `database_time` are the tick's own.
   void add(TickReport&& other);
+  /// Adds what a companion's tick did.
+  void add_companion(TickReport&& companions);
+  /// Counts a failure among the errors, and sorts the moves by due time.
+  void finish();
 
   std::int64_t error_count() const {
     std::int64_t sum = 0;

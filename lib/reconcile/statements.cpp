@@ -1,6 +1,8 @@
 #include "reconcile/statements.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <stdexcept>
 
 #include "reconcile/phrases.hpp"
@@ -34,31 +36,13 @@ std::string key_arrays(const Reconciler& reconciler, Numbering number) {
   return arrays;
 }
 
-/// {in_partitions:row} of a statement over all partitions.
-Fragment all_partitions() {
-  return {"in_partitions(row)", "true"};
-}
+// Where {in_partitions:row} stands, until the partitions are known. No text of ours has control characters.
+constexpr char kRow = '\x01';
+constexpr char kEnd = '\x02';
 
-Fragment named(const std::vector<std::string>& partitions) {
-  std::string each;
-  for (const std::string& partition : partitions)
-    each += fmt::format("{}{{row}}.partition_key = {}", each.empty() ? "" : " OR ", partition);
-  return {"in_partitions(row)", "(" + each + ")"};
-}
-
-/// What is named beyond the end of the array is null, and the planner drops it.
-Fragment first_partitions() {
-  std::vector<std::string> elements;
-  for (std::size_t i = 1; i <= Statements::kNamed; ++i) elements.push_back(fmt::format("($1)[{}]", i));
-  return named(elements);
-}
-
-Fragment these_partitions(const Partitions& partitions) {
-  std::vector<std::string> keys;
-  for (const PartitionKey partition : partitions)
-    keys.push_back(fmt::format("{}::smallint", partition.value));
-  return named(keys);
-}
+// More than four acts in a transaction gain nothing.
+constexpr std::ptrdiff_t kGroupsTogether = 4;
+constexpr std::ptrdiff_t kRelationsTogether = 16;
 
 /// The parameters that every statement begins with. Returns how many they are.
 std::size_t add_parameters(const Reconciler& reconciler, Fragments& fragments) {
@@ -162,24 +146,49 @@ SELECT count(*) AS due, min(due_at_ms) AS oldest_due_ms, (SELECT now_ms FROM clo
   ) due)sql";
 
 constexpr std::string_view kSliceEnd = R"sql(
-SELECT partition_key, {walk_key}
-  FROM {schema}.{walk_table}
- WHERE partition_key = ANY({partitions}) AND (partition_key, {walk_key}) > ($2, $3)
- ORDER BY partition_key, {walk_key}
-OFFSET $4::bigint - 1
+SELECT partition_key, {walk_key}, count(*) OVER () AS rows
+  FROM (
+    SELECT w.partition_key, w.{walk_key}
+      FROM {schema}.{walk_table} w
+     WHERE {in_partitions:w} AND w.partition_key = ANY({partitions}) AND (w.partition_key, w.{walk_key}) > ($2, $3)
+     ORDER BY w.partition_key, w.{walk_key}
+     LIMIT $4
+  ) slice
+ ORDER BY partition_key DESC, {walk_key} DESC
  LIMIT 1)sql";
 
 }  // namespace
 
-Statements::Statements(const Reconciler& reconciler, pg::Plan plan)
-    : Statements(reconciler, plan == pg::Plan::custom ? first_partitions() : all_partitions()) {}
+std::string Statement::over(const Partitions& partitions) const {
+  std::string keys;
+  for (const PartitionKey each : partitions) keys += (keys.empty() ? "" : ",") + std::to_string(each.value);
+  std::string text;
+  for (std::size_t from = 0; from < text_.size();) {
+    const auto begin = std::min(text_.find(kRow, from), text_.size());
+    text.append(text_, from, begin - from);
+    if (begin == text_.size()) break;
+    const auto end = text_.find(kEnd, begin);
+    const std::string row = text_.substr(begin + 1, end - begin - 1);
+    text += partitions.size() == 1
+                ? fmt::format("{}.partition_key = {}::smallint", row, keys)
+                : fmt::format(
+                      "({0}.partition_key = ANY('{{{1}}}'::smallint[]) OR {0}.partition_key = {2}::smallint)",
+                      row, keys, partitions.front().value);
+    from = end + 1;
+  }
+  return text;
+}
 
-Statements::Statements(const Reconciler& reconciler, const Partitions& partitions)
-    : Statements(reconciler, these_partitions(partitions)) {}
+std::size_t Statement::groups_together() const {
+  const auto relations = std::max<std::ptrdiff_t>(1, std::ranges::count(text_, kRow));
+  return static_cast<std::size_t>(
+      std::clamp<std::ptrdiff_t>(kRelationsTogether / relations, 1, kGroupsTogether));
+}
 
-Statements::Statements(const Reconciler& reconciler, const Fragment& in_partitions) try {
+Statements::Statements(const Reconciler& reconciler) try {
   Fragments common = phrases();
-  common.add(in_partitions).add(reconciler.fragments);
+  common.add(Fragment{"in_partitions(row)", fmt::format("{}{{row}}{}", kRow, kEnd)})
+      .add(reconciler.fragments);
   Numbering number(add_parameters(reconciler, common));
   const std::string keys = key_list(reconciler);
   const std::string candidate_keys = key_list(reconciler, "candidate.");
@@ -192,7 +201,7 @@ Statements::Statements(const Reconciler& reconciler, const Fragment& in_partitio
               {"scan", std::string(reconciler.scan)},
               {"act", std::string(reconciler.act)}});
   const auto make = [&](std::string_view text, const std::vector<Fragment>& own = {}) {
-    return Fragments(common).add(own).expand(text);
+    return Statement(Fragments(common).add(own).expand(text));
   };
 
   Numbering of_page = number;

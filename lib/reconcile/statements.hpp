@@ -3,72 +3,84 @@
 #include <string>
 
 #include "base/partitions.hpp"
-#include "pg/connection.hpp"
 #include "reconcile/reconciler.hpp"
 
 namespace ff::reconcile {
+
+/// A statement that lacks only the partitions that it is about: at most Groups::kMost, which are written into its text.
+///
+/// Every table has 256 hash children, and what a statement costs is above all how many of them it plans for, locks and
+/// opens. For one row due in each of 256 partitions, PostgreSQL 15, milliseconds to plan and to run with nothing due:
+///
+///   partition_key = ANY($1), one plan for all children    48    4.7   1,026 locks, 8 MB of plan
+///   ($1)[1] OR ($1)[2] … for eight, planned each time       -    1.4      82 locks
+///   sixteen in the text, planned once for each session    2.8    0.2      42 locks, 0.6 to 2.8 MB of plan
+///
+/// So partitions stand in the text, in groups that are always the same, and the plan is generic (pg::Plan::generic): it
+/// is made when a session first meets the text. A plan over all children is lost with every VACUUM of one of them, this
+/// one with one in sixteen; and eight replicas with statements over all children need more locks than a server has by
+/// default (53200), for a bystander's statements, too.
+///
+/// A list of constants as `= ANY` would be taken for an index condition that the primary key shares with every other
+/// index, and pick the wrong one; as OR of sixteen it is compared for each child in turn. `= ANY(…) OR = first` lets the
+/// planner drop the children while it plans, and is no index condition.
+class Statement {
+ public:
+  Statement() = default;
+  explicit Statement(std::string text) : text_(std::move(text)) {}
+
+  bool empty() const { return text_.empty(); }
+  std::string over(const Partitions& partitions) const;
+  /// Over how many groups it is run in one transaction: at least one, and as long as together they hold no more than
+  /// about a thousand locks, of which each relation takes some fifty while it is planned.
+  std::size_t groups_together() const;
+
+ private:
+  std::string text_;  // with kRow and kEnd around the row where {in_partitions:row} stands
+};
 
 /// The statements that an engine sends, all made from the pair of one reconciler. After the parameters that
 /// the pair itself uses ($1 the partitions, $2 to $4 the filter, the bounds of a slice, its own), which every statement
 /// has, and the holdoff in milliseconds, come those named here; `slice_end` has parameters of its own.
 ///
-/// There are two sets for all partitions, because `x.partition_key = ANY($1)` serves the planner
-/// badly: it drops the hash children that no partition is in, but also takes the phrase for a condition that
-/// the primary key shares with every other index. So where statements are planned for their values, each
-/// partition is named alone (at most kNamed of them); and where a plan is for all partitions, it goes without:
-/// `wanted` or `key`, which rows are joined with by their partition, say the same. A third kind names a few
-/// partitions in its text, and so is planned once for them.
-///
 /// Making them throws std::invalid_argument for a pair with a placeholder that means nothing.
 struct Statements {
-  /// How many partitions a statement that is planned afresh may have.
-  static constexpr std::size_t kNamed = 8;
-  /// How statements over so many partitions are best planned.
-  static pg::Plan plan_for(std::size_t partitions) {
-    return partitions <= kNamed ? pg::Plan::custom : pg::Plan::generic;
-  }
-
-  Statements(const Reconciler& reconciler, pg::Plan plan);
-  /// With these partitions written into the text; for pg::Plan::generic, and for no other partitions.
-  Statements(const Reconciler& reconciler, const Partitions& partitions);
+  explicit Statements(const Reconciler& reconciler);
 
   /// Rows of each partition, oldest first, up to a number per partition; those of the same moment come in
   /// any order, so that it need not read all of them. Parameters: limit bigint; ahead bigint (milliseconds:
   /// also rows that fall due so soon); from bigint: the least due_at_ms. Columns: partition_key, key columns,
   /// due_at_ms, is_due, now_ms.
-  std::string page;
+  Statement page;
 
   /// The same in the order of due_at_ms and key, strictly behind a position: to pass by rows that stay.
   /// Parameters: limit and ahead as in `page`; position: due_at_ms bigint and one text per key column (all
   /// null: behind all rows of that moment).
-  std::string rest;
+  Statement rest;
 
   /// The rows of one execution. Parameter: execution uuid. Columns as in `page`. Empty where rows cannot be
   /// named so.
-  std::string of_execution;
+  Statement of_execution;
 
-  /// Which of the given rows are due, by a look without locks. Parameters: the keys as arrays, partition_key
+  /// Which of the given rows are due, by a scan without locks. Parameters: the keys as arrays, partition_key
   /// first. Columns: partition_key, key columns.
-  std::string still_due;
+  Statement still_due;
 
   /// Moves the given rows. Parameters as in `still_due`. Columns: partition_key, key columns, due_at_ms,
   /// outcome, now_ms.
-  std::string act;
+  Statement act;
 
   /// Returns a row where any of the given rows must not be moved. Parameters as in `still_due`. Empty where nothing
   /// forbids it.
-  std::string forbidden;
+  Statement forbidden;
 
-  /// For a reconciler that walks: where its next slice ends. Parameters: partitions smallint[], from which place on,
-  /// as partition_key and key, and how many rows bigint. Columns: partition_key, key; no row where fewer are left.
-  std::string slice_end;
+  /// For a reconciler that walks: the end of its next slice. Parameters: partitions smallint[], behind which place, as
+  /// partition_key and key, and how many rows bigint. Columns: partition_key and key of the last of so many rows, or of
+  /// as many as are left, and how many they are; no row where none is left.
+  Statement slice_end;
 
   /// Counts what is due. Parameter: cap bigint. Columns: due, oldest_due_ms, now_ms.
-  std::string backlog;
-
- private:
-  /// `in_partitions` is what {in_partitions:row} stands for.
-  Statements(const Reconciler& reconciler, const Fragment& in_partitions);
+  Statement backlog;
 };
 
 }  // namespace ff::reconcile

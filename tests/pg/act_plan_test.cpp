@@ -20,7 +20,7 @@ constexpr int kBatch = 400;  // rows
 /// siblings as many times as these; one that is compared with all others of its batch is met 400 times.
 constexpr double kComparisonsPerRow = 20;
 
-/// The partitions over which a batch is spread, and so the way in which its statement is planned.
+/// The partitions over which a batch is spread, and that its statement names.
 struct Spread {
   const char* name;
   Partitions partitions;
@@ -31,9 +31,9 @@ struct Spread {
 };
 
 const std::vector<Spread>& spreads() {
-  static const std::vector<Spread> all = {{"fresh, one partition", {{3}}},
-                                          {"fresh, eight partitions", partition_range({0}, {7})},
-                                          {"reused, sixteen partitions", sixteen_partitions()}};
+  static const std::vector<Spread> all = {{"one partition", {{3}}},
+                                          {"eight partitions", partition_range({0}, {7})},
+                                          {"sixteen partitions", sixteen_partitions()}};
   return all;
 }
 
@@ -56,8 +56,9 @@ TEST_CASE("no act and no look at what it left reads a large table as a whole") {
     for (const Spread& spread : spreads()) {
       CAPTURE(spread.name);
       const DueBatch batch = spread.batch(db, reconciler);
-      CHECK(whole_tables(db, plan_of(db, batch.act, batch.params, batch.plan)) == std::vector<std::string>{});
-      CHECK(whole_tables(db, plan_of(db, batch.still_due, batch.params, batch.plan)) ==
+      CHECK(whole_tables(db, plan_of(db, batch.act, batch.params, pg::Plan::generic)) ==
+            std::vector<std::string>{});
+      CHECK(whole_tables(db, plan_of(db, batch.still_due, batch.params, pg::Plan::generic)) ==
             std::vector<std::string>{});
     }
   }
@@ -85,7 +86,7 @@ TEST_CASE("no act compares the rows of its batch with each other") {
       for (const auto& [name, count] : outcomes) seen.insert(name);
       CHECK(moved(reconciler, outcomes) >= kBatch / 3);
       const double most = kComparisonsPerRow * static_cast<double>(batch.rows.size());
-      const Json run = run_plan_of(db, batch.act, batch.params, batch.plan);
+      const Json run = run_plan_of(db, batch.act, batch.params, pg::Plan::generic);
       CHECK(efforts_above(most, run) == std::vector<std::string>{});
     }
     CHECK(std::ranges::includes(seen, to_be_seen(reconciler)));

@@ -17,13 +17,13 @@ TEST_CASE("attempt_timeout leaves an execution alone that completes between look
   auto db = database.connect();
   const Uuid id = insert_lapsed(db, {.partition = {3}});
   std::vector<std::string> completed;
-  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
+  const auto step_in = [&] {
     db.execute("UPDATE ff_exec_core SET lifecycle_phase = 'terminal' WHERE execution_id = $1",
                pg::Params::of(id));
     completed = snapshot(db);
-  });
-  EngineFixture engine(database, "attempt_timeout", {.clock = &clock});
-  CHECK(engine->tick().skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  };
+  EngineFixture engine(database, "attempt_timeout");
+  CHECK(engine->tick(stepping_in(step_in)).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
   CHECK(diff(completed, snapshot(db)).empty());
 }
 

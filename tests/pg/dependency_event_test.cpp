@@ -145,12 +145,12 @@ TEST_CASE("dependency leaves an event alone that another dispatches between look
   const FanIn f = insert_fan_in(db, 2, {.policy = kAllOf});
   const auto taken = end_upstream(db, f, 0);
   end_upstream(db, f, 1);
-  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
+  const auto step_in = [&] {
     db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 77 WHERE event_id = $1",
                pg::Params::of(taken));
-  });
-  EngineFixture engine(database, "dependency", {.batch_size = 1, .clock = &clock});
-  const TickReport report = engine->tick();
+  };
+  EngineFixture engine(database, "dependency", {.batch_size = 1});
+  const TickReport report = engine->tick(stepping_in(step_in));
   CHECK(report.processed == 1);
   CHECK(dispatched_at(db, taken) == 77);
   CHECK(counts(db, f.downstream) == "1/0/0/1");

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
+#include "reconcile/groups.hpp"
 #include "support/deadlocks.hpp"
 #include "support/engine.hpp"
 
@@ -12,7 +13,7 @@ using reconcile::TickReport;
 
 namespace {
 
-constexpr int kPartitions = 60;  // eight groups
+constexpr int kPartitions = 60;  // four groups
 constexpr int kEach = 20;
 
 const EngineOptions kShared{
@@ -59,7 +60,8 @@ TEST_CASE("passes side by side share a backlog and each row is moved exactly onc
 TEST_CASE("a tick that has little to do needs no help") {
   const Database database;
   auto db = database.connect();
-  insert_many_lapsed(db, {.count = 8 * kEach, .partitions = partition_range({0}, {7})});
+  const Partitions group = reconcile::Groups(kShared.partitions).all().front();
+  insert_many_lapsed(db, {.count = 8 * kEach, .partitions = {group.begin(), group.begin() + 8}});
   EngineFixture engine(database, "attempt_timeout", kShared);
   CHECK(engine->tick().processed == 8 * kEach);
   CHECK(engine.pool().state().idle == 1);

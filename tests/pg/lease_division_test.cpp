@@ -84,10 +84,10 @@ TEST_CASE("what the other takes is refused under the lock, too") {
   const bool is_timeout = GENERATE(true, false);
   const int at_first = is_timeout ? 3 : 2;
   set(at_first);
-  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] { set(5 - at_first); });
-  EngineOptions options{.together_with = Pair::both(3), .clock = &clock};
+  const auto step_in = [&] { set(5 - at_first); };
+  EngineOptions options{.together_with = Pair::both(3)};
   EngineFixture engine(database, is_timeout ? "attempt_timeout" : "lease_expiry", options);
-  const auto report = engine->tick();
+  const auto report = engine->tick(stepping_in(step_in));
   CHECK(report.scanned == 1);
   CHECK(report.processed == 0);
   CHECK(report.skipped.at(reconcile::Skip::no_longer_due) == 1);

@@ -93,9 +93,8 @@ TEST_CASE(
     "acting") {
   Stage t;
   const Uuid used = t.add(t.add_execution(), "k");
-  const SteppingInClock clock(SteppingInClock::kBeforeActing,
-                              [&] { t.db.execute("UPDATE ff_waitpoint_pending SET state = 'active'"); });
-  CHECK(t.tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  const auto step_in = [&] { t.db.execute("UPDATE ff_waitpoint_pending SET state = 'active'"); };
+  CHECK(t.tick({.before_acting = step_in}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
   CHECK(t.pending(used));
 }
 
@@ -179,9 +178,8 @@ TEST_CASE("pending_waitpoint_expiry leaves a waitpoint alone that is committed b
   const Uuid id = t.add_execution();
   t.add(id, "k");
   const Json before = t.suspension(id);
-  const SteppingInClock clock(SteppingInClock::kBeforeActing,
-                              [&] { t.db.execute("DELETE FROM ff_waitpoint_pending"); });
-  CHECK(t.tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  const auto step_in = [&] { t.db.execute("DELETE FROM ff_waitpoint_pending"); };
+  CHECK(t.tick({.before_acting = step_in}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
   CHECK(t.suspension(id) == before);
 }
 

@@ -70,16 +70,19 @@ TEST_CASE("no scan reads a large table as a whole") {
 
   for (const Reconciler& reconciler : reconcile::all_pairs()) {
     CAPTURE(reconciler.name);
-    const auto scan = [&](pg::Plan plan, const pg::Params& params) {
-      return whole_tables(db, plan_of(db, reconcile::Statements(reconciler, plan).page, params, plan));
+    const reconcile::Statements statements(reconciler);
+    const auto read_whole = [&](const reconcile::Statement& statement, const Partitions& group,
+                                const pg::Params& params) {
+      return whole_tables(db, plan_of(db, statement.over(group), params, pg::Plan::generic));
     };
-    auto one = page_params(reconciler, {{3}}, Milliseconds{0}, 1000);
-    CHECK(scan(pg::Plan::custom, one) == std::vector<std::string>{});
-    for (std::size_t i = 0; i < reconciler.key.size(); ++i) one.add(std::optional<std::string>{});
-    const std::string rest = reconcile::Statements(reconciler, pg::Plan::custom).rest;
-    CHECK(whole_tables(db, plan_of(db, rest, one, pg::Plan::custom)) == std::vector<std::string>{});
-    const auto all = page_params(reconciler, sixteen_partitions(), std::chrono::hours{24}, 2);
-    CHECK(scan(pg::Plan::generic, all) == std::vector<std::string>{});
+    for (const Partitions& group : {Partitions{{3}}, sixteen_partitions()}) {
+      auto one = page_params(reconciler, {{3}}, Milliseconds{0}, 1000);
+      CHECK(read_whole(statements.page, group, one) == std::vector<std::string>{});
+      for (std::size_t i = 0; i < reconciler.key.size(); ++i) one.add(std::optional<std::string>{});
+      CHECK(read_whole(statements.rest, group, one) == std::vector<std::string>{});
+      const auto all = page_params(reconciler, group, std::chrono::hours{24}, 2);
+      CHECK(read_whole(statements.page, group, all) == std::vector<std::string>{});
+    }
   }
 }
 
@@ -88,10 +91,11 @@ TEST_CASE("no look at one execution reads a large table as a whole") {
   auto db = database.connect();
   fill(db);
   for (const Reconciler& reconciler : reconcile::all_pairs()) {
-    const std::string sql = reconcile::Statements(reconciler, pg::Plan::custom).of_execution;
-    if (sql.empty()) continue;
+    const reconcile::Statement of_execution = reconcile::Statements(reconciler).of_execution;
+    if (of_execution.empty()) continue;
     CAPTURE(reconciler.name);
     const auto params = leading_params(reconciler, {{3}}).add(new_uuid());
-    CHECK(whole_tables(db, plan_of(db, sql, params, pg::Plan::custom)) == std::vector<std::string>{});
+    CHECK(whole_tables(db, plan_of(db, of_execution.over({{3}}), params, pg::Plan::generic)) ==
+          std::vector<std::string>{});
   }
 }

@@ -106,14 +106,14 @@ TEST_CASE("suspension_timeout leaves a suspension alone that is resumed between 
 TEST_CASE("suspension_timeout leaves an execution alone that a signal resumes between looking and acting") {
   SuspensionStage t;
   const Uuid id = t.add(GENERATE(values<std::string>({"fail", kAutoResume})));
-  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
+  const auto step_in = [&] {
     auto other = t.database.connect();
     other.execute(
         "UPDATE ff_exec_core SET lifecycle_phase = 'runnable', public_state = 'resumable',"
         " eligibility_state = 'eligible_now'");
     other.execute("DELETE FROM ff_waitpoint_pending");
-  });
-  CHECK(outcomes(t.tick({.clock = &clock})) == "resumed_before=1");
+  };
+  CHECK(outcomes(t.tick({.before_acting = step_in})) == "resumed_before=1");
   CHECK(core(t.db, id)["public_state"] == "resumable");
   CHECK(completion_events(t.db).empty());
 }

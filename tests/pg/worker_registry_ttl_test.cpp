@@ -139,10 +139,10 @@ TEST_CASE("worker_registry_ttl goes by the namespace of the filter, and workers 
 TEST_CASE("worker_registry_ttl leaves a worker alone that sends a heartbeat between looking and acting") {
   Stage t;
   t.add({.name = "late"});
-  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
+  const auto step_in = [&] {
     t.db.execute("UPDATE ff_worker_registry SET last_heartbeat_ms = $1", pg::Params::of(kNow));
-  });
-  CHECK(t.tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  };
+  CHECK(t.tick({.before_acting = step_in}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
   CHECK(t.registered() == "late");
   CHECK(snapshot(t.db, "ff_worker_registry_event").empty());
 }

@@ -85,9 +85,11 @@ EngineFixture::EngineFixture(const pg::Connector& database, const reconcile::Rec
       engine_(reconciler, scope_of(reconciler, options), pool_,
               options.clock != nullptr ? *options.clock : clock_, fork_join_) {}
 
-SteadyTime SteppingInClock::now() const {
-  if (++asked_ == at_) step_in_();
-  return SteadyTime{} + std::chrono::hours{1000};
+reconcile::TickOptions stepping_in(std::function<void()> step_in) {
+  return {.may_write = [step_in, stepped_in = std::make_shared<bool>(false)] {
+    if (!std::exchange(*stepped_in, true)) step_in();
+    return true;
+  }};
 }
 
 SteadyTime WatchingClock::now() const {
@@ -145,9 +147,9 @@ std::vector<std::string> act_on(pg::Connection& connection, const reconcile::Rec
   for (std::size_t i = 0; i < reconciler.key.size(); ++i)
     params.add_array(reconciler.key[i].type, columns[i + 1]);
 
-  const pg::Plan plan = reconcile::Statements::plan_for(partitions.size());
-  pg::Transaction transaction(connection, {.plan = plan});
-  const pg::Result moved = transaction.execute(reconcile::Statements(reconciler, plan).act, params);
+  pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
+  const pg::Result moved =
+      transaction.execute(reconcile::Statements(reconciler).act.over(partitions), params);
   transaction.commit();
   std::vector<std::string> words;
   for (const pg::Row found : moved) words.push_back(found.get<std::string>("outcome"));

@@ -33,6 +33,8 @@ struct EngineOptions {
   int spare_threads = 0;
   /// Instead of the fixture's own.
   const Clock* clock = nullptr;
+  /// For the stages that tick once: see stepping_in().
+  std::function<void()> before_acting{};
 };
 
 /// An engine for one reconciler with a pool and a clock of its own: `engine->tick()`.
@@ -60,21 +62,8 @@ class EngineFixture {
   reconcile::Engine engine_;
 };
 
-/// A clock that does something when it is asked the time for the `at`th time, and so lets somebody else step
-/// in.
-class SteppingInClock final : public Clock {
- public:
-  /// The engine asks when it starts, around the look, and again before it acts.
-  static constexpr int kBeforeActing = 4;
-  SteppingInClock(int at, std::function<void()> step_in) : at_(at), step_in_(std::move(step_in)) {}
-  SteadyTime now() const override;
-  UnixMillis wall() const override { return unix_millis(0); }
-
- private:
-  const int at_;
-  const std::function<void()> step_in_;
-  mutable int asked_ = 0;
-};
+/// A tick in which somebody else steps in, once, when the engine has read what is due and is about to act.
+reconcile::TickOptions stepping_in(std::function<void()> step_in);
 
 /// A clock that does something each time it is asked the time, so that a test sees how far the engine has come
 /// without counting.

@@ -14,14 +14,14 @@ void check_renewed_is_left(std::string_view reconciler, std::string_view lifecyc
   auto db = database.connect();
   const Uuid renewed = insert_lapsed(db, {.partition = {3}});
   const Uuid lapsed = insert_lapsed(db, {.partition = {4}});
-  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
+  const auto step_in = [&] {
     db.execute(
         "UPDATE ff_attempt SET lease_expires_at_ms = lease_expires_at_ms + 600000"
         " WHERE execution_id = $1",
         pg::Params::of(renewed));
-  });
-  EngineFixture engine(database, reconciler, {.clock = &clock});
-  const TickReport report = engine->tick();
+  };
+  EngineFixture engine(database, reconciler);
+  const TickReport report = engine->tick(stepping_in(step_in));
   CHECK(report.scanned == 2);
   CHECK(report.processed == 1);
   CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});

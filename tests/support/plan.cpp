@@ -125,9 +125,8 @@ Settings taking_most(const Reconciler& reconciler) {
 
 std::vector<Candidate> due_rows(pg::Connection& connection, const Reconciler& reconciler,
                                 const Partitions& partitions, int per_partition) {
-  const pg::Plan plan = Statements::plan_for(partitions.size());
-  pg::Transaction transaction(connection, {.plan = plan});
-  const auto rows = transaction.execute(Statements(reconciler, plan).page,
+  pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
+  const auto rows = transaction.execute(Statements(reconciler).page.over(partitions),
                                         page_params(reconciler, partitions, Milliseconds{0}, per_partition));
   std::vector<Candidate> found;
   for (const pg::Row row : rows) {
@@ -209,14 +208,13 @@ pg::Params page_params(const Reconciler& reconciler, const Partitions& partition
 
 DueBatch::DueBatch(pg::Connection& connection, const Reconciler& reconciler, const Partitions& partitions,
                    int per_partition)
-    : plan(Statements::plan_for(partitions.size())),
-      rows(due_rows(connection, reconciler, partitions, per_partition)),
+    : rows(due_rows(connection, reconciler, partitions, per_partition)),
       params(act_params(reconciler, rows)),
-      act(Statements(reconciler, plan).act),
-      still_due(Statements(reconciler, plan).still_due) {}
+      act(Statements(reconciler).act.over(partitions)),
+      still_due(Statements(reconciler).still_due.over(partitions)) {}
 
 std::map<std::string, int> DueBatch::outcomes(pg::Connection& connection) const {
-  pg::Transaction transaction(connection, {.plan = plan});
+  pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
   std::map<std::string, int> counted;
   for (const pg::Row row : transaction.execute(act, params)) ++counted[row.get<std::string>("outcome")];
   return counted;

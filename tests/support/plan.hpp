@@ -46,7 +46,7 @@ Times best_times(pg::Connection& connection, const std::string& sql, const pg::P
 pg::Params page_params(const reconcile::Reconciler& reconciler, const Partitions& partitions,
                        Milliseconds ahead, int limit);
 
-/// Due rows of some partitions, as the engine's page finds them, and what the engine would send for them. Of
+/// Due rows of some partitions of one group, as the engine's page finds them, and what the engine would send for them. Of
 /// settings that decide which rows are taken, those under which it takes the most.
 struct DueBatch {
   DueBatch(pg::Connection& connection, const reconcile::Reconciler& reconciler, const Partitions& partitions,
@@ -55,7 +55,6 @@ struct DueBatch {
   /// How often the act returns each outcome; rolled back.
   std::map<std::string, int> outcomes(pg::Connection& connection) const;
 
-  const pg::Plan plan;
   const std::vector<reconcile::Candidate> rows;
   const pg::Params params;  ///< of both statements
   const std::string act;

@@ -23,7 +23,10 @@ StillStage::StillStage(const reconcile::Reconciler& reconciler)
 
 reconcile::TickReport StillStage::tick(const EngineOptions& options) {
   EngineFixture engine(database, reconciler_, options);
-  reconcile::TickReport report = engine->tick({.look_ahead = Milliseconds{60'000}});
+  reconcile::TickOptions tick =
+      options.before_acting ? stepping_in(options.before_acting) : reconcile::TickOptions{};
+  tick.look_ahead = Milliseconds{60'000};
+  reconcile::TickReport report = engine->tick(tick);
   CHECK_FALSE(report.failure);
   CHECK(report.error_count() == 0);
   return report;
@@ -31,12 +34,12 @@ reconcile::TickReport StillStage::tick(const EngineOptions& options) {
 
 void StillStage::check_left_alone_after(const std::string& sql, const pg::Params& params) {
   std::vector<std::string> after;
-  const SteppingInClock clock(SteppingInClock::kBeforeActing, [&] {
+  const auto step_in = [&] {
     db.execute(sql, params);
     after = snapshot(db);
-  });
+  };
   using reconcile::Skip;
-  CHECK(tick({.clock = &clock}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
+  CHECK(tick({.before_acting = step_in}).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
   CHECK(diff(after, snapshot(db)).empty());
 }
 

@@ -1,0 +1,74 @@
+#include "reconcile/crew.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <mutex>
+
+namespace ff::reconcile {
+namespace {
+
+// How long a helping worker waits for a connection; the tick does not end before.
+constexpr Milliseconds kPatience{500};
+
+}  // namespace
+
+void Crew::together(Worker& worker, std::size_t more, const std::function<void(Worker&)>& work) {
+  std::mutex mutex;
+  std::vector<TickReport> others;
+  const auto help = [&] {
+    auto connection = spare_connection();
+    if (!connection) return;
+    TickReport report = alone(std::move(*connection), work);
+    const std::lock_guard lock(mutex);
+    others.push_back(std::move(report));
+  };
+  const auto add_others = [&] {
+    for (TickReport& other : others) worker.report().add(std::move(other));
+  };
+  try {
+    fork_join_.run(
+        no_connection_to_spare_ ? 0 : more, [&] { work(worker); }, help);
+  } catch (...) {
+    add_others();
+    throw;
+  }
+  add_others();
+}
+
+void Crew::for_each(Worker& worker, std::size_t count,
+                    const std::function<void(Worker&, std::size_t)>& work) {
+  if (count == 0) return;
+  std::atomic<std::size_t> taken{0};
+  together(worker, count - 1, [&](Worker& any) {
+    for (std::size_t i = taken++; i < count; i = taken++) work(any, i);
+  });
+}
+
+// What went wrong with the whole is part of its report, so that what was committed before is not forgotten.
+TickReport Crew::alone(pg::PooledConnection connection, const std::function<void(Worker&)>& work) {
+  Worker worker(job_, std::move(connection));
+  try {
+    work(worker);
+  } catch (const pg::Error& error) {
+    if (!worker.report().failure) worker.report().failure = error;
+  } catch (const std::exception& error) {
+    // Not the database but we ourselves are at fault.
+    if (!worker.report().failure)
+      worker.report().failure =
+          pg::Error(pg::Error::Kind::internal, std::string("internal error: ") + error.what());
+  }
+  return std::move(worker.report());
+}
+
+// A tick can do without: the server may have no more connections to give than the one it has.
+std::optional<pg::PooledConnection> Crew::spare_connection() {
+  try {
+    return pool_.acquire(Clock::system().now() + kPatience, job_.familiar());
+  } catch (const pg::Error& error) {
+    spdlog::debug("{}: no further connection for a large backlog: {}", job_.reconciler.name, error.what());
+    no_connection_to_spare_ = true;
+    return std::nullopt;
+  }
+}
+
+}  // namespace ff::reconcile

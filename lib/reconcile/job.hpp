@@ -1,0 +1,53 @@
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "reconcile/batch_size.hpp"
+#include "reconcile/database_time.hpp"
+#include "reconcile/groups.hpp"
+#include "reconcile/quarantine.hpp"
+#include "reconcile/scope.hpp"
+#include "reconcile/slice.hpp"
+#include "reconcile/statements.hpp"
+#include "reconcile/suspects.hpp"
+
+namespace ff::reconcile {
+
+/// What all workers of an engine share: the pair they run, over what, and what was learned on the way. Between ticks
+/// only the engine changes it; what changes in a tick is safe from any thread.
+struct Job {
+  Job(const Reconciler& its, Scope wished, const Clock& its_clock)
+      : reconciler(its),
+        statements(its),
+        scope(std::move(wished)),
+        groups(scope.partitions),
+        clock(its_clock),
+        batch_size(scope.batch_size) {}
+
+  /// The parameters that every statement begins with.
+  pg::Params params(const Partitions& partitions, const Slice& slice = {}) const;
+  /// How long after its due time a row may be taken.
+  Milliseconds holdoff() const { return reconciler.holdoff(scope.settings); }
+
+  /// A statement by which a session is known that has planned those of this pair.
+  std::string familiar() const;
+
+  const Reconciler& reconciler;
+  const Statements statements;
+  Scope scope;
+  Groups groups;
+  const Clock& clock;
+  Quarantine quarantine;
+  DatabaseTime database_time;
+  BatchSize batch_size;
+
+  // Of this tick.
+  TickOptions options;
+  SteadyTime deadline = SteadyTime::max();  ///< no further batch is started after it
+  Suspects suspects;
+  std::atomic<bool> one_group_each{
+      false};  ///< a statement failed because somebody holds a lock on one group's tables
+};
+
+}  // namespace ff::reconcile

@@ -1,0 +1,52 @@
+#include "reconcile/walk.hpp"
+
+#include <algorithm>
+
+#include "pg/transaction.hpp"
+#include "reconcile/worker.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+// How many groups are asked in one round trip where their rows together are the next stretch.
+constexpr std::size_t kAskedTogether = 4;
+
+}  // namespace
+
+std::vector<GroupSlice> Walker::next(const Job& job, pg::Connection& connection, std::int64_t rows) {
+  std::vector<GroupSlice> slices;
+  Place at = from_.group < job.groups.size() ? from_ : Place{};
+  while (rows > 0 && at.group < job.groups.size()) {
+    std::vector<Question> questions;
+    for (std::size_t group = at.group; group < std::min(at.group + kAskedTogether, job.groups.size());
+         ++group) {
+      const Slice::Place after = group == at.group ? at.row : Slice::before_all();
+      const Partitions& partitions = job.groups.all()[group];
+      questions.push_back({job.statements.slice_end.over(partitions),
+                           pg::Params::of(partitions, after.partition, after.key, rows)});
+    }
+    pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
+    for (const pg::Result& end : transaction.read_all(calls_of(questions))) {
+      if (rows <= 0) break;
+      const std::int64_t found = end.empty() ? 0 : end.one().get<std::int64_t>("rows");
+      const Slice::Place last =
+          end.empty() ? at.row : Slice::Place{end.one().get<PartitionKey>(0), end.one().get<Uuid>(1)};
+      const bool is_all = found < rows;
+      if (found > 0) slices.push_back({at.group, {at.row, is_all ? Slice::behind_all() : last}});
+      rows -= found;
+      at = is_all ? Place{at.group + 1} : Place{at.group, last};
+    }
+  }
+  to_ = at.group < job.groups.size() ? at : Place{};
+  // Of an empty table, too, a scan tells the time.
+  if (slices.empty() && job.groups.size() > 0) slices.push_back({0, {}});
+  return slices;
+}
+
+std::vector<GroupSlice> whole(const Groups& groups) {
+  std::vector<GroupSlice> all;
+  for (std::size_t group = 0; group < groups.size(); ++group) all.push_back({group, {}});
+  return all;
+}
+
+}  // namespace ff::reconcile

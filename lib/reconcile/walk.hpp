@@ -1,0 +1,41 @@
+#pragma once
+
+#include <vector>
+
+#include "pg/connection.hpp"
+#include "reconcile/job.hpp"
+
+namespace ff::reconcile {
+
+/// A stretch of one group's rows.
+struct GroupSlice {
+  std::size_t group;
+  Slice slice;
+};
+
+/// The way through a table that no index leads into (see Walk): group by group, and through each in the order of the
+/// table's key. A tick reads the next stretch; behind the last row it begins again. One thread at a time.
+class Walker {
+ public:
+  /// The next stretch of about so many rows, which may be in several groups. Throws pg::Error.
+  std::vector<GroupSlice> next(const Job& job, pg::Connection& connection, std::int64_t rows);
+  /// What next() has shown is done with: the one after it begins behind.
+  void go_on() { from_ = to_; }
+  /// The last stretch ended with the table.
+  bool at_end() const { return to_ == Place{}; }
+
+ private:
+  struct Place {
+    std::size_t group = 0;
+    Slice::Place row = Slice::before_all();
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+
+  Place from_;
+  Place to_;
+};
+
+/// All of every group.
+std::vector<GroupSlice> whole(const Groups& groups);
+
+}  // namespace ff::reconcile

@@ -1,0 +1,249 @@
+#include "reconcile/worker.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+
+namespace ff::reconcile {
+namespace {
+
+// How often a batch that lost against another transaction (deadlock, serialization, something that forbids a move) is
+// tried at once.
+constexpr int kTries = 3;
+
+// What a part of a batch may take once the whole has run into statement_timeout: the row at fault is met again in each
+// half that holds it. Another row that would take longer is quarantined for a while, and then has all its time.
+constexpr Milliseconds kHurry{2000};
+
+bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
+  return std::ranges::find(reconciler.left_alone, outcome) != reconciler.left_alone.end();
+}
+
+std::vector<Candidate> read_moved(std::span<const pg::Result> results, std::size_t columns) {
+  std::vector<Candidate> moved;
+  for (const pg::Result& rows : results)
+    for (const pg::Row row : rows)
+      moved.push_back(
+          {read_key(row, columns), unix_millis(row.get<std::int64_t>(static_cast<int>(columns) + 1)), true});
+  return moved;
+}
+
+}  // namespace
+
+std::vector<pg::Call> calls_of(const std::vector<Question>& questions) {
+  std::vector<pg::Call> calls;
+  calls.reserve(questions.size());
+  for (const Question& question : questions) calls.push_back({question.sql, question.params});
+  return calls;
+}
+
+bool Worker::may_write() const {
+  return !job_.options.may_write || job_.options.may_write();
+}
+
+bool Worker::out_of_time() {
+  const bool is_out = job_.clock.now() >= job_.deadline || job_.options.stop.stop_requested() || !may_write();
+  if (is_out) report_.more = true;
+  return is_out;
+}
+
+bool Worker::may_take_one() {
+  if (read_in_time_ && !job_.options.stop.stop_requested() && may_write()) return true;
+  return !out_of_time();
+}
+
+std::vector<Candidate> Worker::read(const std::vector<Question>& questions) {
+  try {
+    return read_once(questions);
+  } catch (const pg::Error& error) {
+    if (!error.retryable()) throw;
+  }
+  return read_once(questions);
+}
+
+std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions) {
+  pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
+  const SteadyTime sent = job_.clock.now();
+  read_in_time_ = sent < job_.deadline;
+  const std::vector<pg::Result> results = transaction.read_all(calls_of(questions));
+  const SteadyTime answered = job_.clock.now();
+
+  const std::size_t columns = job_.reconciler.key.size();
+  const int due_at = static_cast<int>(columns) + 1;
+  std::vector<Candidate> found;
+  for (const pg::Result& rows : results)
+    for (const pg::Row row : rows) {
+      const auto now = unix_millis(row.get<std::int64_t>(due_at + 2));
+      if (found.empty()) job_.database_time.learn(sent, answered, now);
+      if (report_.database_time == UnixMillis{}) report_.database_time = now;
+      if (row.is_null(0)) break;  // nothing was found: the row tells the time only
+      found.push_back(
+          {read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)), row.get<bool>(due_at + 1)});
+    }
+  return found;
+}
+
+void Worker::take(Candidates batch) {
+  if (!take_whole(batch)) take_halves(batch);
+  hurried_ = false;
+}
+
+bool Worker::take_whole(Candidates batch) {
+  for (int tries = 1;; ++tries) {
+    try {
+      if (take_once(batch)) return true;
+      if (tries < kTries) continue;
+      if (batch.size() == 1) ++report_.skipped[Skip::locked];
+      return false;
+    } catch (const pg::Error& error) {
+      if (error.connection_lost()) throw;
+      if (error.retryable() && tries < kTries) continue;
+      if (!error.may_be_one_row()) throw;
+      if (batch.size() == 1) blame(batch.front(), error);
+      hurried_ = hurried_ || error.canceled();
+      return false;
+    }
+  }
+}
+
+// One row spoils the others: halve until it is alone. The others are committed on the way. Where the first half was
+// clean, the row is in the second, which need not be tried as a whole.
+void Worker::take_halves(Candidates batch) {
+  if (batch.size() == 1) return;
+  const Candidates first = batch.first(batch.size() / 2);
+  const Candidates second = batch.last(batch.size() - first.size());
+  const bool clean = take_whole(first);
+  if (!clean) take_halves(first);
+  if ((clean && second.size() > 1) || !take_whole(second)) take_halves(second);
+}
+
+// False: a row was moved that must not be. Nothing is written, and the next try sees what forbids it.
+bool Worker::take_once(Candidates batch) {
+  pg::Transaction transaction(
+      *connection_, {.plan = pg::Plan::generic, .at_most = hurried_ ? kHurry : Milliseconds::max()});
+  const SteadyTime started = job_.clock.now();
+  const std::vector<pg::Result> results = ask_of(transaction, job_.statements.act, batch);
+  const SteadyTime answered = job_.clock.now();
+  const std::vector<Candidate> moved = read_moved(results, job_.reconciler.key.size());
+  if (is_forbidden(transaction, moved)) {
+    transaction.rollback();
+    return false;
+  }
+  // The server may have stood still while it acted, and its workers with it.
+  if (!may_write()) {
+    transaction.rollback();
+    report_.more = true;
+    return true;
+  }
+  if (job_.options.dry_run)
+    transaction.rollback();
+  else
+    transaction.commit();
+  if (const auto last = std::ranges::find_if(results.rbegin(), results.rend(),
+                                             [](const auto& rows) { return !rows.empty(); });
+      last != results.rend()) {
+    const int acted_at = static_cast<int>(job_.reconciler.key.size()) + 3;
+    job_.database_time.learn(started, answered, unix_millis((*last)[0].get<std::int64_t>(acted_at)));
+  }
+  const auto took = std::chrono::duration_cast<Milliseconds>(job_.clock.now() - started);
+  job_.batch_size.learn(batch.size(), took);
+
+  count_moved(results, moved, took);
+  if (!moved.empty()) job_.suspects.another_went_well();
+  if (moved.size() < batch.size()) count_left(batch, moved);
+  return true;
+}
+
+// One call for the rows of each group.
+std::vector<pg::Result> Worker::ask_of(pg::Transaction& transaction, const Statement& statement,
+                                       Candidates rows) const {
+  std::vector<Question> questions;
+  for (std::size_t from = 0; from < rows.size();) {
+    const Partitions group = job_.groups.around(rows[from].key.partition);
+    std::size_t to = from;
+    while (to < rows.size() && std::ranges::binary_search(group, rows[to].key.partition)) ++to;
+    const Candidates its = rows.subspan(from, to - from);
+    pg::Params params = job_.params(partitions_of(its));
+    add_keys(params, job_.reconciler, its);
+    questions.push_back({statement.over(group), std::move(params)});
+    from = to;
+  }
+  return transaction.execute_all(calls_of(questions));
+}
+
+bool Worker::is_forbidden(pg::Transaction& transaction, Candidates moved) const {
+  if (job_.statements.forbidden.empty() || moved.empty()) return false;
+  const auto answers = ask_of(transaction, job_.statements.forbidden, moved);
+  return std::ranges::any_of(answers, [](const pg::Result& rows) { return !rows.empty(); });
+}
+
+void Worker::count_moved(std::span<const pg::Result> results, Candidates moved, Milliseconds took) {
+  const int outcome_at = static_cast<int>(job_.reconciler.key.size()) + 2;
+  std::size_t next = 0;
+  for (const pg::Result& rows : results)
+    for (const pg::Row row : rows) {
+      const auto& [key, due_at, due] = moved[next++];
+      const auto outcome = row.get<std::string>(outcome_at);
+      ++report_.outcomes[outcome];
+      if (!job_.options.dry_run) job_.quarantine.release(key);
+      if (is_left_alone(job_.reconciler, outcome)) continue;
+      ++report_.processed;
+      // A time before 1970 is no time; a difference from it might not even fit.
+      const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
+      report_.lateness.add(acted_at - std::max(due_at, UnixMillis{}) + took);
+      if (job_.options.list_moves) report_.moves.push_back({key, outcome, due_at, &job_.reconciler});
+    }
+}
+
+// What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the
+// meantime. The others are committed: where nobody says which of the two it was, the batch has not failed.
+void Worker::count_left(Candidates batch, Candidates moved) {
+  std::set<RowKey> keys;
+  for (const Candidate& row : moved) keys.insert(row.key);
+  std::vector<Candidate> left;
+  std::ranges::copy_if(batch, std::back_inserter(left),
+                       [&](const Candidate& row) { return !keys.contains(row.key); });
+  try {
+    count_each_left(left);
+  } catch (const pg::Error& error) {
+    if (error.connection_lost()) throw;
+    if (!report_.failure) report_.failure = error;
+  }
+}
+
+void Worker::count_each_left(Candidates left) {
+  pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
+  const std::vector<pg::Result> results = ask_of(transaction, job_.statements.still_due, left);
+  transaction.rollback();
+  std::set<RowKey> locked;
+  for (const pg::Result& rows : results)
+    for (const pg::Row row : rows) locked.insert(read_key(row, job_.reconciler.key.size()));
+  for (const Candidate& row : left) {
+    const bool is_locked = locked.contains(row.key);
+    ++report_.skipped[is_locked ? Skip::locked : Skip::no_longer_due];
+    if (!is_locked && !job_.options.dry_run) job_.quarantine.release(row.key);
+  }
+}
+
+void Worker::blame(const Candidate& row, const pg::Error& error) {
+  if (error.is_of_the_data())
+    quarantine(job_, row, error, report_);
+  else if (!job_.suspects.add(row, error))
+    throw error;
+}
+
+void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickReport& report) {
+  ++report.errors[std::string(error.error_class())];
+  if (job.options.dry_run) {
+    report.faults.push_back(error);
+    return;
+  }
+  const bool known = job.quarantine.contains(row.key);
+  const Milliseconds pause = job.quarantine.add(row.key, job.clock.now());
+  if (!known)
+    spdlog::error("{}: this row cannot be moved and is set aside for {} s, then longer: {}: {}",
+                  job.reconciler.name, pause.count() / 1000, describe(job.reconciler, row.key), error.what());
+}
+
+}  // namespace ff::reconcile

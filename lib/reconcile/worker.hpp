@@ -1,0 +1,71 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pg/pool.hpp"
+#include "pg/transaction.hpp"
+#include "reconcile/candidate.hpp"
+#include "reconcile/job.hpp"
+#include "reconcile/report.hpp"
+
+namespace ff::reconcile {
+
+/// A statement to read rows with, and its values.
+struct Question {
+  std::string sql;
+  pg::Params params;
+};
+
+/// As they are sent; the questions must outlive them.
+std::vector<pg::Call> calls_of(const std::vector<Question>& questions);
+
+/// One connection at work in a tick, and the report of what it did: reads what is due, moves rows, splits a batch that
+/// fails until the row at fault is alone, and counts. Every member throws pg::Error where it cannot go on; what it did
+/// before is in the report. One thread at a time.
+class Worker {
+ public:
+  Worker(Job& job, pg::PooledConnection connection) : job_(job), connection_(std::move(connection)) {}
+
+  TickReport& report() { return report_; }
+  pg::Connection& connection() { return *connection_; }
+
+  /// The rows that page, rest or of_execution show, of several questions in one round trip.
+  std::vector<Candidate> read(const std::vector<Question>& questions);
+
+  /// No further batch is to be started; what is left makes the report's `more`.
+  bool out_of_time();
+  /// As out_of_time(), but what was asked for in time is worth one batch, however long that took: so a slow server, too,
+  /// gets on.
+  bool may_take_one();
+
+  /// Moves these rows in one transaction; where that fails, half of them each. They are sorted by group.
+  void take(Candidates batch);
+
+ private:
+  std::vector<Candidate> read_once(const std::vector<Question>& questions);
+  bool may_write() const;
+  bool take_whole(Candidates batch);
+  void take_halves(Candidates batch);
+  bool take_once(Candidates batch);
+  std::vector<pg::Result> ask_of(pg::Transaction& transaction, const Statement& statement,
+                                 Candidates rows) const;
+  bool is_forbidden(pg::Transaction& transaction, Candidates moved) const;
+  void count_moved(std::span<const pg::Result> results, Candidates moved, Milliseconds took);
+  void count_left(Candidates batch, Candidates moved);
+  void count_each_left(Candidates left);
+  void blame(const Candidate& row, const pg::Error& error);
+
+  Job& job_;
+  TickReport report_;
+  bool read_in_time_ = true;  // the last page was asked for before the deadline
+  bool hurried_ = false;      // a row of the batch that is being halved takes far too long
+  pg::PooledConnection connection_;
+};
+
+/// Leaves a row that cannot be moved out for a while, and tells why once.
+void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickReport& report);
+
+}  // namespace ff::reconcile
