@@ -21,8 +21,8 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   entry.last_tick = clock_.wall();
   entry.consecutive_failures = event.consecutive_failures;
   // What was taken because it had been seen coming says nothing of the other rows.
-  if (event.report.looked) entry.totals.due = event.report.scanned - event.report.processed;
-  if (event.report.looked || event.report.failure) {
+  if (event.report.complete) entry.totals.due = event.report.scanned - event.report.processed;
+  if (event.report.complete || event.report.failure) {
     entry.last = event.report;
   } else {
     entry.last.next_due = event.report.next_due;

@@ -108,7 +108,7 @@ config::Config DemoSystem::daemon_config() const {
 
 void DemoSystem::look() {
   const SteadyTime now = Clock::system().now();
-  if (now < next_look_) return;
+  if (now < next_scan_) return;
   census_ = sandbox::take_census(connection_, realm_);
   for (const sandbox::TakenLease& taken : sandbox::taken_leases(connection_, realm_, last_taken_)) {
     last_taken_ = taken.event_id;
@@ -118,7 +118,7 @@ void DemoSystem::look() {
   }
   const SteadyTime done = Clock::system().now();
   constexpr int kRestForEachLook = 10;
-  next_look_ = done + std::max<SteadyTime::duration>(kBetweenLooks, kRestForEachLook * (done - now));
+  next_scan_ = done + std::max<SteadyTime::duration>(kBetweenLooks, kRestForEachLook * (done - now));
 }
 
 std::string DemoSystem::why_off(const reconcile::Reconciler& reconciler) const {
@@ -187,7 +187,7 @@ std::vector<sandbox::Verdict> DemoSystem::close_books() {
   sandbox::Books books =
       sandbox::check_books(connection_, realm_, workload_->ledger(), database_.is_private());
   for (const sandbox::Tally& tally : books.tallies) books.verdicts.push_back(compare_metrics(metrics, tally));
-  next_look_ = {};
+  next_scan_ = {};
   return std::move(books.verdicts);
 }
 

@@ -66,7 +66,7 @@ class DemoSystem {
   Rates rates_;
   sandbox::Census census_;
   std::int64_t last_taken_ = 0;
-  SteadyTime next_look_{};
+  SteadyTime next_scan_{};
 };
 
 }  // namespace ff::daemon

@@ -39,12 +39,12 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   to.consecutive_failures.Set(event.consecutive_failures);
   if (!report.failure) to.last_success.Set(unix_seconds(clock_.wall()));
   // Of the rows a tick that failed at once knows nothing, and one that took what had been seen coming only what
-  // comes next: what the last look saw stands.
-  if (report.looked) {
+  // comes next: what the last scan saw stands.
+  if (report.complete) {
     to.due_rows.Set(static_cast<double>(report.scanned));
     to.oldest_due.Set(unix_seconds_or_zero(report.oldest_due));
   }
-  if (report.looked || !report.failure) {
+  if (report.complete || !report.failure) {
     to.next_due.Set(unix_seconds_or_zero(report.next_due));
     to.quarantined.Set(static_cast<double>(report.quarantined));
   }

@@ -88,16 +88,16 @@ void Engine::set_scope(Scope scope) {
   job_->scope = std::move(scope);
   job_->groups = Groups(job_->scope.partitions);
   job_->batch_size.start_over(job_->scope.batch_size);
-  agenda_.clear();
+  upcoming_.clear();
 }
 
 // After a failure the companions wait for the next tick: whatever it was may be theirs, too.
 TickReport Engine::tick(const TickOptions& options) {
   TickReport report = tick_alone(options);
   TickOptions theirs = options;
-  theirs.look_ahead = options.companions_look_ahead;
+  theirs.scan_ahead = options.companions_scan_ahead;
   for (Engine& companion : companions_) {
-    theirs.look = companion.reconciler().is_shortcut ? options.shortcuts_look : options.companions_look;
+    theirs.scan = companion.reconciler().is_shortcut ? options.shortcuts_scan : options.companions_scan;
     if (!report.failure) report.add_companion(companion.tick_alone(theirs));
   }
   report.finish();
@@ -116,9 +116,9 @@ TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& opt
 TickReport Engine::tick_alone(const TickOptions& options) {
   begin_tick(options);
   TickReport report =
-      options.look ? with_worker([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
-  if (const auto next = agenda_.next()) report.next_due = *next + job_->holdoff();
-  report.known_until = agenda_.complete_until() + job_->holdoff();
+      options.scan ? with_worker([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
+  if (const auto next = upcoming_.next()) report.next_due = *next + job_->holdoff();
+  report.known_until = upcoming_.complete_until() + job_->holdoff();
   end_tick(report);
   return report;
 }
@@ -164,7 +164,7 @@ TickReport Engine::with_worker(const std::function<void(Worker&)>& work) {
 }
 
 void Engine::scan_and_work_off(Worker& worker) {
-  agenda_.clear();
+  upcoming_.clear();
   find_partitions(worker.connection());
   const TickOptions& options = job_->options;
   const bool walks = options.in_slices && job_->reconciler.walk;
@@ -172,12 +172,12 @@ void Engine::scan_and_work_off(Worker& worker) {
       walks ? walker_.next(*job_, worker.connection(), job_->reconciler.walk->rows) : whole(job_->groups);
   const bool limited = options.deadline != SteadyTime::max();
   const SteadyTime before = limited ? job_->clock.now() : SteadyTime{};
-  Seen seen = sort_out(scan(worker, slices, options.look_ahead));
+  Seen seen = sort_out(scan(worker, slices, options.scan_ahead));
   if (limited) job_->deadline = options.deadline + (job_->clock.now() - before);
   TickReport& report = worker.report();
-  report.looked = !report.failure;
-  const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + options.look_ahead;
-  agenda_.replace(std::move(seen.coming), seen.cut_off.value_or(scanned_up_to));
+  report.complete = !report.failure;
+  const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + options.scan_ahead;
+  upcoming_.replace(std::move(seen.coming), seen.cut_off.value_or(scanned_up_to));
   report.paged = !seen.oldest_of_many.empty();
   work_off(worker, std::move(seen.few));
   work_off_pages(worker, seen.oldest_of_many, slices);
@@ -217,8 +217,8 @@ std::vector<Candidate> Engine::scan(Worker& worker, const std::vector<GroupSlice
 }
 
 TickReport Engine::work_off_upcoming() {
-  const auto now = job_->database_time.at(job_->clock.now());
-  auto due = now ? agenda_.take(*now - job_->holdoff()) : std::vector<Candidate>{};
+  const auto now = job_->server_clock.at(job_->clock.now());
+  auto due = now ? upcoming_.take(*now - job_->holdoff()) : std::vector<Candidate>{};
   TickReport report;
   if (!due.empty()) report = with_worker([&](Worker& worker) { work_off(worker, std::move(due)); });
   report.database_time = now.value_or(UnixMillis{});

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "pg/pool.hpp"
-#include "reconcile/agenda.hpp"
+#include "reconcile/upcoming.hpp"
 #include "reconcile/crew.hpp"
 #include "reconcile/report.hpp"
 #include "reconcile/scope.hpp"
@@ -37,7 +37,7 @@ class Engine {
   /// For the ticks to come. Quarantine is kept.
   void set_scope(Scope scope);
 
-  /// One pass over everything that is due, or with TickOptions::look off over what was seen coming. Never
+  /// One pass over everything that is due, or with TickOptions::scan off over what was seen coming. Never
   /// throws pg::Error: see TickReport::failure.
   TickReport tick(const TickOptions& options = {});
 
@@ -66,7 +66,7 @@ class Engine {
   std::unique_ptr<Job> job_;  // workers refer to it, wherever the engine is moved
   std::unique_ptr<Crew> crew_;
   pg::Pool& pool_;
-  Agenda agenda_;
+  Upcoming upcoming_;
   Walker walker_;
   std::vector<Engine> companions_;
 };

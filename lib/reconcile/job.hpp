@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "reconcile/batch_size.hpp"
-#include "reconcile/database_time.hpp"
+#include "reconcile/server_clock.hpp"
 #include "reconcile/groups.hpp"
 #include "reconcile/quarantine.hpp"
 #include "reconcile/scope.hpp"
@@ -39,7 +39,7 @@ struct Job {
   Groups groups;
   const Clock& clock;
   Quarantine quarantine;
-  DatabaseTime database_time;
+  ServerClock server_clock;
   BatchSize batch_size;
 
   // Of this tick.

@@ -48,7 +48,7 @@ struct Announcement {
 };
 
 /// A table through which a pair walks in the order of its primary key, because no index leads to the rows that are
-/// due. Where a look is one of many, it reads the next slice of so many rows; an engine remembers the place, and
+/// due. Where a scan is one of many, it reads the next slice of so many rows; an engine remembers the place, and
 /// begins again behind the last row.
 struct Walk {
   std::string_view table;
@@ -68,7 +68,7 @@ struct Walk {
 ///   {partitions}         their keys, a smallint[]
 ///   {namespace}, {tag_key}, {tag_value}  text, null where not asked for (see `{filter:c}`)
 ///   {its_setting}        the names in `own_parameters`, with the values that parameters() returns
-///   {in_slice:w}         for a pair that walks: "the row w of its table lies in the slice that is looked at"
+///   {in_slice:w}         for a pair that walks: "the row w of its table lies in the slice that is scanned"
 ///
 /// A name that nobody has declared is refused when the registry is made.
 ///
@@ -116,7 +116,7 @@ struct Reconciler {
   std::vector<Privileges> privileges = {};
 
   bool on_by_default = true;
-  Milliseconds interval;  ///< how often it is worth looking, unless configured otherwise
+  Milliseconds interval;  ///< how often a scan is worth it, unless configured otherwise
   int batch_size = 1000;
   bool filterable = true;
   /// Several of its rows change one and the same other row: batches of a partition that go side by side would hold
@@ -131,13 +131,13 @@ struct Reconciler {
   /// announcements, and not at all where a look shows everything.
   bool is_shortcut = false;
   /// Each a copy of this one with a key, statements, outcomes and an interval of its own. Whatever an operator can set
-  /// or see is shared: name, settings, filter, batch size, report. A companion is looked at when its interval is
+  /// or see is shared: name, settings, filter, batch size, report. A companion is scanned when its interval is
   /// over, however often or seldom the first pair is.
   std::vector<Reconciler> companions = {};
 
   /// How long after due_at_ms a row may be taken: 0 for "due_at_ms <= now", 1 ms for "due_at_ms < now".
   Milliseconds (*holdoff)(const Settings& own) = [](const Settings&) { return Milliseconds{1}; };
-  /// While none comes, looks may be spared. Nothing: rows come unannounced.
+  /// While none comes, scans may be skipped. Nothing: rows come unannounced.
   std::optional<Announcement> (*announced)(const Settings& own) =
       [](const Settings&) -> std::optional<Announcement> { return std::nullopt; };
   /// How the statements call what parameters() returns.

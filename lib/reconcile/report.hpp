@@ -49,14 +49,14 @@ struct TickReport {
   std::map<std::string, std::int64_t, std::less<>>
       errors;  ///< rows, or the tick itself, by pg::Error::error_class()
 
-  bool looked = false;  ///< it saw all rows that were due, not only those that had been seen coming
+  bool complete = false;  ///< a scan: it saw all rows that were due, not only those that had been seen coming
   bool paged = false;   ///< some partitions had much due: what falls due in them next was not seen
-  bool more = false;    ///< the tick ended with due rows it had not looked at: run again at once
+  bool more = false;    ///< the tick ended with due rows it had not read: run again at once
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
   std::optional<UnixMillis> next_due;    ///< when the earliest row that was not due yet may be taken
   std::optional<UnixMillis>
       known_until;              ///< what may be taken before that is known, but for rows written since
-  UnixMillis database_time{};   ///< by the database's clock, when the tick first looked
+  UnixMillis database_time{};   ///< by the database's clock, when the tick first read
   std::size_t quarantined = 0;  ///< rows in quarantine now
   Lateness lateness;            ///< of the processed rows: due time to commit, by the database's clock
   std::vector<Move> moves;      ///< only where asked for: see TickOptions::list_moves

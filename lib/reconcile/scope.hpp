@@ -19,7 +19,7 @@ struct Scope {
 };
 
 struct TickOptions {
-  /// No further batch is started after this moment, or after it by as long as the look took: however slow a server is,
+  /// No further batch is started after this moment, or after it by as long as the scan took: however slow a server is,
   /// a tick gets on. What is left makes the report's `more`.
   SteadyTime deadline = SteadyTime::max();
   /// The same, at any moment.
@@ -27,16 +27,16 @@ struct TickOptions {
   /// Asked before each batch, from any thread, and again before it is committed. False: it is rolled back, and the
   /// tick ends as at its deadline. Empty: always.
   std::function<bool()> may_write{};
-  /// How far into the future to look for rows that will fall due: as far as the next look is away anyway.
-  Milliseconds look_ahead{0};
-  /// Otherwise only what an earlier look of the same engine has seen coming is taken, if it is due by now.
-  bool look = true;
-  /// The same two for the companions of the reconciler, which are looked at in a time of their own.
-  Milliseconds companions_look_ahead{0};
-  bool companions_look = true;
-  /// Whether to look where announcements lead, which is worth it only between looks that read slices.
-  bool shortcuts_look = false;
-  /// Of a table through which a pair walks, a look reads the next slice only.
+  /// How far into the future to scan for rows that will fall due: as far as the next scan is away anyway.
+  Milliseconds scan_ahead{0};
+  /// Otherwise only what an earlier scan of the same engine has seen coming is taken, if it is due by now.
+  bool scan = true;
+  /// The same two for the companions of the reconciler, which are scanned in a time of their own.
+  Milliseconds companions_scan_ahead{0};
+  bool companions_scan = true;
+  /// Whether to scan where announcements lead, which is worth it only between scans that read slices.
+  bool shortcuts_scan = false;
+  /// Of a table through which a pair walks, a scan reads the next slice only.
   bool in_slices = false;
   /// Act and roll back.
   bool dry_run = false;

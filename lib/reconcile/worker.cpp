@@ -75,7 +75,7 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
   for (const pg::Result& rows : results)
     for (const pg::Row row : rows) {
       const auto now = unix_millis(row.get<std::int64_t>(due_at + 2));
-      if (found.empty()) job_.database_time.learn(sent, answered, now);
+      if (found.empty()) job_.server_clock.learn(sent, answered, now);
       if (report_.database_time == UnixMillis{}) report_.database_time = now;
       if (row.is_null(0)) break;  // nothing was found: the row tells the time only
       found.push_back(
@@ -144,7 +144,7 @@ bool Worker::take_once(Candidates batch) {
                                              [](const auto& rows) { return !rows.empty(); });
       last != results.rend()) {
     const int acted_at = static_cast<int>(job_.reconciler.key.size()) + 3;
-    job_.database_time.learn(started, answered, unix_millis((*last)[0].get<std::int64_t>(acted_at)));
+    job_.server_clock.learn(started, answered, unix_millis((*last)[0].get<std::int64_t>(acted_at)));
   }
   const auto took = std::chrono::duration_cast<Milliseconds>(job_.clock.now() - started);
   job_.batch_size.learn(batch.size(), took);

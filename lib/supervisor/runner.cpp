@@ -54,28 +54,28 @@ bool Runner::take_over_changes() {
 
 Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   if (take_over_changes()) {
-    next_look_.reset();
-    next_companions_look_.reset();
-    next_shortcuts_look_.reset();
-    last_look_.reset();
-    last_shortcuts_look_.reset();
+    next_scan_.reset();
+    next_companions_scan_.reset();
+    next_shortcuts_scan_.reset();
+    last_scan_.reset();
+    last_shortcuts_scan_.reset();
   }
   const LogScope scope(next_log_id());
   const Pace now = pace();
   const Milliseconds interval = now.interval;
   const SteadyTime started = clock_.now();
   const Wanted turn = wanted(now, started);
-  const bool look = turn.first && !look_is_spared(started, interval);
-  // As far as the next look is away, which is further while it is quiet.
-  const Milliseconds look_ahead = 2 * interval + (is_quiet() ? safety_interval(interval) : Milliseconds{0});
+  const bool scan = turn.first && !scan_is_skipped(started, interval);
+  // As far as the next scan is away, which is further while it is quiet.
+  const Milliseconds scan_ahead = 2 * interval + (is_quiet() ? safety_interval(interval) : Milliseconds{0});
   const reconcile::TickReport report =
       tick({.deadline = started + kTickBudget,
             .stop = stop,
-            .look_ahead = look_ahead,
-            .look = look,
-            .companions_look_ahead = 2 * now.companions.value_or(Milliseconds{0}),
-            .companions_look = turn.companions,
-            .shortcuts_look = turn.shortcuts,
+            .scan_ahead = scan_ahead,
+            .scan = scan,
+            .companions_scan_ahead = 2 * now.companions.value_or(Milliseconds{0}),
+            .companions_scan = turn.companions,
+            .shortcuts_scan = turn.shortcuts,
             .in_slices = true});
   const SteadyTime finished = clock_.now();
   consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;
@@ -92,8 +92,8 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   const auto ours = [&](std::optional<UnixMillis> its) {
     return its ? std::optional<SteadyTime>(started + (*its - report.database_time)) : std::nullopt;
   };
-  const Turn ended{started, finished, turn.first, look};
-  note_look(ended, interval, report, ours(report.known_until));
+  const Turn ended{started, finished, turn.first, scan};
+  note_scan(ended, interval, report, ours(report.known_until));
   note_companions(turn, ended, now, report);
   const bool away = report.failure && (report.failure->connection_lost() || report.failure->not_writable());
   const NextRun next = next_run(interval,
@@ -103,31 +103,31 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                                  .consecutive_failures = failures_to_back_off_from(report),
                                  .database_away = away,
                                  .next_due = ours(report.next_due),
-                                 .next_look = *next_look_,
-                                 .companions_look = next_of_companions(now, finished)},
+                                 .next_scan = *next_scan_,
+                                 .companions_scan = next_of_companions(now, finished)},
                                 random_share());
-  if (next.look) next_look_ = next.at;
+  if (next.scan) next_scan_ = next.at;
   return {next.at, away};
 }
 
 // In turn, so that none waits for a backlog of another.
 Runner::Wanted Runner::wanted(const Pace& pace, SteadyTime now) {
   const auto due = [&](std::optional<Milliseconds> interval, std::optional<SteadyTime> next) {
-    return interval && next_look_ && (!next || now >= *next);
+    return interval && next_scan_ && (!next || now >= *next);
   };
   Wanted turn;
-  // Not between the tries of what fails, which would look as if it worked again.
+  // Not between the tries of what fails, which would scan as if it worked again.
   turn.shortcuts =
-      due(pace.shortcuts, next_shortcuts_look_) && !shortcuts_had_turn_ && consecutive_failures_ == 0;
-  if (turn.shortcuts && shortcuts_are_spared(now, *pace.shortcuts)) {
+      due(pace.shortcuts, next_shortcuts_scan_) && !shortcuts_had_turn_ && consecutive_failures_ == 0;
+  if (turn.shortcuts && shortcuts_are_skipped(now, *pace.shortcuts)) {
     turn.shortcuts = false;
-    next_shortcuts_look_ = next_look(*pace.shortcuts, now, {}, random_share());
+    next_shortcuts_scan_ = next_scan(*pace.shortcuts, now, {}, random_share());
   }
   shortcuts_had_turn_ = turn.shortcuts;
   if (turn.shortcuts) return turn;
-  turn.companions = due(pace.companions, next_companions_look_) && !companions_had_turn_;
+  turn.companions = due(pace.companions, next_companions_scan_) && !companions_had_turn_;
   companions_had_turn_ = turn.companions;
-  turn.first = !turn.companions && (!next_look_ || now >= *next_look_ || consecutive_failures_ > 0);
+  turn.first = !turn.companions && (!next_scan_ || now >= *next_scan_ || consecutive_failures_ > 0);
   return turn;
 }
 
@@ -149,61 +149,61 @@ reconcile::TickReport Runner::tick(const reconcile::TickOptions& options) const 
   }
 }
 
-void Runner::note_look(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
+void Runner::note_scan(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
                        std::optional<SteadyTime> known_until) {
   const bool settled = !report.paged && !report.more && !report.failure && report.processed == report.scanned;
-  if (turn.looked)
-    last_look_ = {turn.started, known_until, settled};
-  else if (last_look_)
-    last_look_->settled = last_look_->settled && settled;
-  if (turn.look_wanted)
-    next_look_ = next_look(interval, turn.started, last_look_ ? last_look_->known_until : std::nullopt,
+  if (turn.scanned)
+    last_scan_ = {turn.started, known_until, settled};
+  else if (last_scan_)
+    last_scan_->settled = last_scan_->settled && settled;
+  if (turn.scan_wanted)
+    next_scan_ = next_scan(interval, turn.started, last_scan_ ? last_scan_->known_until : std::nullopt,
                            random_share());
-  if (turn.looked && report.scanned == 0 && !report.failure)
-    next_look_ = std::max(*next_look_, rested_from_look(interval, turn.started, turn.finished));
+  if (turn.scanned && report.scanned == 0 && !report.failure)
+    next_scan_ = std::max(*next_scan_, rested_from_scan(interval, turn.started, turn.finished));
 }
 
-void Runner::note_companions(const Wanted& looked, const Turn& turn, const Pace& pace,
+void Runner::note_companions(const Wanted& scanned, const Turn& turn, const Pace& pace,
                              const reconcile::TickReport& report) {
   const auto again = [&](Milliseconds interval) {
-    return std::max(next_look(interval, turn.started, {}, random_share()),
-                    rested_from_look(interval, turn.started, turn.finished));
+    return std::max(next_scan(interval, turn.started, {}, random_share()),
+                    rested_from_scan(interval, turn.started, turn.finished));
   };
   const bool all_seen = !report.failure && !report.more;
-  if (looked.companions && all_seen) next_companions_look_ = again(*pace.companions);
-  if (looked.shortcuts && all_seen) next_shortcuts_look_ = again(*pace.shortcuts);
-  if (looked.shortcuts)
-    last_shortcuts_look_ = {turn.started, {}, all_seen && report.processed == report.scanned};
+  if (scanned.companions && all_seen) next_companions_scan_ = again(*pace.companions);
+  if (scanned.shortcuts && all_seen) next_shortcuts_scan_ = again(*pace.shortcuts);
+  if (scanned.shortcuts)
+    last_shortcuts_scan_ = {turn.started, {}, all_seen && report.processed == report.scanned};
 }
 
 std::optional<SteadyTime> Runner::next_of_companions(const Pace& pace, SteadyTime now) const {
   std::optional<SteadyTime> next;
-  if (pace.companions) next = next_companions_look_.value_or(now);
-  if (pace.shortcuts) next = std::min(next.value_or(SteadyTime::max()), next_shortcuts_look_.value_or(now));
+  if (pace.companions) next = next_companions_scan_.value_or(now);
+  if (pace.shortcuts) next = std::min(next.value_or(SteadyTime::max()), next_shortcuts_scan_.value_or(now));
   return next;
 }
 
 bool Runner::is_quiet() const {
-  return quiet_.first && last_look_ && quiet_.first(last_look_->at);
+  return quiet_.first && last_scan_ && quiet_.first(last_scan_->at);
 }
 
-bool Runner::shortcuts_are_spared(SteadyTime now, Milliseconds interval) const {
-  return last_shortcuts_look_ && last_shortcuts_look_->settled &&
-         now < last_shortcuts_look_->at + safety_interval(interval) && quiet_.shortcuts &&
-         quiet_.shortcuts(last_shortcuts_look_->at);
+bool Runner::shortcuts_are_skipped(SteadyTime now, Milliseconds interval) const {
+  return last_shortcuts_scan_ && last_shortcuts_scan_->settled &&
+         now < last_shortcuts_scan_->at + safety_interval(interval) && quiet_.shortcuts &&
+         quiet_.shortcuts(last_shortcuts_scan_->at);
 }
 
-bool Runner::look_is_spared(SteadyTime now, Milliseconds interval) const {
-  return next_look_ && consecutive_failures_ == 0 && last_look_ && last_look_->settled &&
-         last_look_->known_until && now < *last_look_->known_until &&
-         now < last_look_->at + safety_interval(interval) && is_quiet();
+bool Runner::scan_is_skipped(SteadyTime now, Milliseconds interval) const {
+  return next_scan_ && consecutive_failures_ == 0 && last_scan_ && last_scan_->settled &&
+         last_scan_->known_until && now < *last_scan_->known_until &&
+         now < last_scan_->at + safety_interval(interval) && is_quiet();
 }
 
-// An idle tick says nothing; what the many small ticks between two looks, taken or spared, have moved is said
+// An idle tick says nothing; what the many small ticks between two scans, taken or skipped, have moved is said
 // in one line; a failure that repeats is said once and then counted once a minute.
-void Runner::log(const reconcile::TickReport& report, bool looks) {
+void Runner::log(const reconcile::TickReport& report, bool scans) {
   unlogged_.add(reconcile::TickReport(report));
-  if (looks || report.error_count() > 0) {
+  if (scans || report.error_count() > 0) {
     if (unlogged_.processed > 0 || unlogged_.error_count() > 0)
       spdlog::info("{}: scanned={} processed={} errors={}{}", name_, unlogged_.scanned, unlogged_.processed,
                    unlogged_.error_count(), outcomes_text(unlogged_));

@@ -17,7 +17,7 @@ struct Pace {
   Milliseconds interval{1000};
   /// Of the companions: how often it is worth looking at rows that cost more to find. Nothing: there are none.
   std::optional<Milliseconds> companions{};
-  /// Of those companions that look where announcements lead. Nothing: there are none.
+  /// Of those companions that scan where announcements lead. Nothing: there are none.
   std::optional<Milliseconds> shortcuts{};
 };
 
@@ -26,15 +26,15 @@ struct Pace {
 class Runner {
  public:
   using Tick = std::function<reconcile::TickReport(const reconcile::TickOptions&)>;
-  /// Whether it is certain that since this moment no row was written that a look could find.
+  /// Whether it is certain that since this moment no row was written that a scan could find.
   using Quiet = std::function<bool(SteadyTime since)>;
-  /// The same of a look at the first pair, and of one at the shortcuts.
+  /// The same of a scan at the first pair, and of one at the shortcuts.
   struct Silence {
     Quiet first;
     Quiet shortcuts;
   };
 
-  /// While it is quiet and all that was found has been moved, looks are spared for up to the safety interval.
+  /// While it is quiet and all that was found has been moved, scans are skipped for up to the safety interval.
   Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Silence quiet, Observer& observer,
          const Clock& clock);
 
@@ -55,16 +55,16 @@ class Runner {
   Step step(SteadyTime planned, const std::stop_token& stop);
 
  private:
-  /// The last look.
-  struct Look {
+  /// The last scan.
+  struct Scan {
     SteadyTime at;
     std::optional<SteadyTime> known_until;  ///< it has seen what falls due before that
     bool settled;                           ///< all that was due then, or has been since, was moved
   };
 
-  /// Whose turn it is to be looked at.
+  /// Whose turn it is to be scanned.
   struct Wanted {
-    bool first = false;  ///< may be spared
+    bool first = false;  ///< may be skipped
     bool companions = false;
     bool shortcuts = false;
   };
@@ -73,23 +73,23 @@ class Runner {
   struct Turn {
     SteadyTime started;
     SteadyTime finished;
-    bool look_wanted;
-    bool looked;  ///< a look that is wanted may be spared
+    bool scan_wanted;
+    bool scanned;  ///< a scan that is wanted may be skipped
   };
 
   bool take_over_changes();
   Wanted wanted(const Pace& pace, SteadyTime now);
   reconcile::TickReport tick(const reconcile::TickOptions& options) const;
   int failures_to_back_off_from(const reconcile::TickReport& report) const;
-  void note_look(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
+  void note_scan(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
                  std::optional<SteadyTime> known_until);
-  void note_companions(const Wanted& looked, const Turn& turn, const Pace& pace,
+  void note_companions(const Wanted& scanned, const Turn& turn, const Pace& pace,
                        const reconcile::TickReport& report);
   std::optional<SteadyTime> next_of_companions(const Pace& pace, SteadyTime now) const;
   bool is_quiet() const;
-  bool look_is_spared(SteadyTime now, Milliseconds interval) const;
-  bool shortcuts_are_spared(SteadyTime now, Milliseconds interval) const;
-  void log(const reconcile::TickReport& report, bool looks);
+  bool scan_is_skipped(SteadyTime now, Milliseconds interval) const;
+  bool shortcuts_are_skipped(SteadyTime now, Milliseconds interval) const;
+  void log(const reconcile::TickReport& report, bool scans);
 
   const std::string name_;
   const bool takes_leases_;
@@ -102,13 +102,13 @@ class Runner {
   Pace pace_;
   std::function<void()> apply_;
 
-  std::optional<SteadyTime> next_look_;             // nothing: at once
-  std::optional<SteadyTime> next_companions_look_;  // the same
+  std::optional<SteadyTime> next_scan_;             // nothing: at once
+  std::optional<SteadyTime> next_companions_scan_;  // the same
   bool companions_had_turn_ = false;
-  std::optional<SteadyTime> next_shortcuts_look_;  // the same
+  std::optional<SteadyTime> next_shortcuts_scan_;  // the same
   bool shortcuts_had_turn_ = false;
-  std::optional<Look> last_shortcuts_look_;
-  std::optional<Look> last_look_;
+  std::optional<Scan> last_shortcuts_scan_;
+  std::optional<Scan> last_scan_;
   reconcile::TickReport unlogged_;  // counts of the ticks since the last line
   int consecutive_failures_ = 0;
   std::string last_failure_;  // as logged, so that a repetition is counted instead

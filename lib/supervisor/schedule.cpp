@@ -27,9 +27,9 @@ Milliseconds stretched(Milliseconds duration, double share) {
 
 }  // namespace
 
-SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<SteadyTime> known_until,
+SteadyTime next_scan(Milliseconds interval, SteadyTime scanned, std::optional<SteadyTime> known_until,
                      double jitter) {
-  const SteadyTime regular = looked + stretched(interval, 0.1 * jitter);
+  const SteadyTime regular = scanned + stretched(interval, 0.1 * jitter);
   return known_until ? std::min(regular, *known_until) : regular;
 }
 
@@ -37,7 +37,7 @@ Milliseconds safety_interval(Milliseconds interval) {
   return std::clamp(kLongestSafety, interval, 10 * interval);
 }
 
-SteadyTime rested_from_look(Milliseconds interval, SteadyTime started, SteadyTime finished) {
+SteadyTime rested_from_scan(Milliseconds interval, SteadyTime started, SteadyTime finished) {
   return finished + std::min<SteadyTime::duration>(kRestAfterLook * (finished - started), interval);
 }
 
@@ -48,13 +48,13 @@ NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {
     return {last.finished + stretched(pause, 0.25 * jitter), true};
   }
   if (last.more) return {last.finished, true};
-  SteadyTime wanted = last.next_look;
-  for (const auto& sooner : {last.next_due, last.companions_look})
+  SteadyTime wanted = last.next_scan;
+  for (const auto& sooner : {last.next_due, last.companions_scan})
     if (sooner) wanted = std::min(wanted, *sooner);
   const SteadyTime rested =
       last.finished + std::max<SteadyTime::duration>(last.finished - last.started, kBreath);
   const SteadyTime at = std::max({wanted, last.finished, std::min(rested, last.started + interval)});
-  return {at, at >= last.next_look};
+  return {at, at >= last.next_scan};
 }
 
 Milliseconds reconnect_delay(int failures, bool refused, double jitter) {

@@ -10,30 +10,30 @@ namespace ff::supervisor {
 struct LastRun {
   SteadyTime started;
   SteadyTime finished;
-  bool more = false;                   ///< it left due rows that it had not looked at
+  bool more = false;                   ///< it left due rows that it had not read
   int consecutive_failures = 0;        ///< this run included
   bool database_away = false;          ///< it failed because the connection broke, or was to a standby
   std::optional<SteadyTime> next_due;  ///< when the next row that has been seen coming may be taken
-  SteadyTime next_look{};              ///< as next_look() said after the last run that looked
-  std::optional<SteadyTime> companions_look{};  ///< the same for the companions, where there are any
+  SteadyTime next_scan{};              ///< as next_scan() said after the last run that scanned
+  std::optional<SteadyTime> companions_scan{};  ///< the same for the companions, where there are any
 };
 
 struct NextRun {
   SteadyTime at;
-  bool look;  ///< look for rows; otherwise take those that have been seen coming
+  bool scan;  ///< scan for rows; otherwise take those that are upcoming
   friend bool operator==(const NextRun&, const NextRun&) = default;
 };
 
-/// When to look again after a look that began at `looked`: an interval later, stretched by up to 10% of
+/// When to scan again after a scan that began at `scanned`: an interval later, stretched by up to 10% of
 /// itself, or where it did not see everything that far ahead, at `known_until`. Like next_run a pure function;
 /// `jitter` is a random number from 0 to 1 that keeps replicas out of step.
-SteadyTime next_look(Milliseconds interval, SteadyTime looked, std::optional<SteadyTime> known_until,
+SteadyTime next_scan(Milliseconds interval, SteadyTime scanned, std::optional<SteadyTime> known_until,
                      double jitter);
 
-/// Not to look again before, after a look that found nothing: four times as long as it took later, at most an
+/// Not to scan again before, after a scan that found nothing: four times as long as it took later, at most an
 /// interval. One that reads through a large backlog of which nothing is its own leaves the server to
 /// those who work it off.
-SteadyTime rested_from_look(Milliseconds interval, SteadyTime started, SteadyTime finished);
+SteadyTime rested_from_scan(Milliseconds interval, SteadyTime started, SteadyTime finished);
 
 /// How long an interval may become while it is certain that nothing has changed, in case it is not: ten times
 /// as long, at most half a minute.
@@ -41,10 +41,10 @@ Milliseconds safety_interval(Milliseconds interval);
 
 /// When to run again.
 ///
-///   failed     finished + min(interval * 2^(failures - 1), 30 s), stretched by up to 25% of itself: a look; where the
+///   failed     finished + min(interval * 2^(failures - 1), 30 s), stretched by up to 25% of itself: a scan; where the
 ///              database was away, 3 s instead of 30 s: whoever watches it says when it is back
-///   more       finished: a look
-///   otherwise  the first of next_due, companions_look and next_look; not before finished, and where the
+///   more       finished: a scan
+///   otherwise  the first of next_due, companions_scan and next_scan; not before finished, and where the
 ///              interval is not over yet, not before finished + a breath as long as the run was (at least
 ///              2 ms), so that rows that fall due one by one are taken together
 NextRun next_run(Milliseconds interval, const LastRun& last, double jitter);

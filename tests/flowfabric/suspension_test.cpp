@@ -131,17 +131,17 @@ TEST_CASE(
   const std::string other = world.execution();
   const Json others = suspended(world, other, "claim", {{"timeout_in_ms", 3'600'000}});
   EngineFixture engine(world.connector(), "suspension_timeout");
-  // As a daemon does between two looks of the others: nothing is walked through.
-  const auto look = [&] {
+  // As a daemon does between two scans of the others: nothing is walked through.
+  const auto scan = [&] {
     world.pass();
     return outcomes(
-        engine->tick({.look = false, .companions_look = false, .shortcuts_look = true, .in_slices = true}));
+        engine->tick({.scan = false, .companions_scan = false, .shortcuts_scan = true, .in_slices = true}));
   };
-  CHECK(look().empty());
+  CHECK(scan().empty());
 
   world.real.call("cancel_flow", {{"flow", flow}});
 
-  CHECK(look() == "orphan_cleared=3");
+  CHECK(scan() == "orphan_cleared=3");
   for (const auto& [member, waitpoint] : members) {
     CHECK(world.suspension(member).is_null());
     CHECK(signal(world, member, waitpoint) == "NotFound.waitpoint");

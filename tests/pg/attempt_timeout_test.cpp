@@ -298,7 +298,7 @@ TEST_CASE("attempt_timeout goes by the database's clock to the millisecond's nei
   const Uuid just_lapsed = insert_lapsed(db, {.partition = {3}}, {.lease_expires_at_ms = now - 2});
   const Uuid soon = insert_lapsed(db, {.partition = {3}}, {.lease_expires_at_ms = now + 60'000});
   EngineFixture engine(database, "attempt_timeout");
-  const TickReport report = engine->tick({.look_ahead = std::chrono::minutes{5}});
+  const TickReport report = engine->tick({.scan_ahead = std::chrono::minutes{5}});
   CHECK(report.processed == 1);
   CHECK(core(db, just_lapsed)["lifecycle_phase"] == "terminal");
   CHECK(core(db, soon)["lifecycle_phase"] == "active");
@@ -313,7 +313,7 @@ TEST_CASE("attempt_timeout leaves a lapsed lease alone for as long as its grace"
   const Uuid within = insert_lapsed(db, {.partition = {3}}, {.lease_expires_at_ms = now - 30'000});
   const Uuid beyond = insert_lapsed(db, {.partition = {4}}, {.lease_expires_at_ms = now - 90'000});
   EngineFixture engine(database, "attempt_timeout", {.settings = {{"grace", 60'000}}});
-  const TickReport report = engine->tick({.look_ahead = std::chrono::minutes{5}});
+  const TickReport report = engine->tick({.scan_ahead = std::chrono::minutes{5}});
   CHECK(report.processed == 1);
   CHECK(report.scanned == 1);
   CHECK(core(db, within)["lifecycle_phase"] == "active");

@@ -76,7 +76,7 @@ TEST_CASE("a backoff that lies ahead is seen coming and over at its very millise
   const Uuid present = t.retry_at(kNow);
   const Uuid future = t.retry_at(kNow + 1);
   EngineFixture engine(t.database, reconciler());
-  const TickReport report = engine->tick({.companions_look_ahead = Milliseconds{60'000}});
+  const TickReport report = engine->tick({.companions_scan_ahead = Milliseconds{60'000}});
   CHECK(report.processed == 1);
   CHECK(report.next_due == unix_millis(kNow + 1));
   CHECK(t.is_eligible(present));

@@ -128,7 +128,7 @@ TEST_CASE("dependency leaves an event to others for as long as its stale_thresho
   CHECK_FALSE(dispatched_at(db, beyond).is_null());
   CHECK(dispatched_at(db, within).is_null());
   // Taken strictly after the threshold, and known beforehand.
-  const auto report = engine->tick({.look_ahead = std::chrono::minutes{1}});
+  const auto report = engine->tick({.scan_ahead = std::chrono::minutes{1}});
   const auto committed = number(db, "SELECT committed_at_ms FROM ff_completion_event WHERE event_id = $1",
                                 pg::Params::of(within));
   CHECK(report.next_due == unix_millis(committed + 60'001));

@@ -116,7 +116,7 @@ TEST_CASE("a tick runs a reconciler and its companions, and reports all of them 
   t.add_waitpoint(8'000);
   t.add_waitpoint(-30'000);
   const TickReport report =
-      t.engine->tick({.companions_look_ahead = Milliseconds{60'000}, .list_moves = true});
+      t.engine->tick({.companions_scan_ahead = Milliseconds{60'000}, .list_moves = true});
   CHECK_FALSE(report.failure);
   CHECK(report.scanned == 3);
   CHECK(report.processed == 3);
@@ -130,11 +130,11 @@ TEST_CASE("a tick runs a reconciler and its companions, and reports all of them 
 
 TEST_CASE("a companion that is not to look takes only what it has seen coming") {
   Stage t;
-  const TickOptions first_only{.companions_look = false};
+  const TickOptions first_only{.companions_scan = false};
   t.add_waitpoint(5'000);
   CHECK(t.engine->tick(first_only).scanned == 0);
   t.add_waitpoint(-200);
-  CHECK(t.engine->tick({.look = false, .companions_look_ahead = Milliseconds{60'000}}).processed == 1);
+  CHECK(t.engine->tick({.scan = false, .companions_scan_ahead = Milliseconds{60'000}}).processed == 1);
   CHECK(t.engine->tick(first_only).processed == 0);
   t.engine.clock().advance(Milliseconds{400});
   t.db.execute_script("SELECT pg_sleep(0.3)");
@@ -177,7 +177,7 @@ TEST_CASE("the quarantined rows of all pairs are counted") {
   t.add_waitpoint(5'000);
   t.add_waitpoint(5'000);
   CHECK(t.engine->tick().quarantined == 3);
-  CHECK(t.engine->tick({.look = false, .companions_look = false}).quarantined == 3);
+  CHECK(t.engine->tick({.scan = false, .companions_scan = false}).quarantined == 3);
 }
 
 TEST_CASE("filter and batch size hold for companions, too") {
@@ -218,13 +218,13 @@ TEST_CASE("a shortcut takes what a walk would come to later, and the walk takes 
   const Uuid named = t.add_waitpoint(5'000, {9});
   t.db.execute("UPDATE {schema}.ff_waitpoint_pending SET waitpoint_key = 'named' WHERE waitpoint_id = $1",
                pg::Params::of(named));
-  TickOptions daily{.companions_look = false, .in_slices = true};
+  TickOptions daily{.companions_scan = false, .in_slices = true};
   CHECK(t.engine->tick(daily).scanned == 0);
-  daily.shortcuts_look = true;
+  daily.shortcuts_scan = true;
   CHECK(t.engine->tick(daily).processed == 1);
   CHECK(t.waitpoints() == 15);
   CHECK(t.engine->tick(daily).scanned == 0);
-  CHECK(t.engine->tick({.shortcuts_look = true, .in_slices = true}).processed == 10);
+  CHECK(t.engine->tick({.shortcuts_scan = true, .in_slices = true}).processed == 10);
 }
 
 TEST_CASE("where a look shows everything, what a shortcut leads to is seen once") {

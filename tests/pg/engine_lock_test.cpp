@@ -55,7 +55,7 @@ TEST_CASE("while a child of a table is locked, the partitions in others go on") 
       const auto report = engine->tick({.deadline = Clock::system().now() + Milliseconds{150}});
       REQUIRE(report.failure);
       CHECK(report.failure->table_locked());
-      CHECK_FALSE(report.looked);
+      CHECK_FALSE(report.complete);
       CHECK(report.quarantined == 0);
       processed += report.processed;
     }

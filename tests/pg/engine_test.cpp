@@ -119,11 +119,11 @@ TEST_CASE("a report tells when the next row may be taken, beside due ones and al
   insert_lapsed(db, {.partition = {2}}, {.lease_expires_at_ms = now - 1'000});
   insert_lapsed(db, {.partition = {2}}, {.lease_expires_at_ms = now + 60'000});
   EngineFixture engine(database, either());
-  const TickOptions ahead{.look_ahead = std::chrono::minutes{5}};
+  const TickOptions ahead{.scan_ahead = std::chrono::minutes{5}};
   CHECK(engine->tick(ahead).next_due == unix_millis(now + 60'001));
   CHECK(engine->tick(ahead).next_due == unix_millis(now + 60'001));
   // Farther than it was asked to look it sees nothing.
-  CHECK_FALSE(engine->tick({.look_ahead = std::chrono::seconds{30}}).next_due);
+  CHECK_FALSE(engine->tick({.scan_ahead = std::chrono::seconds{30}}).next_due);
   CHECK_FALSE(engine->tick().next_due);
   CHECK(engine->backlog(10).next_due);
   db.execute("DELETE FROM ff_attempt");
@@ -137,7 +137,7 @@ TEST_CASE("a lease that never ends, or ended before all time, is an ordinary row
   insert_lapsed(db, {.partition = {2}}, {.lease_expires_at_ms = -1});
   insert_lapsed(db, {.partition = {2}}, {.lease_expires_at_ms = 0});
   EngineFixture engine(database, either());
-  const TickReport report = engine->tick({.look_ahead = std::chrono::hours{24}});
+  const TickReport report = engine->tick({.scan_ahead = std::chrono::hours{24}});
   CHECK(report.processed == 2);
   CHECK(report.error_count() == 0);
   // A next run in the past would be one after the other without a pause.

@@ -169,7 +169,7 @@ TEST_CASE("lease_expiry leaves a lapsed lease alone for as long as its grace") {
   const Uuid within = insert_lapsed(db, {.partition = {3}}, {.lease_expires_at_ms = now - 30'000});
   const Uuid beyond = insert_lapsed(db, {.partition = {4}}, {.lease_expires_at_ms = now - 90'000});
   EngineFixture engine(database, "lease_expiry", {.settings = {{"grace", 60'000}}});
-  const TickReport report = engine->tick({.look_ahead = std::chrono::minutes{5}});
+  const TickReport report = engine->tick({.scan_ahead = std::chrono::minutes{5}});
   CHECK(report.processed == 1);
   CHECK(report.scanned == 1);
   CHECK(core(db, within)["lifecycle_phase"] == "active");

@@ -134,7 +134,7 @@ std::map<const reconcile::Reconciler*, Keys> would_move(const Stage& stage,
   const pg::Connector connector = stage.as_role();
   pg::Pool pool(connector, 1, Milliseconds{10'000});
   reconcile::Engine engine(reconciler, first_partition(reconciler), pool);
-  const auto report = engine.tick({.shortcuts_look = true, .dry_run = true, .list_moves = true});
+  const auto report = engine.tick({.shortcuts_scan = true, .dry_run = true, .list_moves = true});
   CHECK_FALSE(report.failure);
   CHECK(report.errors.empty());
   std::map<const reconcile::Reconciler*, Keys> moved;

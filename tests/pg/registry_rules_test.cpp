@@ -106,7 +106,7 @@ TEST_CASE("every reconciler moves a row that is due and leaves one alone that is
     const Seeded later = seed_later(db, reconciler);
     const auto rows_of_later = untouched(db, later);
     EngineFixture engine(database, reconciler);
-    const TickReport report = engine->tick({.look_ahead = std::chrono::hours{1}});
+    const TickReport report = engine->tick({.scan_ahead = std::chrono::hours{1}});
     CHECK_FALSE(report.failure);
     CHECK(report.scanned == 1);
     CHECK(report.processed == 1);

@@ -35,7 +35,7 @@ struct AnnouncedStage : SuspensionStage {
   /// As a daemon looks between two looks of the others.
   TickReport look(const EngineOptions& options = {}) {
     EngineFixture engine(database, suspension_timeout(), options);
-    return engine->tick({.look = false, .companions_look = false, .shortcuts_look = true, .in_slices = true});
+    return engine->tick({.scan = false, .companions_scan = false, .shortcuts_scan = true, .in_slices = true});
   }
   std::int64_t open(const Uuid& id) {
     return number(db, "SELECT count(*) FROM ff_waitpoint_pending WHERE execution_id = $1",

@@ -148,9 +148,9 @@ void Proxy::relay(int client, int server) {
   while (!there.done() || !back.done()) {
     std::array<pollfd, 3> all{waiting(client, there, back), waiting(server, back, there),
                               pollfd{stop_.fd(), POLLIN, 0}};
-    const SteadyTime next_look =
+    const SteadyTime next_scan =
         silence_ == Silence::none ? SteadyTime::max() : Clock::system().now() + kBetweenLooks;
-    wait(all, std::min({there.next(), back.next(), next_look}));
+    wait(all, std::min({there.next(), back.next(), next_scan}));
     if (stop_.raised()) return;
     const Silence silence = silence_;
     there.silence(silence == Silence::to_server || silence == Silence::both);

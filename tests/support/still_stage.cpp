@@ -25,7 +25,7 @@ reconcile::TickReport StillStage::tick(const EngineOptions& options) {
   EngineFixture engine(database, reconciler_, options);
   reconcile::TickOptions tick =
       options.before_acting ? stepping_in(options.before_acting) : reconcile::TickOptions{};
-  tick.look_ahead = Milliseconds{60'000};
+  tick.scan_ahead = Milliseconds{60'000};
   reconcile::TickReport report = engine->tick(tick);
   CHECK_FALSE(report.failure);
   CHECK(report.error_count() == 0);

@@ -52,7 +52,7 @@ void tick(Metrics& metrics, const ff::reconcile::TickReport& report,
 
 ff::reconcile::TickReport busy_report() {
   ff::reconcile::TickReport report;
-  report.looked = true;
+  report.complete = true;
   report.scanned = 9;
   report.processed = 4;
   report.outcomes = {{"retried", 3}, {"failed", 1}};
@@ -179,7 +179,7 @@ TEST_CASE("the gauges of a reconciler say what its last look saw, and what comes
   CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "6");
 
   ff::reconcile::TickReport nothing;
-  nothing.looked = true;
+  nothing.complete = true;
   tick(metrics, nothing);
   text = metrics.scrape();
   CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "0");

@@ -35,7 +35,7 @@ struct Bench {
 
 TickReport moved(std::int64_t rows) {
   TickReport report;
-  report.looked = true;
+  report.complete = true;
   report.scanned = rows + 1;
   report.processed = rows;
   report.outcomes["retried"] = rows;
@@ -99,7 +99,7 @@ TEST_CASE("a tick between two looks adds to the totals and leaves what the look 
   Bench bench;
   bench.finished("attempt_timeout", moved(3));
   TickReport foreseen = moved(2);
-  foreseen.looked = false;
+  foreseen.complete = false;
   foreseen.scanned = 2;
   foreseen.oldest_due = unix_millis(kStart);
   foreseen.next_due = unix_millis(kStart + 700);

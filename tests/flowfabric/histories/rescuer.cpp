@@ -68,7 +68,7 @@ Daemon::Daemon(const FlowFabricDatabase& database, std::int64_t grace_ms)
 
 reconcile::TickReport Daemon::run(std::string_view reconciler) {
   reconcile::Engine engine(known(reconciler), scope_of(known(reconciler), grace_ms_), pool_);
-  return engine.tick({.shortcuts_look = true});
+  return engine.tick({.shortcuts_scan = true});
 }
 
 Outcomes Daemon::tick(std::string_view reconciler) {

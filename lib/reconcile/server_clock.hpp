@@ -11,7 +11,7 @@ namespace ff::reconcile {
 /// no more than the best of the last minute's statements took. Decides when a row is tried, never whether it
 /// is due; where the server's clock was set, or the server changed, rows are tried too early or too late for
 /// that minute. Safe from any thread.
-class DatabaseTime {
+class ServerClock {
  public:
   /// The database said `said` at some moment between `sent` and `answered`.
   void learn(SteadyTime sent, SteadyTime answered, UnixMillis said);

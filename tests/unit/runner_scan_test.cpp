@@ -1,4 +1,4 @@
-// When a runner looks at the whole database, and when it takes what was seen coming.
+// When a runner scans at the whole database, and when it takes what was seen coming.
 #include <algorithm>
 #include <catch2/catch.hpp>
 
@@ -8,13 +8,13 @@
 using namespace ff;
 using namespace ff::supervisor;
 
-TEST_CASE("between two looks only what was seen coming is taken, and a change or a failure asks for a look") {
+TEST_CASE("between two scans only what was seen coming is taken, and a change or a failure asks for a scan") {
   RunnerBench bench;
-  std::vector<bool> looks;
+  std::vector<bool> scans;
   bool fails = false;
   bench.tick = [&](const TickOptions& options) {
-    looks.push_back(options.look);
-    CHECK(options.look_ahead >= 1000ms);
+    scans.push_back(options.scan);
+    CHECK(options.scan_ahead >= 1000ms);
     if (fails) return failure(pg::Error::Kind::timeout, "too slow");
     TickReport report;
     report.database_time = unix_millis(5'000'000) + (bench.clock.wall() - unix_millis(1'700'000'000'000));
@@ -39,10 +39,10 @@ TEST_CASE("between two looks only what was seen coming is taken, and a change or
   bench.step();
   bench.clock.advance(1100ms);
   bench.step();
-  CHECK(looks == std::vector<bool>{true, false, false, true, true, true});
+  CHECK(scans == std::vector<bool>{true, false, false, true, true, true});
 }
 
-TEST_CASE("a look that saw a short way only is followed by another before the interval is over") {
+TEST_CASE("a scan that saw a short way only is followed by another before the interval is over") {
   RunnerBench bench;
   bench.tick = [&](const TickOptions&) {
     TickReport report;
@@ -56,12 +56,12 @@ TEST_CASE("a look that saw a short way only is followed by another before the in
 
 namespace {
 
-/// Steps every 1100 ms, that is whenever a look is wanted, with a tick that sees ten minutes ahead, and tells
-/// which steps looked.
-std::string looks(RunnerBench& bench, int steps, const std::function<void(TickReport&)>& found = {}) {
+/// Steps every 1100 ms, that is whenever a scan is wanted, with a tick that sees ten minutes ahead, and tells
+/// which steps scanned.
+std::string scans(RunnerBench& bench, int steps, const std::function<void(TickReport&)>& found = {}) {
   std::string seen;
   bench.tick = [&](const TickOptions& options) {
-    seen += options.look ? 'L' : '.';
+    seen += options.scan ? 'L' : '.';
     TickReport report;
     report.database_time = unix_millis(5'000'000);
     report.known_until = report.database_time + 10min;
@@ -74,69 +74,69 @@ std::string looks(RunnerBench& bench, int steps, const std::function<void(TickRe
 
 }  // namespace
 
-TEST_CASE("while it is quiet, looks are spared up to the safety interval") {
+TEST_CASE("while it is quiet, scans are skipped up to the safety interval") {
   RunnerBench bench;
   bench.quiet = [](SteadyTime) { return true; };
-  CHECK(looks(bench, 21) == "L.........L.........L");
+  CHECK(scans(bench, 21) == "L.........L.........L");
 }
 
-TEST_CASE("what is announced since the last look is looked for when its interval is over") {
+TEST_CASE("what is announced since the last scan is scanned for when its interval is over") {
   RunnerBench bench;
   SteadyTime announced{};
   bench.quiet = [&](SteadyTime since) { return announced < since; };
-  CHECK(looks(bench, 3) == "L..");
+  CHECK(scans(bench, 3) == "L..");
   announced = bench.clock.now() - 1s;
-  CHECK(looks(bench, 1) == "L");
+  CHECK(scans(bench, 1) == "L");
   announced = bench.clock.now() - 1s;
-  CHECK(looks(bench, 4) == "L...");
+  CHECK(scans(bench, 4) == "L...");
 }
 
-TEST_CASE("no look is spared while anything is left, failed, or lies behind what the last look saw") {
+TEST_CASE("no scan is skipped while anything is left, failed, or lies behind what the last scan saw") {
   RunnerBench bench;
   bench.quiet = [](SteadyTime) { return true; };
   SECTION("a row that was locked") {
-    CHECK(looks(bench, 3, [](TickReport& report) { report.scanned = 1; }) == "LLL");
+    CHECK(scans(bench, 3, [](TickReport& report) { report.scanned = 1; }) == "LLL");
   }
   SECTION("a row that was moved is settled") {
-    CHECK(looks(bench, 3, [](TickReport& report) { report.scanned = report.processed = 1; }) == "L..");
+    CHECK(scans(bench, 3, [](TickReport& report) { report.scanned = report.processed = 1; }) == "L..");
   }
   SECTION("a partition with so much due that what comes next in it was not seen") {
-    CHECK(looks(bench, 3, [](TickReport& report) {
+    CHECK(scans(bench, 3, [](TickReport& report) {
             report.scanned = report.processed = 5;
             report.paged = true;
           }) == "LLL");
   }
   SECTION("a tick that failed") {
-    CHECK(looks(bench, 3, [](TickReport& report) {
+    CHECK(scans(bench, 3, [](TickReport& report) {
             report.failure.emplace(pg::Error::Kind::timeout, "too slow");
           }) == "LLL");
   }
-  SECTION("a look that saw two seconds ahead") {
-    CHECK(looks(bench, 5, [](TickReport& report) { report.known_until = report.database_time + 2s; }) ==
+  SECTION("a scan that saw two seconds ahead") {
+    CHECK(scans(bench, 5, [](TickReport& report) { report.known_until = report.database_time + 2s; }) ==
           "L.L.L");
   }
-  SECTION("a look that does not say how far it saw") {
-    CHECK(looks(bench, 3, [](TickReport& report) { report.known_until.reset(); }) == "LLL");
+  SECTION("a scan that does not say how far it saw") {
+    CHECK(scans(bench, 3, [](TickReport& report) { report.known_until.reset(); }) == "LLL");
   }
   SECTION("a change of the configuration") {
-    CHECK(looks(bench, 2) == "L.");
+    CHECK(scans(bench, 2) == "L.");
     bench.runner.change({true, 1000ms}, [] {});
-    CHECK(looks(bench, 2) == "L.");
+    CHECK(scans(bench, 2) == "L.");
   }
 }
 
-TEST_CASE("a look that took long and moved nothing is not repeated soon, but what it saw coming is taken") {
+TEST_CASE("a scan that took long and moved nothing is not repeated soon, but what it saw coming is taken") {
   RunnerBench bench;
-  std::vector<bool> looks;
+  std::vector<bool> scans;
   std::int64_t moved = 0;
   bench.tick = [&](const TickOptions& options) {
-    looks.push_back(options.look);
-    bench.clock.advance(options.look ? 1000ms : 1ms);
+    scans.push_back(options.scan);
+    bench.clock.advance(options.scan ? 1000ms : 1ms);
     TickReport report;
     report.processed = moved;
     report.database_time = unix_millis(5'000'000);
     report.known_until = report.database_time + 1min;
-    if (options.look) report.next_due = report.database_time + 1500ms;
+    if (options.scan) report.next_due = report.database_time + 1500ms;
     return report;
   };
   const SteadyTime started = bench.clock.now();
@@ -146,10 +146,10 @@ TEST_CASE("a look that took long and moved nothing is not repeated soon, but wha
   bench.clock.advance(499ms);
   moved = 1;
   CHECK(bench.step().next < started + 4000ms);
-  CHECK(looks == std::vector<bool>{true, false, true});
+  CHECK(scans == std::vector<bool>{true, false, true});
 }
 
-TEST_CASE("after a look that took many intervals the next one is no more than two away") {
+TEST_CASE("after a scan that took many intervals the next one is no more than two away") {
   const bool in_vain = GENERATE(true, false);
   RunnerBench bench;
   bench.tick = [&](const TickOptions&) {
@@ -165,13 +165,13 @@ TEST_CASE("after a look that took many intervals the next one is no more than tw
   }
 }
 
-TEST_CASE("a look that may be followed by silence looks far ahead") {
+TEST_CASE("a scan that may be followed by silence scans far ahead") {
   RunnerBench bench;
   bool quiet = false;
   bench.quiet = [&](SteadyTime) { return quiet; };
   std::vector<Milliseconds> ahead;
   bench.tick = [&](const TickOptions& options) {
-    ahead.push_back(options.look_ahead);
+    ahead.push_back(options.scan_ahead);
     return TickReport{};
   };
   bench.step();
@@ -183,22 +183,22 @@ TEST_CASE("a look that may be followed by silence looks far ahead") {
 
 namespace {
 
-/// Steps whenever the runner wants to for half a minute, and tells at which seconds the first pair looked and at
+/// Steps whenever the runner wants to for half a minute, and tells at which seconds the first pair scanned and at
 /// which its companions did, with an interval of a second for the one and of five for the others.
-struct Looks {
+struct Scans {
   std::vector<int> first, companions;
 };
-Looks looks_in_half_a_minute(RunnerBench& bench, const std::function<void(TickReport&)>& found = {}) {
-  Looks seen;
+Scans scans_in_half_a_minute(RunnerBench& bench, const std::function<void(TickReport&)>& found = {}) {
+  Scans seen;
   const SteadyTime started = bench.clock.now();
   bench.runner.change({true, 1000ms, 5000ms}, [] {});
   bench.tick = [&](const TickOptions& options) {
     const int second = static_cast<int>((bench.clock.now() - started) / 1s);
     CHECK(options.in_slices);
-    CHECK(options.companions_look_ahead == 10s);
-    CHECK_FALSE((options.look && options.companions_look));
-    if (options.look) seen.first.push_back(second);
-    if (options.companions_look) seen.companions.push_back(second);
+    CHECK(options.companions_scan_ahead == 10s);
+    CHECK_FALSE((options.scan && options.companions_scan));
+    if (options.scan) seen.first.push_back(second);
+    if (options.companions_scan) seen.companions.push_back(second);
     TickReport report;
     report.database_time = unix_millis(5'000'000);
     report.known_until = report.database_time + 10min;
@@ -214,25 +214,25 @@ Looks looks_in_half_a_minute(RunnerBench& bench, const std::function<void(TickRe
 
 }  // namespace
 
-TEST_CASE("companions are looked at in their own interval, also while looks of the first pair are spared") {
+TEST_CASE("companions are scanned in their own interval, also while scans of the first pair are skipped") {
   RunnerBench bench;
   bench.quiet = [](SteadyTime) { return true; };
-  const Looks seen = looks_in_half_a_minute(bench);
+  const Scans seen = scans_in_half_a_minute(bench);
   CHECK(seen.first.size() <= 4);
   CHECK(seen.companions.size() >= 5);
   CHECK(seen.companions.size() <= 7);
 }
 
-TEST_CASE("companions do not slow down the first pair, nor are they looked at as often") {
+TEST_CASE("companions do not slow down the first pair, nor are they scanned as often") {
   RunnerBench bench;
-  const Looks seen = looks_in_half_a_minute(bench);
+  const Scans seen = scans_in_half_a_minute(bench);
   CHECK(seen.first.size() >= 26);
   CHECK(seen.companions.size() <= 7);
 }
 
 TEST_CASE("a first pair and its companions take turns while there is more to do than a tick can") {
   RunnerBench bench;
-  const Looks seen = looks_in_half_a_minute(bench, [&](TickReport& report) {
+  const Scans seen = scans_in_half_a_minute(bench, [&](TickReport& report) {
     bench.clock.advance(3s);
     report.scanned = report.processed = 1000;
     report.more = true;
@@ -243,8 +243,8 @@ TEST_CASE("a first pair and its companions take turns while there is more to do 
 
 namespace {
 
-/// Steps whenever the runner wants to for ten seconds of a pair that is looked at each minute, companions each half
-/// of one and shortcuts each second, and tells at which seconds the shortcuts were looked at.
+/// Steps whenever the runner wants to for ten seconds of a pair that is scanned each minute, companions each half
+/// of one and shortcuts each second, and tells at which seconds the shortcuts were scanned.
 std::vector<int> shortcut_looks_in_ten_seconds(RunnerBench& bench,
                                                const std::function<void(TickReport&, int)>& found = {}) {
   std::vector<int> seen;
@@ -252,8 +252,8 @@ std::vector<int> shortcut_looks_in_ten_seconds(RunnerBench& bench,
   bench.runner.change({true, 60s, 30s, 1000ms}, [] {});
   bench.tick = [&](const TickOptions& options) {
     const int second = static_cast<int>((bench.clock.now() - started) / 1s);
-    CHECK(options.look + options.companions_look + options.shortcuts_look <= 1);
-    if (options.shortcuts_look) seen.push_back(second);
+    CHECK(options.scan + options.companions_scan + options.shortcuts_scan <= 1);
+    if (options.shortcuts_scan) seen.push_back(second);
     TickReport report;
     if (found) found(report, second);
     return report;
@@ -267,14 +267,14 @@ std::vector<int> shortcut_looks_in_ten_seconds(RunnerBench& bench,
 
 }  // namespace
 
-TEST_CASE("shortcuts are looked at in their own interval, however seldom all others are") {
+TEST_CASE("shortcuts are scanned in their own interval, however seldom all others are") {
   RunnerBench bench;
   const auto seen = shortcut_looks_in_ten_seconds(bench);
   CHECK(seen.size() >= 9);
   CHECK(seen.size() <= 11);
 }
 
-TEST_CASE("shortcuts lead nowhere while nothing is announced, and are then looked at once in ten intervals") {
+TEST_CASE("shortcuts lead nowhere while nothing is announced, and are then scanned once in ten intervals") {
   RunnerBench bench;
   SteadyTime announced{};
   bench.quiet_for_shortcuts = [&](SteadyTime since) { return announced < since; };
@@ -323,8 +323,8 @@ TEST_CASE("shortcuts take turns with the others, and wait while these fail") {
 TEST_CASE("a reconciler without companions is not woken for any") {
   RunnerBench bench;
   bench.tick = [](const TickOptions& options) {
-    CHECK_FALSE(options.companions_look);
-    CHECK_FALSE(options.shortcuts_look);
+    CHECK_FALSE(options.companions_scan);
+    CHECK_FALSE(options.shortcuts_scan);
     return TickReport{};
   };
   const SteadyTime started = bench.clock.now();

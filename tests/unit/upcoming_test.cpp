@@ -1,8 +1,8 @@
-#include "reconcile/agenda.hpp"
+#include "reconcile/upcoming.hpp"
 
 #include <catch2/catch.hpp>
 
-#include "reconcile/database_time.hpp"
+#include "reconcile/server_clock.hpp"
 
 using namespace ff;
 using namespace ff::reconcile;
@@ -24,34 +24,34 @@ std::string names(const std::vector<Candidate>& rows) {
 
 }  // namespace
 
-TEST_CASE("an agenda gives out each row once, when its time has come, the oldest first") {
-  Agenda agenda;
-  CHECK_FALSE(agenda.next());
-  CHECK(agenda.take(unix_millis(1'000)).empty());
-  agenda.replace({row(300, "c"), row(100, "a"), row(200, "b")}, unix_millis(500));
-  CHECK(agenda.complete_until() == unix_millis(500));
-  CHECK(agenda.next() == unix_millis(100));
-  CHECK(agenda.take(unix_millis(99)).empty());
-  CHECK(names(agenda.take(unix_millis(200))) == "ab");
-  CHECK(agenda.next() == unix_millis(300));
-  CHECK(agenda.take(unix_millis(200)).empty());
-  CHECK(names(agenda.take(unix_millis(1'000))) == "c");
-  CHECK_FALSE(agenda.next());
+TEST_CASE("an Upcoming gives out each row once, when its time has come, the oldest first") {
+  Upcoming upcoming;
+  CHECK_FALSE(upcoming.next());
+  CHECK(upcoming.take(unix_millis(1'000)).empty());
+  upcoming.replace({row(300, "c"), row(100, "a"), row(200, "b")}, unix_millis(500));
+  CHECK(upcoming.complete_until() == unix_millis(500));
+  CHECK(upcoming.next() == unix_millis(100));
+  CHECK(upcoming.take(unix_millis(99)).empty());
+  CHECK(names(upcoming.take(unix_millis(200))) == "ab");
+  CHECK(upcoming.next() == unix_millis(300));
+  CHECK(upcoming.take(unix_millis(200)).empty());
+  CHECK(names(upcoming.take(unix_millis(1'000))) == "c");
+  CHECK_FALSE(upcoming.next());
 }
 
-TEST_CASE("a new look replaces what an agenda held") {
-  Agenda agenda;
-  agenda.replace({row(100, "a")}, unix_millis(500));
-  agenda.replace({row(200, "b")}, unix_millis(600));
-  CHECK(names(agenda.take(unix_millis(1'000))) == "b");
-  CHECK(agenda.complete_until() == unix_millis(600));
-  agenda.replace({row(300, "c")}, unix_millis(700));
-  agenda.clear();
-  CHECK_FALSE(agenda.next());
+TEST_CASE("a new scan replaces what an Upcoming held") {
+  Upcoming upcoming;
+  upcoming.replace({row(100, "a")}, unix_millis(500));
+  upcoming.replace({row(200, "b")}, unix_millis(600));
+  CHECK(names(upcoming.take(unix_millis(1'000))) == "b");
+  CHECK(upcoming.complete_until() == unix_millis(600));
+  upcoming.replace({row(300, "c")}, unix_millis(700));
+  upcoming.clear();
+  CHECK_FALSE(upcoming.next());
 }
 
 TEST_CASE("the database's time is not known before it was heard, and never told ahead of it") {
-  DatabaseTime time;
+  ServerClock time;
   CHECK_FALSE(time.at(kStart));
   // It said 5000 at some moment between the two: at the later one it is that late at least.
   time.learn(kStart, kStart + 40ms, unix_millis(5'000));
@@ -62,7 +62,7 @@ TEST_CASE("the database's time is not known before it was heard, and never told 
 }
 
 TEST_CASE("the quickest answer of the last minute is the one that counts") {
-  DatabaseTime time;
+  ServerClock time;
   time.learn(kStart, kStart + 10ms, unix_millis(5'000));
   time.learn(kStart + 20ms, kStart + 50ms, unix_millis(5'020));
   CHECK(time.at(kStart + 100ms) == unix_millis(5'090));

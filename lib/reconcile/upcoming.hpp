@@ -7,9 +7,9 @@
 
 namespace ff::reconcile {
 
-/// The rows that a look has seen coming: they are taken when their moment has come, without another look. Not
+/// The rows that a scan has seen coming: they are taken when their moment has come, without another scan. Not
 /// thread-safe.
-class Agenda {
+class Upcoming {
  public:
   /// Of the rows that fall due up to `complete_until`, all are in `rows` but those written since.
   void replace(std::vector<Candidate> rows, UnixMillis complete_until);
