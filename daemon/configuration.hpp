@@ -4,7 +4,7 @@
 #include "config/load.hpp"
 #include "pg/connect.hpp"
 #include "reconcile/engine.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 /// Where the registry of reconcilers and the configuration meet: neither knows the other.
 namespace ff::daemon {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 #include "reconcile/statements.hpp"
 
 namespace ff::daemon {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "pg/pool.hpp"
-#include "reconcile/upcoming.hpp"
 #include "reconcile/crew.hpp"
 #include "reconcile/report.hpp"
 #include "reconcile/scope.hpp"
+#include "reconcile/upcoming.hpp"
 #include "reconcile/walk.hpp"
 
 namespace ff::reconcile {

@@ -4,10 +4,10 @@
 #include <optional>
 
 #include "reconcile/batch_size.hpp"
-#include "reconcile/server_clock.hpp"
 #include "reconcile/groups.hpp"
 #include "reconcile/quarantine.hpp"
 #include "reconcile/scope.hpp"
+#include "reconcile/server_clock.hpp"
 #include "reconcile/slice.hpp"
 #include "reconcile/statements.hpp"
 #include "reconcile/suspects.hpp"

@@ -1,7 +1,7 @@
 #include "reconcile/phrases.hpp"
 
 #include "lease/outbox.hpp"
-#include "reconcile/ending.hpp"
+#include "reconcile/family/ending.hpp"
 
 namespace ff::reconcile {
 namespace {

@@ -50,8 +50,8 @@ struct TickReport {
       errors;  ///< rows, or the tick itself, by pg::Error::error_class()
 
   bool complete = false;  ///< a scan: it saw all rows that were due, not only those that had been seen coming
-  bool paged = false;   ///< some partitions had much due: what falls due in them next was not seen
-  bool more = false;    ///< the tick ended with due rows it had not read: run again at once
+  bool paged = false;     ///< some partitions had much due: what falls due in them next was not seen
+  bool more = false;      ///< the tick ended with due rows it had not read: run again at once
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
   std::optional<UnixMillis> next_due;    ///< when the earliest row that was not due yet may be taken
   std::optional<UnixMillis>

@@ -8,7 +8,7 @@
 #include "bench/compare.hpp"
 #include "bench/family_contest.hpp"
 #include "migrate/migrate.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "bench/family_stock_inserts.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "bench/compare.hpp"
 #include "bench/family_stock.hpp"
 #include "reconcile/engine.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 #include "support/flowfabric.hpp"
 
 namespace ff::bench {

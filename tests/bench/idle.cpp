@@ -10,7 +10,7 @@
 #include "bench/idle_rows.hpp"
 #include "bench/process_cost.hpp"
 #include "bench/seed_polling.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::bench {
 namespace {

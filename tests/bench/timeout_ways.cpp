@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "bench/backlog.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::bench {
 namespace {

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "histories/campaign.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 using namespace ff;
 using namespace ff::test;

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "pg/connection.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 #include "support/database.hpp"
 #include "support/due_rows.hpp"
 #include "support/engine.hpp"

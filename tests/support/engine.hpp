@@ -8,7 +8,7 @@
 
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 #include "supervisor/thread_fork_join.hpp"
 #include "support/database.hpp"
 #include "support/manual_clock.hpp"

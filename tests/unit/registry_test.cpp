@@ -1,4 +1,4 @@
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -5,7 +5,7 @@
 
 #include "histories/closed_table.hpp"
 #include "reconcile/engine.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::test {
 namespace {

@@ -9,7 +9,7 @@
 //          goes on with the next event.
 // Repeat   The rows are gone afterwards.
 
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

@@ -1,4 +1,4 @@
-#include "reconcile/cancel_groups.hpp"
+#include "reconcile/family/cancel_groups.hpp"
 
 namespace ff::reconcile::cancel_groups {
 namespace {

@@ -11,7 +11,7 @@
 //          waits for the next tick.
 // Repeat   next_reset_at_ms is in the future or null afterwards.
 
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

@@ -14,8 +14,8 @@
 //          signal locks first.
 // Repeat   Afterwards the suspension is gone or has no time-out, so it is not found again.
 
-#include "reconcile/ending.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/ending.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

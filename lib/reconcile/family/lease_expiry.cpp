@@ -13,8 +13,8 @@
 //          `parameters`). A worker that wakes up late finds another epoch.
 // Repeat   The lease is null afterwards, so the row is not found again.
 
-#include "reconcile/lapsed_lease.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/lapsed_lease.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

@@ -20,9 +20,9 @@
 // that are each counted once, a group never becomes satisfied and impossible, and once either it stays so,
 // in whatever order they come.
 
-#include "reconcile/ending.hpp"
-#include "reconcile/registry.hpp"
-#include "reconcile/waiting_children.hpp"
+#include "reconcile/family/ending.hpp"
+#include "reconcile/family/registry.hpp"
+#include "reconcile/family/waiting_children.hpp"
 
 namespace ff::reconcile {
 namespace {

@@ -15,8 +15,8 @@
 //
 // Behaviour follows FlowFabric's attempt_timeout reconciler; the differences are listed in the README.
 
-#include "reconcile/lapsed_lease.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/lapsed_lease.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

@@ -8,7 +8,7 @@
 //          the next tick, and what is in use by then is left alone.
 // Repeat   The waitpoint is gone afterwards.
 
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

@@ -12,7 +12,7 @@
 //          leaves delayed rows alone, for which deadline_at_ms may mean something else.
 // Repeat   Afterwards the row is not delayed any more, so it is not found again.
 
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

@@ -14,9 +14,9 @@
 //
 // Behaviour follows FlowFabric's edge_cancel_dispatcher; the differences are listed in the README.
 
-#include "reconcile/cancel_groups.hpp"
-#include "reconcile/ending.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/cancel_groups.hpp"
+#include "reconcile/family/ending.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

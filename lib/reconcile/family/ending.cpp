@@ -1,4 +1,4 @@
-#include "reconcile/ending.hpp"
+#include "reconcile/family/ending.hpp"
 
 namespace ff::reconcile::ending {
 namespace {

@@ -9,7 +9,7 @@
 //          applied meanwhile is in the counts of the group, which is locked and looked at again.
 // Repeat   Afterwards the row does not wait any more, so it is not found again.
 
-#include "reconcile/waiting_children.hpp"
+#include "reconcile/family/waiting_children.hpp"
 
 namespace ff::reconcile::waiting_children {
 namespace {

@@ -7,7 +7,7 @@
 // Others   The worker itself sends a heartbeat: a row that it holds, or has just refreshed, is left alone.
 // Repeat   The row is gone afterwards; a worker that comes back registers anew.
 
-#include "reconcile/registry.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

@@ -1,4 +1,4 @@
-#include "reconcile/lapsed_lease.hpp"
+#include "reconcile/family/lapsed_lease.hpp"
 
 namespace ff::reconcile::lapsed_lease {
 

@@ -7,8 +7,8 @@
 // Others   The dispatcher, dependency and other replicas: what they hold is left alone.
 // Repeat   The pending row is gone afterwards.
 
-#include "reconcile/cancel_groups.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/cancel_groups.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {

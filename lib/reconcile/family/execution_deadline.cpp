@@ -11,8 +11,8 @@
 //          the next tick. A worker that comes back finds another epoch.
 // Repeat   The core is terminal afterwards, so the row is not found again.
 
-#include "reconcile/ending.hpp"
-#include "reconcile/registry.hpp"
+#include "reconcile/family/ending.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
 namespace {
