@@ -148,9 +148,9 @@ constexpr std::string_view kOrphanScan = R"sql(
     JOIN {core_of:w} c ON true
    WHERE {in_partitions:w} AND {in_slice:w} AND {has_ended:c} AND {filter:c})sql";
 
-// The ended executions that lost a lease in the last seconds, by the newest events: at most as many as a slice has rows.
-// What they miss, because so many came at once or because the transaction that wrote them lasted so long, the walk
-// finds. They make one row a partition: it is looked for once for each.
+// The ended executions that lost a lease in the last seconds, by the newest two thousand events, which each group of
+// partitions reads again. What they miss, because so many came at once or because the transaction that wrote them lasted
+// so long, the walk finds. They make one row a partition: it is looked for once for each.
 constexpr std::string_view kAnnouncedScan = R"sql(
   SELECT a.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
     FROM (
@@ -159,9 +159,9 @@ constexpr std::string_view kAnnouncedScan = R"sql(
         FROM (SELECT newest.partition_key, array_agg(DISTINCT newest.execution_id) AS execution_ids
                 FROM (SELECT l.partition_key, l.execution_id, l.event_type, l.occurred_at_ms
                         FROM {schema}.ff_lease_event l
-                       WHERE l.event_id > (SELECT max(m.event_id) FROM {schema}.ff_lease_event m) - 10000
+                       WHERE l.event_id > (SELECT max(m.event_id) FROM {schema}.ff_lease_event m) - 2000
                        ORDER BY l.event_id DESC
-                       LIMIT 10000) newest
+                       LIMIT 2000) newest
                WHERE newest.event_type IN ('revoked', 'expired')
                  AND newest.occurred_at_ms > (SELECT now_ms FROM clock) - 10000
                GROUP BY newest.partition_key) e
