@@ -69,7 +69,15 @@ bool reads_all(const Json& node) {
          ((type == "Index Scan" || type == "Index Only Scan") && !node.contains("Index Cond"));
 }
 
+// The least or the greatest of an index, which is one row of it. From PostgreSQL 17 on no "IS NOT NULL" bounds that.
+bool reads_first(const Json& node) {
+  return node.value("Node Type", "") == "Limit" && node.value("Plan Rows", 0.0) == 1.0 &&
+         node.at("Plans").size() == 1 && !node["Plans"][0].contains("Filter") &&
+         node["Plans"][0].value("Node Type", "") == "Index Only Scan";
+}
+
 void collect_scans(const Json& node, std::vector<std::string>& tables) {
+  if (node.is_object() && reads_first(node)) return;
   if (node.is_object() && reads_all(node)) tables.push_back(node["Relation Name"]);
   if (node.is_structured())
     for (const auto& child : node) collect_scans(child, tables);
