@@ -148,24 +148,28 @@ constexpr std::string_view kOrphanScan = R"sql(
     JOIN {core_of:w} c ON true
    WHERE {in_partitions:w} AND {in_slice:w} AND {has_ended:c} AND {filter:c})sql";
 
-// The ended executions that lost a lease in the last seconds, by the newest two thousand events, which each group of
-// partitions reads again. What they miss, because so many came at once or because the transaction that wrote them lasted
-// so long, the walk finds. They make one row a partition: it is looked for once for each.
+// The ended executions that lost a lease in the last seconds, by those of the newest ten thousand events that are of
+// these partitions. What they miss, because so many came at once or because the transaction that wrote them lasted so
+// long, the walk finds. They make one row a partition: it is looked for once for each. Compared as rows, because otherwise
+// the planner reads the newest events of all partitions for each of them.
 constexpr std::string_view kAnnouncedScan = R"sql(
   SELECT a.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
     FROM (
     WITH announced AS MATERIALIZED (
       SELECT mine.partition_key, e.execution_ids
-        FROM (SELECT newest.partition_key, array_agg(DISTINCT newest.execution_id) AS execution_ids
-                FROM (SELECT l.partition_key, l.execution_id, l.event_type, l.occurred_at_ms
-                        FROM {schema}.ff_lease_event l
-                       WHERE l.event_id > (SELECT max(m.event_id) FROM {schema}.ff_lease_event m) - 2000
-                       ORDER BY l.event_id DESC
-                       LIMIT 2000) newest
-               WHERE newest.event_type IN ('revoked', 'expired')
-                 AND newest.occurred_at_ms > (SELECT now_ms FROM clock) - 10000
-               GROUP BY newest.partition_key) e
-        JOIN unnest({partitions}) AS mine(partition_key) ON mine.partition_key = e.partition_key
+        FROM unnest({partitions}) AS mine(partition_key)
+       CROSS JOIN LATERAL (
+         SELECT array_agg(DISTINCT newest.execution_id) AS execution_ids
+           FROM (SELECT l.execution_id, l.event_type, l.occurred_at_ms
+                   FROM {schema}.ff_lease_event l
+                  WHERE (l.partition_key, l.event_id)
+                          > (mine.partition_key, (SELECT max(m.event_id) FROM {schema}.ff_lease_event m) - 10000)
+                    AND (l.partition_key, l.event_id) <= (mine.partition_key, 9223372036854775807)
+                  ORDER BY l.partition_key DESC, l.event_id DESC
+                  LIMIT 10000) newest
+          WHERE newest.event_type IN ('revoked', 'expired')
+            AND newest.occurred_at_ms > (SELECT now_ms FROM clock) - 10000
+       ) e
     )
     SELECT announced.partition_key, e.execution_id
       FROM announced
