@@ -78,7 +78,8 @@ std::vector<Fragment> fragments() {
 }
 
 Milliseconds holdoff(const Settings&) {
-  return Milliseconds::min() / 2;
+  // Not more: what is added to a moment must still fit its nanoseconds.
+  return -std::chrono::duration_cast<Milliseconds>(std::chrono::years{100});
 }
 
 std::optional<Announcement> announced(const Settings&) {
