@@ -118,7 +118,8 @@ TickReport Engine::tick_alone(const TickOptions& options) {
   TickReport report =
       options.scan ? with_worker([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
   if (const auto next = upcoming_.next()) report.next_due = *next + job_->holdoff();
-  report.known_until = upcoming_.complete_until() + job_->holdoff();
+  // Not before 1970, where nothing is known: a holdoff may reach back as long as there is time.
+  report.known_until = std::max(upcoming_.complete_until() + job_->holdoff(), UnixMillis{});
   end_tick(report);
   return report;
 }
