@@ -135,6 +135,20 @@ SELECT pg_catalog.quote_ident(found.name), pg_catalog.quote_literal(pg_catalog.q
                         pg_catalog.current_schema())::pg_catalog.text AS name) found
  WHERE found.name IS NOT NULL)sql";
 
+void refuse_statement_mode(Connection& connection, SteadyTime deadline) {
+  const std::string place = connection.description();
+  try {
+    for (const char* step : {"BEGIN", "ROLLBACK"}) connection.execute_script(step, deadline);
+  } catch (const Error& error) {
+    if (error.interrupted() || error.kind() == Error::Kind::timeout) throw;
+    throw Error(Error::Kind::connection,
+                place +
+                    " is a pooler that keeps no session for the length of a transaction: for this "
+                    "database it needs pool_mode = session or transaction (" +
+                    error.what() + ")");
+  }
+}
+
 }  // namespace
 
 Connector::Connector(ConnectOptions options) : options_(std::move(options)) {
@@ -185,9 +199,18 @@ Connection Connector::connect(SteadyTime deadline, const Interrupt* interrupt) c
   throw Error(kind, message, sqlstate);
 }
 
-void Connector::locate(Connection& connection, SteadyTime deadline) const {
+// The schema of our tables, and whether a pooler is in between: to its clients it gives process numbers of its own.
+void Connector::get_to_know(Connection& connection, SteadyTime deadline) const {
+  const Params none;
+  const Params relation = Params::of(options_.relation);
+  std::vector<Call> questions{{"SELECT pg_catalog.pg_backend_pid()", none}};
+  if (!options_.relation.empty()) questions.push_back({kSchema, relation});
+  const std::vector<Result> answers = connection.execute_all(questions, deadline);
+  connection.may_prepare_ =
+      answers[0].one().get<std::int32_t>(0) == PQbackendPID(connection.connection_.get());
+  if (!connection.may_prepare_) refuse_statement_mode(connection, deadline);
   if (options_.relation.empty()) return;
-  for (const Row row : connection.execute(kSchema, Params::of(options_.relation), deadline))
+  for (const Row row : answers[1])
     connection.schema_ = {row.get<std::string>(0) + ".", row.get<std::string>(1)};
   connection.catalog_only_ = true;
 }
@@ -221,7 +244,7 @@ Connection Connector::connect_one(const Keywords& place, SteadyTime deadline,
                         (accept_default_read_only_ || std::string_view(read_only) == "off");
   Connection connection(raw.release(), options_.statement_timeout, interrupt);
   if (accept_read_only_ || writable) {
-    locate(connection, deadline);
+    get_to_know(connection, deadline);
     return connection;
   }
   // A pooler may not pass the two parameters on: then the server is asked.
@@ -232,7 +255,7 @@ Connection Connector::connect_one(const Keywords& place, SteadyTime deadline,
                    Params::of(accept_default_read_only_), deadline)
           .one()
           .get<bool>(0)) {
-    locate(connection, deadline);
+    get_to_know(connection, deadline);
     return connection;
   }
   throw Error(Error::Kind::not_writable,

@@ -33,6 +33,9 @@ struct ConnectOptions {
 /// Makes connections to the first host that accepts writes, starting with the one that did last. Hosts, and the
 /// addresses of each, are tried one by one, each with its share of the time that is left, because libpq's own
 /// rotation has no deadline (PQconnectPoll ignores connect_timeout). Safe from any thread.
+///
+/// Behind a pooler nothing is prepared, because it may hand the session to others between two transactions; one that
+/// does so between two statements is refused.
 class Connector {
  public:
   /// Throws std::invalid_argument as parse_conninfo does.
@@ -50,7 +53,7 @@ class Connector {
   const std::string& description() const { return description_; }
 
  private:
-  void locate(Connection& connection, SteadyTime deadline) const;
+  void get_to_know(Connection& connection, SteadyTime deadline) const;
   Connection connect_one(const Keywords& place, SteadyTime deadline, const Interrupt* interrupt) const;
 
   ConnectOptions options_;

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "sandbox/private_server.hpp"
+#include "support/process.hpp"
+
+namespace ff::test {
+
+/// PgBouncer in front of a server on this machine, which it reaches as the superuser. It listens on a Unix socket in a
+/// directory of its own, and gives each statement or transaction the session that has rested longest, so that clients
+/// meet each other's sessions as often as can be.
+class Pooler {
+ public:
+  /// `mode`: its pool_mode. Throws std::runtime_error with what it said when it does not start.
+  Pooler(const sandbox::PrivateServer& server, std::string_view mode);
+
+  /// What has to be appended to the server's own conninfo to go through it.
+  std::string detour() const;
+
+ private:
+  TemporaryDirectory directory_;
+  std::unique_ptr<Process> process_;
+};
+
+}  // namespace ff::test
