@@ -13,6 +13,7 @@ int status(const Arguments& arguments);
 int explain_execution(const Arguments& arguments);
 int migrate(const Arguments& arguments);
 int check_config(const Arguments& arguments);
+int check_db(const Arguments& arguments);
 int demo(const Arguments& arguments);
 int healthcheck(const Arguments& arguments);
 int version(const Arguments& arguments);

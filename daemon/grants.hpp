@@ -26,6 +26,8 @@ struct Grant {
 /// What that comes to in this database, each object once: the tables that are there, the sequences behind the
 /// defaults of their columns, database and schemas where not every role may use them. Throws pg::Error.
 std::vector<Grant> grants(pg::Connection& connection, const Needs& needs);
+/// What of it the role of this session has not got.
+std::vector<Grant> missing(pg::Connection& connection, const Needs& needs);
 
 /// As statements to a role, one a line.
 std::string statements(pg::Connection& connection, const std::vector<Grant>& grants, const std::string& role);

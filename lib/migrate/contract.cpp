@@ -1,6 +1,7 @@
 #include "migrate/contract.hpp"
 
 #include "base/printable.hpp"
+#include "migrate/migrations.hpp"
 
 namespace ff::migrate {
 namespace {
@@ -152,8 +153,11 @@ constexpr std::string_view kChildren = R"(
 
 // $1 "<table> <index>". An index of a partitioned table is valid once every child has its part.
 constexpr std::string_view kIndexesMissing = R"(
-  SELECT 'index ' || split_part(item, ' ', 2) || ' on ' || split_part(item, ' ', 1)
-         || ' is missing or invalid' AS sentence
+  SELECT split_part(item, ' ', 2) AS name, 
+         (SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE c.oid = to_regclass({schema_text} || split_part(item, ' ', 1))) AS schema,
+         'index ' || split_part(item, ' ', 2) || ' on ' || split_part(item, ' ', 1) || ' is missing or invalid' AS sentence,
+         to_regclass({schema_text} || split_part(item, ' ', 2)) IS NOT NULL AS is_there
     FROM unnest($1) WITH ORDINALITY AS w(item, place)
    WHERE NOT EXISTS (SELECT FROM pg_index i
                       WHERE i.indexrelid = to_regclass({schema_text} || split_part(item, ' ', 2))
@@ -163,13 +167,21 @@ constexpr std::string_view kIndexesMissing = R"(
 // $1 "<table> <channel>". Per row (FlowFabric) or per statement (ours), under any name: bit 4 of tgtype is
 // INSERT.
 constexpr std::string_view kTriggersMissing = R"(
+  WITH announcing AS (
+    SELECT w.item, w.place, t.tgname, t.tgrelid,
+           t.tgenabled IN ('O', 'A') AND t.tgtype & 4 <> 0 AS announces, t.tgtype & 4 <> 0 AS would
+      FROM unnest($1) WITH ORDINALITY AS w(item, place)
+      LEFT JOIN (pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid)
+        ON t.tgrelid = to_regclass({schema_text} || split_part(item, ' ', 1)) AND NOT t.tgisinternal
+       AND strpos(f.prosrc, quote_literal(split_part(item, ' ', 2))) > 0
+  )
   SELECT 'no enabled insert trigger on ' || split_part(item, ' ', 1) || ' notifies '
-         || split_part(item, ' ', 2) || ': subscribers learn of events by polling only' AS sentence
-    FROM unnest($1) WITH ORDINALITY AS w(item, place)
-   WHERE NOT EXISTS (SELECT FROM pg_trigger t JOIN pg_proc f ON f.oid = t.tgfoid
-                      WHERE t.tgrelid = to_regclass({schema_text} || split_part(item, ' ', 1)) AND NOT t.tgisinternal
-                        AND t.tgenabled IN ('O', 'A') AND t.tgtype & 4 <> 0
-                        AND strpos(f.prosrc, quote_literal(split_part(item, ' ', 2))) > 0)
+         || split_part(item, ' ', 2) || ': subscribers learn of events by polling only' AS sentence,
+         coalesce(min(format('ALTER TABLE %s ENABLE TRIGGER %I;', tgrelid::regclass, tgname)) FILTER (WHERE would),
+                  'make it as FlowFabric does: ff-reconcilerd migrate sql prints its CREATE TRIGGER') AS next
+    FROM announcing
+   GROUP BY item, place
+  HAVING bool_or(announces) IS NOT TRUE
    ORDER BY place)";
 
 // Whoever may create in the schema of the tables, beside its owner and superusers, who may do all that anyway.
@@ -188,6 +200,17 @@ void append_sentences(std::vector<std::string>& to, const pg::Result& result) {
   for (const pg::Row row : result) to.push_back(printable(row.get<std::string>(0)));
 }
 
+// "CREATE INDEX … ON … (…)" on one line, from the migration that makes it.
+std::string statement_of(std::string_view index) {
+  const std::string begin = "CREATE INDEX IF NOT EXISTS " + std::string(index) + " ";
+  for (const Migration& migration : migrations()) {
+    const auto at = migration.sql.find(begin);
+    if (at == std::string_view::npos) continue;
+    return printable(migration.sql.substr(at, migration.sql.find(';', at) - at));
+  }
+  return {};
+}
+
 }  // namespace
 
 Differences compare_with_contract(pg::Connection& connection) {
@@ -203,10 +226,33 @@ Differences compare_with_contract(pg::Connection& connection) {
   append_sentences(found.problems, connection.execute(kColumns, pg::Params::of(names, columns)));
   append_sentences(found.problems, connection.execute(kKeys, pg::Params::of(names, keys)));
   append_sentences(found.problems, connection.execute(kChildren, pg::Params::of(names)));
-  append_sentences(found.warnings, connection.execute(kIndexesMissing, pg::Params::of(kIndexes)));
-  append_sentences(found.warnings, connection.execute(kTriggersMissing, pg::Params::of(kChannels)));
+  for (Missing& index : missing_indexes(connection)) found.warnings.push_back(std::move(index.sentence));
+  for (Missing& trigger : missing_triggers(connection)) found.warnings.push_back(std::move(trigger.sentence));
   append_sentences(found.warnings, connection.execute(kCreators));
   return found;
+}
+
+std::vector<Missing> missing_indexes(pg::Connection& connection) {
+  std::vector<Missing> missing;
+  for (const pg::Row row : connection.execute(kIndexesMissing, pg::Params::of(kIndexes))) {
+    const auto name = row.get<std::string>("name");
+    std::string next = "SET search_path = " + row.get<std::string>("schema") + "; ";
+    if (row.get<bool>("is_there")) next += "DROP INDEX " + name + "; ";
+    next += statement_of(name) + "; -- nobody writes into the table meanwhile";
+    missing.push_back({printable(row.get<std::string>("sentence")), printable(next)});
+  }
+  return missing;
+}
+
+std::size_t wanted_indexes() {
+  return kIndexes.size();
+}
+
+std::vector<Missing> missing_triggers(pg::Connection& connection) {
+  std::vector<Missing> missing;
+  for (const pg::Row row : connection.execute(kTriggersMissing, pg::Params::of(kChannels)))
+    missing.push_back({printable(row.get<std::string>("sentence")), printable(row.get<std::string>("next"))});
+  return missing;
 }
 
 }  // namespace ff::migrate

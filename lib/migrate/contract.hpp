@@ -15,7 +15,19 @@ struct Differences {
   std::vector<std::string> warnings;
 };
 
-/// Compares the catalog with the schema contract. Reads only; five statements. Throws pg::Error.
+/// Compares the catalog with the schema contract. Reads only; six statements. Throws pg::Error.
 Differences compare_with_contract(pg::Connection& connection);
+
+/// What is missing, and the statements that make it, for whoever owns the tables.
+struct Missing {
+  std::string sentence;
+  std::string next;
+};
+
+/// Of the contract's indexes, of which there are so many.
+std::vector<Missing> missing_indexes(pg::Connection& connection);
+std::size_t wanted_indexes();
+/// Of the triggers that announce events.
+std::vector<Missing> missing_triggers(pg::Connection& connection);
 
 }  // namespace ff::migrate

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "check/server.hpp"
 #include "pg/connect.hpp"
 #include "sandbox/private_server.hpp"
 #include "support/process.hpp"
@@ -121,4 +122,24 @@ TEST_CASE("a connection over a network notices that its peer is gone") {
     CHECK(option(IPPROTO_TCP, TCP_USER_TIMEOUT) == 10'000);
   }
   CHECK(found == 1);
+}
+
+TEST_CASE("a network without TLS is a warning, as is one where nobody makes sure who answers") {
+  const TlsServer tls;
+  const auto verdict = [](pg::Connection db, std::string_view sslmode) {
+    const check::Lines lines = check::encryption(db, sslmode);
+    REQUIRE(lines.size() == 1);
+    CAPTURE(lines[0].text);
+    CHECK(lines[0].next.empty() == (lines[0].verdict == check::Verdict::fine));
+    return lines[0].verdict;
+  };
+  CHECK(verdict(TlsServer::connect(tls.url(), "right"), "verify-full") == check::Verdict::fine);
+  const std::string plain = "host=db.test user=guarded dbname=postgres hostaddr=" + tls.address;
+  CHECK(verdict(TlsServer::connect(plain + " sslmode=require", "right"), "require") ==
+        check::Verdict::warning);
+  auto admin = TlsServer::connect(tls.server.conninfo());
+  admin.execute_script("COPY (SELECT) TO PROGRAM 'sed -i s/reject/trust/ \"" + tls.server.data().string() +
+                       "/pg_hba.conf\"'; SELECT pg_reload_conf()");
+  REQUIRE(test::wait_until([&] { return tls.refusal(plain + " sslmode=disable") == "it connected"; }));
+  CHECK(verdict(TlsServer::connect(plain + " sslmode=disable"), "disable") == check::Verdict::warning);
 }

@@ -204,7 +204,7 @@ TEST_CASE("check-config names file, line, key and value of everything that is wr
 TEST_CASE("a bad configuration is exit code 78 for every command that reads one") {
   const TemporaryDirectory directory;
   const std::string file = directory.write("bad.yaml", "threads: 0\n");
-  const auto* command = GENERATE("run", "tick all", "status", "migrate status", "healthcheck");
+  const auto* command = GENERATE("run", "tick all", "status", "check-db", "migrate status", "healthcheck");
   CAPTURE(command);
   std::istringstream text(command);
   std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
@@ -258,7 +258,7 @@ TEST_CASE("passwords are in no output, in whatever form they come and however it
                                  std::string("nonsense://user:geheim@host"));
   CAPTURE(url);
   for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"status"}, {"tick", "all"}, {"migrate", "status"}}) {
+       {std::vector<std::string>{"status"}, {"check-db"}, {"tick", "all"}, {"migrate", "status"}}) {
     for (const bool by_flag : {false, true}) {
       auto line = words;
       if (by_flag) line.insert(line.end(), {"--database-url", url});
@@ -315,8 +315,8 @@ TEST_CASE("help lists the commands, and each command explains itself") {
   const Ended all = run_binary({"--help"});
   CHECK(all.code == 0);
   CHECK(all.err.empty());
-  for (const char* command :
-       {"run", "tick", "status", "explain", "migrate", "check-config", "demo", "healthcheck", "version"}) {
+  for (const char* command : {"run", "tick", "status", "explain", "migrate", "check-config", "check-db",
+                              "demo", "healthcheck", "version"}) {
     CHECK_THAT(all.out, Catch::Contains(std::string("\n  ") + command + " "));
     const Ended one = run_binary({command, "--help"});
     CHECK(one.code == 0);

@@ -141,6 +141,7 @@ TEST_CASE("nothing that others have put on the path of the daemon, or of a super
           .get<std::string>(0);
   check({"migrate", "status"});
   check({"status"});
+  check({"check-db"});
   check({"explain", execution});
   std::size_t busy = 0;
   for (const reconcile::Reconciler& reconciler : reconcile::registry())

@@ -87,8 +87,11 @@ TEST_CASE("a role whose name is to steer a terminal does not by being warned of"
       "\"evil\x1b[2J\xc2\x9b"
       "2J\"";
   bench.db.execute_script("CREATE ROLE " + role + "; GRANT CREATE ON SCHEMA public TO " + role);
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{"status"}, {"status", "--json"}, {"migrate", "status"}}) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"status"},
+                                                {"status", "--json"},
+                                                {"check-db"},
+                                                {"check-db", "--json"},
+                                                {"migrate", "status"}}) {
     const Ended said = bench.run(words);
     CHECK_THAT(said.out, Catch::Contains("evil"));
     check_harmless(said.out);

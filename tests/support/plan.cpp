@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "check/plan.hpp"
 #include "pg/transaction.hpp"
 #include "support/engine.hpp"
 
@@ -62,26 +63,6 @@ class Explained {
   const pg::Plan plan_;
   std::string values_;
 };
-
-bool reads_all(const Json& node) {
-  const std::string type = node.value("Node Type", "");
-  return type == "Seq Scan" ||
-         ((type == "Index Scan" || type == "Index Only Scan") && !node.contains("Index Cond"));
-}
-
-// The least or the greatest of an index, which is one row of it. From PostgreSQL 17 on no "IS NOT NULL" bounds that.
-bool reads_first(const Json& node) {
-  return node.value("Node Type", "") == "Limit" && node.value("Plan Rows", 0.0) == 1.0 &&
-         node.at("Plans").size() == 1 && !node["Plans"][0].contains("Filter") &&
-         node["Plans"][0].value("Node Type", "") == "Index Only Scan";
-}
-
-void collect_scans(const Json& node, std::vector<std::string>& tables) {
-  if (node.is_object() && reads_first(node)) return;
-  if (node.is_object() && reads_all(node)) tables.push_back(node["Relation Name"]);
-  if (node.is_structured())
-    for (const auto& child : node) collect_scans(child, tables);
-}
 
 double comparisons(const Json& node) {
   const double loops = node.value("Actual Loops", 0.0);
@@ -163,8 +144,8 @@ Json run_plan_of(pg::Connection& connection, const std::string& sql, const pg::P
 }
 
 std::vector<std::string> whole_tables(pg::Connection& connection, const Json& plan) {
-  std::vector<std::string> scanned;
-  collect_scans(plan, scanned);
+  const auto relations = check::wholly_read(plan);
+  std::vector<std::string> scanned(relations.begin(), relations.end());
   std::erase_if(scanned, [&](const std::string& table) {
     return number(connection, "SELECT count(*) FROM (SELECT FROM " + table + " LIMIT 1001) few") <= kSmall;
   });

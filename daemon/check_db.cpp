@@ -1,0 +1,260 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "base/printable.hpp"
+#include "check/plans.hpp"
+#include "check/server.hpp"
+#include "check/sessions.hpp"
+#include "check/tables.hpp"
+#include "commands.hpp"
+#include "configuration.hpp"
+#include "exit_codes.hpp"
+#include "grants.hpp"
+#include "log.hpp"
+#include "pg/listener.hpp"
+#include "report_json.hpp"
+
+namespace ff::daemon {
+namespace {
+
+using check::Line;
+using check::Lines;
+using check::Verdict;
+using namespace std::chrono_literals;
+
+constexpr Milliseconds kLongTransaction = 60s;
+constexpr std::int64_t kOldSnapshot = 5'000'000;  // transactions
+constexpr Milliseconds kLongestEcho = 3s;
+
+/// Prints each line as soon as it is known, and remembers the worst.
+class Page {
+ public:
+  explicit Page(bool json) : json_(json) {}
+
+  void add(const Lines& lines) {
+    for (const Line& line : lines) {
+      ++count_[static_cast<std::size_t>(line.verdict)];
+      std::cout << (json_ ? json_of(line) : text_of(line)) << std::flush;
+    }
+  }
+
+  /// What asks the database: if it fails, that is the answer.
+  template <typename Ask>
+  bool ask(std::string_view check, Ask ask) {
+    try {
+      add(ask());
+      return true;
+    } catch (const pg::Error& error) {
+      if (error.connection_lost() || error.kind() == pg::Error::Kind::timeout) throw;
+      add({{check, Verdict::problem, "it cannot be looked at: " + printable(error.what()),
+            "mend what the lines above tell first"}});
+      return false;
+    }
+  }
+
+  /// The last line, for people.
+  int end() {
+    const auto problems = count_[static_cast<std::size_t>(Verdict::problem)];
+    const auto warnings = count_[static_cast<std::size_t>(Verdict::warning)];
+    if (!json_)
+      std::cout << fmt::format("\n{} problem{}, {} warning{}\n", problems, problems == 1 ? "" : "s", warnings,
+                               warnings == 1 ? "" : "s");
+    return problems == 0 ? kDone : kProblem;
+  }
+
+ private:
+  static std::string json_of(const Line& line) {
+    return dump(
+               {{"check", line.check},
+                {"verdict", name(line.verdict)},
+                {"text", line.text},
+                {"next", line.next.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(line.next)}}) +
+           "\n";
+  }
+  static std::string text_of(const Line& line) {
+    const std::string verdict =
+        line.verdict == Verdict::problem ? "PROBLEM" : std::string(name(line.verdict));
+    std::string text = fmt::format("{:<9}{:<18} {}\n", verdict, line.check, line.text);
+    if (!line.next.empty()) text += fmt::format("{:<28}-> {}\n", "", line.next);
+    return text;
+  }
+
+  const bool json_;
+  std::array<int, 4> count_{};
+};
+
+/// The same database by whichever of its servers answers, standby or not.
+config::Database by_any_server(config::Database database) {
+  pg::Keywords keywords = pg::parse_conninfo(database.url).given;
+  keywords["target_session_attrs"] = "any";
+  std::string conninfo;
+  for (const auto& [keyword, value] : keywords) {
+    conninfo += (conninfo.empty() ? "" : " ") + keyword + "='";
+    for (const char c : value) conninfo += c == '\'' || c == '\\' ? std::string{'\\', c} : std::string(1, c);
+    conninfo += '\'';
+  }
+  database.url = conninfo;
+  return database;
+}
+
+/// The checks, one after the other; later ones rely on what earlier ones have found.
+class Checks {
+ public:
+  Checks(const config::Config& config, Page& page)
+      : config_(config),
+        page_(page),
+        connector_(make_connector(by_any_server(config.database))),
+        connection_(connect(make_connector(config.database))) {}
+
+  void all() {
+    bool writable = true;
+    page_.ask("writable", [&] {
+      const Lines lines = check::server(connection_);
+      writable = lines.front().verdict == Verdict::fine;
+      return lines;
+    });
+    page_.ask("tls", [&] {
+      return check::encryption(connection_, pg::parse_conninfo(config_.database.url).value("sslmode"));
+    });
+    page_.ask("privileges", [&] { return privileges(); });
+    const bool readable = page_.ask("schema", [&] { return schema(); });
+    if (readable && usable_) tables();
+    page_.ask("strangers", [&] { return check::strangers(connection_); });
+    page_.ask("listen", [&] { return listen(writable); });
+    page_.ask("long_transactions", [&] { return check::long_transactions(connection_, kLongTransaction); });
+    page_.ask("oldest_snapshot", [&] { return check::oldest_snapshot(connection_, kOldSnapshot); });
+    page_.ask("autovacuum", [&] { return check::autovacuum(connection_); });
+    page_.ask("dead_rows", [&] { return check::dead_rows(connection_); });
+  }
+
+ private:
+  pg::Connection connect(const pg::Connector& as_the_daemon) {
+    const auto deadline = [&] { return Clock::system().now() + config_.database.acquire_timeout; };
+    std::optional<pg::Connection> connection;
+    try {
+      connection.emplace(as_the_daemon.connect(deadline()));
+    } catch (const pg::Error& error) {
+      if (!error.not_writable()) throw;
+      connection.emplace(connector_.connect(deadline()));
+    }
+    page_.add({{"reachable", Verdict::fine, printable(connection->description())}});
+    return std::move(*connection);
+  }
+
+  Lines schema() {
+    const migrate::State state = migrate::inspect(connection_);
+    usable_ = state.usable();
+    return check::schema(connection_, state);
+  }
+
+  void tables() {
+    page_.ask("indexes", [&] { return check::indexes(connection_); });
+    page_.ask("triggers", [&] { return check::triggers(connection_); });
+    if (page_.ask("partitions", [&] { return partitions(); })) plans();
+  }
+
+  Lines partitions() {
+    const Coverage coverage = cover(config_.partitions, migrate::flow_partitions(connection_));
+    covered_ = coverage.covered;
+    const std::string text =
+        fmt::format("{} of {} are looked after by this configuration", covered_.size(), coverage.count);
+    if (const std::string reason = reason_against(coverage); !reason.empty())
+      return {{"partitions", Verdict::problem, reason,
+               fmt::format("partitions: all # or some of 0-{}", coverage.count - 1)}};
+    if (coverage.left_out.empty()) return {{"partitions", Verdict::fine, text}};
+    return {{"partitions", Verdict::fine, text + ", the others are " + format_partitions(coverage.left_out)}};
+  }
+
+  Lines privileges() {
+    std::vector<const reconcile::Reconciler*> enabled;
+    for (const config::Reconciler& its : config_.reconcilers)
+      if (its.enabled) enabled.push_back(reconcile::find_reconciler(its.name));
+    const auto role = connection_.execute("SELECT current_user::text").one().get<std::string>(0);
+    Lines lines;
+    const auto add = [&](const Needs& needs, Verdict verdict, std::string_view who) {
+      for (const Grant& grant : missing(connection_, needs)) {
+        std::string next = statements(connection_, {grant}, role);
+        next.pop_back();
+        lines.push_back({"privileges", verdict,
+                         fmt::format("{} may not {} on {}, which {}", printable(role), grant.privileges,
+                                     printable(grant.object), who),
+                         printable(next)});
+      }
+    };
+    const Needs of_daemon = needs_of(enabled);
+    const auto objects = grants(connection_, of_daemon).size();
+    if (objects == 0) return {{"privileges", Verdict::skipped, "there are no tables to have them on"}};
+    add(of_daemon, Verdict::problem, "the reconcilers that are on need");
+    if (lines.empty()) add(needs_of_reading(), Verdict::warning, "status, explain and lease-events need");
+    if (lines.empty())
+      lines.push_back(
+          {"privileges", Verdict::fine,
+           fmt::format("{} may do what it needs, on {} tables and sequences", printable(role), objects)});
+    return lines;
+  }
+
+  void plans() {
+    int most_locks = 0;
+    for (const config::Reconciler& its : config_.reconcilers) {
+      if (!its.enabled) continue;
+      page_.ask("scan", [&] { return plan(its, most_locks); });
+    }
+    // So many may be at work at a time: its threads and their helpers, each over one connection.
+    const int at_work = std::min(config_.database.pool_size, config_.threads + config_.helpers);
+    page_.ask("locks", [&] { return check::lock_table(connection_, at_work, most_locks); });
+  }
+
+  Lines plan(const config::Reconciler& its, int& most_locks) {
+    const reconcile::Reconciler& reconciler = *reconcile::find_reconciler(its.name);
+    const reconcile::Scope scope = scope_of(config_, its, covered_);
+    check::Plans plans = check::plans_of(connection_, reconciler, scope);
+    for (const reconcile::Reconciler& companion : reconciler.companions)
+      plans.add(check::plans_of(connection_, companion, scope));
+    most_locks = std::max(most_locks, plans.most_locks);
+    Lines lines;
+    for (const std::string& table : plans.wholly_read)
+      lines.push_back({"scan", Verdict::problem, fmt::format("{} reads all of {}", its.name, table),
+                       "make the indexes that are missing, then ANALYZE " + table + ";"});
+    if (lines.empty())
+      lines.push_back(
+          {"scan", Verdict::fine, fmt::format("{} looks into {}", its.name, fmt::join(plans.indexes, ", "))});
+    return lines;
+  }
+
+  Lines listen(bool writable) {
+    if (!writable)
+      return {{"listen", Verdict::skipped, "a server that takes no writes has no notifications"}};
+    pg::Listener listener(connector_.connect(Clock::system().now() + config_.database.acquire_timeout));
+    return check::notifications(listener, connection_, kLongestEcho);
+  }
+
+  const config::Config& config_;
+  Page& page_;
+  const pg::Connector connector_;
+  pg::Connection connection_;
+  Partitions covered_;
+  bool usable_ = false;
+};
+
+}  // namespace
+
+int check_db(const Arguments& arguments) {
+  const config::Config config = load_config(arguments);
+  set_up_log({config::LogLevel::error, config.log.format});
+  Page page(arguments.has("json"));
+  try {
+    Checks(config, page).all();
+  } catch (const pg::Error& error) {
+    const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
+    if (!away) throw;
+    page.add({{"reachable", Verdict::problem, printable(error.what()),
+               "see that the server runs, and that host, port, role, password and pg_hba.conf are right"}});
+    page.end();
+    return kUnreachable;
+  }
+  return page.end();
+}
+
+}  // namespace ff::daemon

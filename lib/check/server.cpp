@@ -1,0 +1,144 @@
+#include "check/server.hpp"
+
+#include <fmt/format.h>
+
+#include "base/printable.hpp"
+
+namespace ff::check {
+namespace {
+
+constexpr std::string_view kServer = R"sql(
+SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') = 'on' AS read_only,
+       current_setting('server_version_num')::integer AS version, current_setting('server_version') AS version_text,
+       quote_ident(current_user) AS role)sql";
+
+constexpr std::string_view kEncryption = R"sql(
+SELECT inet_server_addr() IS NULL AS by_socket,
+       inet_server_addr() IS NULL OR host(inet_server_addr()) = host(inet_client_addr()) AS local,
+       coalesce((SELECT s.version FROM pg_stat_ssl s WHERE s.pid = pg_backend_pid() AND s.ssl), '') AS tls)sql";
+
+// The tables that hold FlowFabric's rows: hash children under the name of their table.
+constexpr std::string_view kAutovacuum = R"sql(
+SELECT current_setting('autovacuum') = 'on' AS is_on, current_setting('track_counts') = 'on' AS counts,
+       (SELECT min(format('%I.%I', n.nspname, c.relname))
+          FROM pg_class c
+          JOIN pg_namespace n ON n.oid = c.relnamespace
+         WHERE c.relkind = 'r' AND c.relname ^@ 'ff_'
+           AND n.oid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({schema_text} || 'ff_exec_core'))
+           AND EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o
+                        WHERE o.option_name = 'autovacuum_enabled' AND NOT o.option_value::boolean)) AS switched_off)sql";
+
+// $1 so many dead rows do not matter
+constexpr std::string_view kDeadRows = R"sql(
+SELECT format('%I.%I', n.nspname, t.relname) AS relation, sum(pg_stat_get_live_tuples(c.oid))::bigint AS live,
+       sum(pg_stat_get_dead_tuples(c.oid))::bigint AS dead
+  FROM pg_class c
+  LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+  JOIN pg_class t ON t.oid = coalesce(i.inhparent, c.oid)
+  JOIN pg_namespace n ON n.oid = t.relnamespace
+ WHERE c.relkind = 'r' AND t.relname ^@ 'ff_'
+   AND n.oid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({schema_text} || 'ff_exec_core'))
+ GROUP BY 1
+HAVING sum(pg_stat_get_dead_tuples(c.oid)) > greatest($1, sum(pg_stat_get_live_tuples(c.oid)))
+ ORDER BY 3 DESC)sql";
+
+constexpr std::string_view kLockTable = R"sql(
+SELECT current_setting('max_locks_per_transaction')::bigint AS per_transaction,
+       current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint AS transactions,
+       (SELECT count(*) FROM pg_locks WHERE NOT fastpath) AS held)sql";
+
+}  // namespace
+
+Lines server(pg::Connection& connection) {
+  const pg::Result result = connection.execute(kServer);
+  const pg::Row row = result.one();
+  Lines lines;
+  if (row.get<bool>("standby"))
+    lines.push_back({"writable", Verdict::problem, "the server is a standby: it takes no writes",
+                     "name all hosts in database.url, with target_session_attrs=read-write"});
+  else if (row.get<bool>("read_only"))
+    lines.push_back({"writable", Verdict::problem,
+                     "the server takes no writes: default_transaction_read_only is on",
+                     "ALTER SYSTEM RESET default_transaction_read_only; SELECT pg_reload_conf(); "
+                     "-- or where it is set: ALTER ROLE " +
+                         row.get<std::string>("role") + " RESET default_transaction_read_only;"});
+  else
+    lines.push_back({"writable", Verdict::fine, "it takes writes"});
+  const auto version = printable(row.get<std::string>("version_text"));
+  if (row.get<std::int32_t>("version") < kOldestServer)
+    lines.push_back({"server_version", Verdict::problem,
+                     "PostgreSQL " + version + " is too old, 15 is needed",
+                     "upgrade the server to PostgreSQL 15 or newer"});
+  else
+    lines.push_back({"server_version", Verdict::fine, "PostgreSQL " + version});
+  return lines;
+}
+
+Lines encryption(pg::Connection& connection, std::string_view sslmode) {
+  const pg::Result result = connection.execute(kEncryption);
+  const pg::Row row = result.one();
+  const auto tls = printable(row.get<std::string>("tls"));
+  constexpr auto kRemedy = "database.url: add sslmode=verify-full&sslrootcert=FILE&channel_binding=require";
+  if (row.get<bool>("by_socket")) return {{"tls", Verdict::fine, "not needed: a Unix socket"}};
+  if (tls.empty() && row.get<bool>("local"))
+    return {{"tls", Verdict::fine, "not needed: the server is on this machine"}};
+  if (tls.empty())
+    return {{"tls", Verdict::warning, "the server is reached over a network without TLS", kRemedy}};
+  if (!row.get<bool>("local") && sslmode != "verify-full")
+    return {{"tls", Verdict::warning,
+             fmt::format("{}, but sslmode={} does not make sure who answers", tls,
+                         sslmode.empty() ? "prefer" : sslmode),
+             kRemedy}};
+  return {{"tls", Verdict::fine, tls}};
+}
+
+Lines autovacuum(pg::Connection& connection) {
+  const pg::Result result = connection.execute(kAutovacuum);
+  const pg::Row row = result.one();
+  const auto off = [](std::string_view setting) {
+    return Line{"autovacuum", Verdict::warning,
+                fmt::format("{} is off: dead rows stay, and scans read them all", setting),
+                fmt::format("ALTER SYSTEM SET {} = on; SELECT pg_reload_conf();", setting)};
+  };
+  Lines lines;
+  if (!row.get<bool>("is_on")) lines.push_back(off("autovacuum"));
+  if (!row.get<bool>("counts")) lines.push_back(off("track_counts"));
+  if (const auto table = row.get<std::optional<std::string>>("switched_off"))
+    lines.push_back({"autovacuum", Verdict::warning, printable(*table) + " has autovacuum_enabled off",
+                     "ALTER TABLE " + printable(*table) + " RESET (autovacuum_enabled);"});
+  if (lines.empty()) lines.push_back({"autovacuum", Verdict::fine, "on"});
+  return lines;
+}
+
+Lines dead_rows(pg::Connection& connection, std::int64_t more_than) {
+  Lines lines;
+  for (const pg::Row row : connection.execute(kDeadRows, pg::Params::of(more_than))) {
+    const auto table = printable(row.get<std::string>("relation"));
+    lines.push_back({"dead_rows", Verdict::warning,
+                     fmt::format("{} has {} dead rows beside {} live ones", table,
+                                 row.get<std::int64_t>("dead"), row.get<std::int64_t>("live")),
+                     "VACUUM (ANALYZE) " + table + "; -- what a long transaction still sees stays"});
+  }
+  if (lines.empty()) lines.push_back({"dead_rows", Verdict::fine, "they prevail in no table"});
+  return lines;
+}
+
+Lines lock_table(pg::Connection& connection, int connections, int each) {
+  const pg::Result result = connection.execute(kLockTable);
+  const pg::Row row = result.one();
+  const auto transactions = row.get<std::int64_t>("transactions");
+  const auto room = row.get<std::int64_t>("per_transaction") * transactions;
+  const auto held = row.get<std::int64_t>("held");
+  const auto wanted = std::int64_t{connections} * each;
+  const std::string text = fmt::format(
+      "{} connections of up to {} locks each, room for {} (max_locks_per_transaction {} for {} "
+      "transactions), "
+      "{} held now",
+      connections, each, room, row.get<std::int64_t>("per_transaction"), transactions, held);
+  if (wanted + held < room) return {{"locks", Verdict::fine, text}};
+  return {{"locks", wanted > room ? Verdict::problem : Verdict::warning, text,
+           fmt::format("ALTER SYSTEM SET max_locks_per_transaction = {}; -- and restart the server",
+                       2 * (wanted + held) / transactions + 1)}};
+}
+
+}  // namespace ff::check

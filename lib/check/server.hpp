@@ -1,0 +1,29 @@
+#pragma once
+
+#include "check/line.hpp"
+#include "pg/connection.hpp"
+
+/// What a server says of itself, and how it is reached. Each function reads only and throws pg::Error.
+namespace ff::check {
+
+/// The oldest that the statements run on, as server_version_num.
+constexpr int kOldestServer = 150000;
+
+/// writable, server_version. The words that target_session_attrs knows do not matter here: a server that takes no
+/// writes is a problem.
+Lines server(pg::Connection& connection);
+
+/// tls: whether what the server sees of us is encrypted, where it is not on the same machine, and whether `sslmode`
+/// makes sure who answers. Behind a pooler that is the pooler's own connection.
+Lines encryption(pg::Connection& connection, std::string_view sslmode);
+
+/// autovacuum: on, and switched off for none of FlowFabric's tables.
+Lines autovacuum(pg::Connection& connection);
+
+/// dead_rows: of no table of more than so many rows are most dead.
+Lines dead_rows(pg::Connection& connection, std::int64_t more_than = 10'000);
+
+/// locks: whether the server's lock table holds what `connections` of ours take at most, `each` of them.
+Lines lock_table(pg::Connection& connection, int connections, int each);
+
+}  // namespace ff::check

@@ -1,0 +1,100 @@
+#include "check/sessions.hpp"
+
+#include <fmt/format.h>
+
+#include "base/duration.hpp"
+#include "base/printable.hpp"
+
+namespace ff::check {
+namespace {
+
+// $1 older than so many milliseconds. Of sessions of other roles a role without pg_read_all_stats sees no times.
+constexpr std::string_view kLongTransactions = R"sql(
+SELECT pid, who, what, age_ms
+  FROM (SELECT pid::text AS pid, coalesce(nullif(application_name, ''), 'no application_name') AS who, state AS what,
+               floor(extract(epoch FROM clock_timestamp() - xact_start) * 1000)::bigint AS age_ms
+          FROM pg_stat_activity
+         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+         UNION ALL
+        SELECT NULL, quote_literal(gid), 'prepared',
+               floor(extract(epoch FROM clock_timestamp() - prepared) * 1000)::bigint
+          FROM pg_prepared_xacts
+         WHERE database = current_database()) open_now
+ WHERE age_ms > $1
+ ORDER BY age_ms DESC
+ LIMIT 20)sql";
+
+constexpr std::string_view kSeesAll = R"sql(
+SELECT pg_has_role('pg_read_all_stats', 'USAGE')
+       OR NOT EXISTS (SELECT FROM pg_stat_activity
+                       WHERE datname = current_database() AND NOT pg_has_role(usesysid, 'USAGE')) AS sees_all,
+       quote_ident(current_user) AS role)sql";
+
+constexpr std::string_view kOldestSnapshot = R"sql(
+SELECT who, age(horizon)::bigint AS age
+  FROM (SELECT format('pid %s (%s)', pid, application_name) AS who, backend_xmin AS horizon
+          FROM pg_stat_activity WHERE pid <> pg_backend_pid()
+                                  AND (datname = current_database() OR backend_type = 'walsender')
+         UNION ALL
+        SELECT format('the prepared transaction %L', gid), transaction
+          FROM pg_prepared_xacts WHERE database = current_database()
+         UNION ALL
+        SELECT format('the replication slot %L', slot_name::text), xmin FROM pg_replication_slots) holding
+ WHERE horizon IS NOT NULL
+ ORDER BY 2 DESC
+ LIMIT 1)sql";
+
+}  // namespace
+
+Lines long_transactions(pg::Connection& connection, Milliseconds older_than) {
+  constexpr std::string_view kCheck = "long_transactions";
+  Lines lines;
+  for (const pg::Row row : connection.execute(kLongTransactions, pg::Params::of(older_than.count()))) {
+    const auto pid = row.get<std::optional<std::string>>("pid");
+    const auto who = printable(row.get<std::string>("who"));
+    const auto age = spoken_duration(Milliseconds{row.get<std::int64_t>("age_ms")});
+    if (pid)
+      lines.push_back({kCheck, Verdict::warning,
+                       fmt::format("pid {} ({}), {}, has a transaction open for {}", *pid, who,
+                                   row.get<std::string>("what"), age),
+                       fmt::format("SELECT pg_terminate_backend({}); -- ends that session", *pid)});
+    else
+      lines.push_back({kCheck, Verdict::warning,
+                       fmt::format("the prepared transaction {} is open for {}", who, age),
+                       fmt::format("ROLLBACK PREPARED {}; -- or COMMIT PREPARED", who)});
+  }
+  const pg::Result result = connection.execute(kSeesAll);
+  const pg::Row row = result.one();
+  if (!row.get<bool>("sees_all"))
+    lines.push_back({kCheck, Verdict::skipped, "this role does not see how old those of other roles are",
+                     "GRANT pg_read_all_stats TO " + row.get<std::string>("role") + ";"});
+  else if (lines.empty())
+    lines.push_back({kCheck, Verdict::fine, "none is older than " + spoken_duration(older_than)});
+  return lines;
+}
+
+Lines oldest_snapshot(pg::Connection& connection, std::int64_t more_than) {
+  constexpr std::string_view kCheck = "oldest_snapshot";
+  for (const pg::Row row : connection.execute(kOldestSnapshot)) {
+    const auto age = row.get<std::int64_t>("age");
+    const std::string text =
+        fmt::format("{} holds back VACUUM by {} transactions", printable(row.get<std::string>("who")), age);
+    if (age <= more_than) return {{kCheck, Verdict::fine, text}};
+    return {{kCheck, Verdict::warning, text,
+             "end it: what was deleted or updated since stays, and every scan reads it"}};
+  }
+  return {{kCheck, Verdict::fine, "nobody holds back VACUUM"}};
+}
+
+Lines notifications(pg::Listener& listener, pg::Connection& other, Milliseconds at_most) {
+  pg::Wake never;
+  if (listener.hears(other, Clock::system().now() + at_most, never))
+    return {{"listen", Verdict::fine, "a notification of our own came back"}};
+  return {
+      {"listen", Verdict::warning,
+       "no notification arrives: a pooler in transaction mode stands in between; the daemon scans at each "
+       "interval instead",
+       "database.url: name the server itself, or a pool with pool_mode = session"}};
+}
+
+}  // namespace ff::check

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "base/time.hpp"
+#include "check/line.hpp"
+#include "pg/connection.hpp"
+#include "pg/listener.hpp"
+
+/// Who else is on the server. Each function reads only and throws pg::Error.
+namespace ff::check {
+
+/// long_transactions: sessions on this database whose transaction is older, and prepared transactions.
+Lines long_transactions(pg::Connection& connection, Milliseconds older_than);
+
+/// oldest_snapshot: that nobody holds back what VACUUM may remove by more transactions than these.
+Lines oldest_snapshot(pg::Connection& connection, std::int64_t more_than);
+
+/// listen: whether a notification of our own, sent by another session, comes back. It is the only thing here that the
+/// server is told, on a channel that nobody else has.
+Lines notifications(pg::Listener& listener, pg::Connection& other, Milliseconds at_most);
+
+}  // namespace ff::check

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "check/line.hpp"
+#include "migrate/migrate.hpp"
+#include "pg/connection.hpp"
+
+/// The schema of FlowFabric's tables. Each function reads only and throws pg::Error.
+namespace ff::check {
+
+/// schema: that the session finds one, who made it, and whether it is what the reconcilers need.
+Lines schema(pg::Connection& connection, const migrate::State& state);
+/// Why a session finds none where there may be one: a privilege, or the search_path of the role.
+Lines schema_not_found(pg::Connection& connection);
+
+/// indexes, triggers: those of the contract that are missing.
+Lines indexes(pg::Connection& connection);
+Lines triggers(pg::Connection& connection);
+
+/// strangers: who may create in the schema of the tables or another one on the path of the role, beside its owner.
+Lines strangers(pg::Connection& connection);
+
+}  // namespace ff::check

@@ -1,0 +1,267 @@
+// What `check-db` looks at, each seen to be fine and with a fault that was made on purpose. What it prints and how it
+// exits: tests/process.
+#include <catch2/catch.hpp>
+
+#include "check/plans.hpp"
+#include "check/server.hpp"
+#include "check/sessions.hpp"
+#include "check/tables.hpp"
+#include "grants.hpp"
+#include "support/engine.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using Catch::Matchers::Contains;
+using check::Line;
+using check::Lines;
+using check::Verdict;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The only line, which has to say that all is well.
+void check_fine(const Lines& lines) {
+  REQUIRE(lines.size() == 1);
+  CAPTURE(lines[0].text);
+  CHECK(lines[0].verdict == Verdict::fine);
+  CHECK(lines[0].next.empty());
+}
+
+/// The only line, which has to name a fault and a way out.
+Line faulty(const Lines& lines, Verdict verdict) {
+  REQUIRE(lines.size() == 1);
+  CAPTURE(lines[0].text);
+  CHECK(lines[0].verdict == verdict);
+  CHECK_FALSE(lines[0].next.empty());
+  return lines[0];
+}
+
+reconcile::Scope scope_of(const reconcile::Reconciler& pair) {
+  return {sixteen_partitions(), {}, 1000, reconcile::default_settings(pair), {}};
+}
+
+check::Plans plans_of(pg::Connection& db, const std::string& name) {
+  const reconcile::Reconciler& reconciler = *reconcile::find_reconciler(name);
+  check::Plans plans = check::plans_of(db, reconciler, scope_of(reconciler));
+  for (const reconcile::Reconciler& companion : reconciler.companions)
+    plans.add(check::plans_of(db, companion, scope_of(companion)));
+  return plans;
+}
+
+}  // namespace
+
+TEST_CASE("a server that takes writes is fine, and one that does not is a problem") {
+  const Database database;
+  auto db = database.connect();
+  const Lines fine = check::server(db);
+  REQUIRE(fine.size() == 2);
+  CHECK(fine[0].verdict == Verdict::fine);
+  CHECK(fine[1].verdict == Verdict::fine);
+  db.execute("SET default_transaction_read_only = on");
+  const Lines faults = check::server(db);
+  CHECK(faults[0].verdict == Verdict::problem);
+  CHECK_THAT(faults[0].text, Contains("default_transaction_read_only"));
+  CHECK(faults[1].verdict == Verdict::fine);
+}
+
+TEST_CASE("an index that is missing or invalid is a problem, and what it says makes the index") {
+  const Database database;
+  auto db = database.connect();
+  check_fine(check::indexes(db));
+  SECTION("missing") {
+    db.execute("DROP INDEX ff_attempt_lease_expiry_idx");
+    const Line line = faulty(check::indexes(db), Verdict::problem);
+    CHECK_THAT(line.text, Contains("index ff_attempt_lease_expiry_idx on ff_attempt"));
+    db.execute_script(line.next);
+  }
+  SECTION("invalid, because a child lacks its part") {
+    db.execute_script(
+        "DROP INDEX ff_completion_event_event_id_idx;"
+        "CREATE INDEX ff_completion_event_event_id_idx ON ONLY ff_completion_event (event_id)");
+    const Line line = faulty(check::indexes(db), Verdict::problem);
+    CHECK_THAT(line.next, Contains("DROP INDEX ff_completion_event_event_id_idx"));
+    db.execute_script(line.next);
+  }
+  check_fine(check::indexes(db));
+}
+
+TEST_CASE("each index of the contract can be made by what is said of it") {
+  const Database database;
+  auto db = database.connect();
+  for (const pg::Row row :
+       db.execute("SELECT c.relname::text FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid"
+                  " WHERE c.relname ^@ 'ff_' AND NOT i.indisprimary AND NOT c.relispartition AND"
+                  " c.relnamespace = 'public'::regnamespace"))
+    db.execute("DROP INDEX IF EXISTS " + row.get<std::string>(0));
+  const Lines lines = check::indexes(db);
+  CHECK(lines.size() > 20);
+  for (const Line& line : lines) db.execute_script(line.next);
+  check_fine(check::indexes(db));
+}
+
+TEST_CASE("a trigger that is switched off is a warning, and what it says switches it on") {
+  const Database database;
+  auto db = database.connect();
+  check_fine(check::triggers(db));
+  db.execute("ALTER TABLE ff_lease_event DISABLE TRIGGER USER");
+  const Line line = faulty(check::triggers(db), Verdict::warning);
+  CHECK_THAT(line.text, Contains("ff_lease_event"));
+  db.execute_script(line.next);
+  check_fine(check::triggers(db));
+  for (const pg::Row row :
+       db.execute("SELECT tgname::text FROM pg_trigger"
+                  " WHERE tgrelid = 'ff_completion_event'::regclass AND NOT tgisinternal"))
+    db.execute("DROP TRIGGER " + row.get<std::string>(0) + " ON ff_completion_event");
+  CHECK_THAT(faulty(check::triggers(db), Verdict::warning).text, Contains("ff_completion_event"));
+}
+
+TEST_CASE("who may create in the schemas on the path is a stranger, unless they are his") {
+  const Database database;
+  auto db = database.connect();
+  check_fine(check::strangers(db));
+  const std::string role = "stranger_of_" + database.name();
+  db.execute_script("CREATE ROLE \"" + role + "\"; GRANT CREATE ON SCHEMA public TO \"" + role + "\"");
+  const Line line = faulty(check::strangers(db), Verdict::warning);
+  CHECK_THAT(line.text, Contains(role + " may create in schema public"));
+  db.execute_script(line.next);
+  check_fine(check::strangers(db));
+  db.execute_script("CREATE SCHEMA earlier; GRANT CREATE ON SCHEMA earlier TO PUBLIC");
+  check_fine(check::strangers(db));  // not on the path
+  db.execute("SET search_path = earlier, public");
+  CHECK_THAT(faulty(check::strangers(db), Verdict::warning).text,
+             Contains("everybody may create in schema earlier"));
+  db.execute_script("DROP ROLE \"" + role + "\"");
+}
+
+TEST_CASE("a schema that is not fit, or not found, is a problem") {
+  const Database database;
+  auto db = database.connect();
+  check_fine(check::schema(db, migrate::inspect(db)));
+  SECTION("a column is missing") {
+    db.execute("ALTER TABLE ff_attempt DROP COLUMN outcome");
+    CHECK_THAT(faulty(check::schema(db, migrate::inspect(db)), Verdict::problem).text,
+               Contains("column ff_attempt.outcome is missing"));
+  }
+  SECTION("a migration is missing") {
+    db.execute("DELETE FROM ff_reconciler_migration WHERE version = 10");
+    CHECK_THAT(faulty(check::schema(db, migrate::inspect(db)), Verdict::problem).next,
+               Contains("ff-reconcilerd migrate up"));
+  }
+  SECTION("not on the path") {
+    db.execute("ALTER DATABASE " + database.name() + " SET search_path = pg_catalog");
+    auto lost = database.connect();
+    const Line line = faulty(check::schema(lost, migrate::inspect(lost)), Verdict::problem);
+    CHECK_THAT(line.text, Contains("schema public") && Contains("search_path"));
+    CHECK_THAT(line.next, Contains("SET search_path = public"));
+  }
+  SECTION("there is none") {
+    const Database empty{empty_database()};
+    auto bare = empty.connect();
+    CHECK_THAT(faulty(check::schema(bare, migrate::inspect(bare)), Verdict::problem).text,
+               Contains("no schema yet"));
+  }
+}
+
+TEST_CASE("a scan that has no index reads the whole table, and its plan says so") {
+  const Database database;
+  auto db = database.connect();
+  db.execute(
+      "INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)"
+      " SELECT gen_random_uuid()::text, 'acquired', 1, i % 16 FROM generate_series(1, 20000) i");
+  db.execute_script("ANALYZE");
+  const auto before = snapshot(db);
+  for (const reconcile::Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const check::Plans plans = plans_of(db, std::string(reconciler.name));
+    CHECK(plans.wholly_read.empty());
+    CHECK_FALSE(plans.indexes.empty());
+    CHECK(plans.most_locks > 0);
+  }
+  CHECK(plans_of(db, "lease_expiry").indexes.contains("ff_attempt_lease_expiry_idx"));
+  db.execute("DROP INDEX ff_lease_event_partition_key_idx");
+  CHECK(plans_of(db, "suspension_timeout").wholly_read == std::set<std::string>{"ff_lease_event"});
+  CHECK(diff(before, snapshot(db)).empty());
+  CHECK(number(db,
+               "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND relation::regclass::text ^@ "
+               "'ff_'") == 0);
+}
+
+TEST_CASE("locks that the server has no room for are a problem, and the number that it says is enough") {
+  const Database database;
+  auto db = database.connect();
+  check_fine(check::lock_table(db, 4, 100));
+  const Line line = faulty(check::lock_table(db, 100, 10'000), Verdict::problem);
+  CHECK_THAT(line.text, Contains("100 connections of up to 10000 locks each"));
+  CHECK_THAT(line.next, Contains("ALTER SYSTEM SET max_locks_per_transaction = "));
+}
+
+TEST_CASE("a notification that gets lost is a warning") {
+  const Database database;
+  const Database another{empty_database()};
+  pg::Listener listener(database.connect());
+  auto db = database.connect();
+  check_fine(check::notifications(listener, db, 10s));
+  auto elsewhere = another.connect();  // as behind a pooler, its notification goes to nobody
+  CHECK_THAT(faulty(check::notifications(listener, elsewhere, 100ms), Verdict::warning).next,
+             Contains("pool_mode = session"));
+}
+
+TEST_CASE("a transaction that is open for long is a warning that names who has it") {
+  const Database database;
+  auto db = database.connect();
+  check_fine(check::long_transactions(db, 60s));
+  auto other = database.connect();
+  other.execute_script("SET application_name = 'report'; BEGIN; SELECT txid_current()");
+  const auto pid = std::to_string(other.execute("SELECT pg_backend_pid()").one().get<std::int32_t>(0));
+  const Line line = faulty(check::long_transactions(db, -1ms), Verdict::warning);
+  CHECK_THAT(line.text, Contains("pid " + pid + " (report), idle in transaction"));
+  check_fine(check::oldest_snapshot(db, 1'000'000));
+  db.execute_script(line.next);
+  REQUIRE_THROWS(other.execute("SELECT 1"));
+  check_fine(check::long_transactions(db, 60s));
+}
+
+TEST_CASE("who holds back VACUUM by many transactions is a warning") {
+  const Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  other.execute_script("SET application_name = 'report'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+  for (int i = 0; i < 5; ++i) db.execute("SELECT txid_current()");
+  check_fine(check::oldest_snapshot(db, 1000));
+  CHECK_THAT(faulty(check::oldest_snapshot(db, 4), Verdict::warning).text,
+             Contains("(report) holds back VACUUM by "));
+}
+
+TEST_CASE("a table without autovacuum is a warning, and what it says switches it on") {
+  const Database database;
+  auto db = database.connect();
+  const Lines on_server = check::autovacuum(db);  // the tests' own server may have it off
+  db.execute("ALTER TABLE ff_attempt_p2 SET (autovacuum_enabled = off)");
+  const Lines lines = check::autovacuum(db);
+  CHECK_THAT(lines.back().text, Contains("public.ff_attempt_p2 has autovacuum_enabled off"));
+  CHECK(lines.back().verdict == Verdict::warning);
+  db.execute_script(lines.back().next);
+  CHECK(check::autovacuum(db).size() == on_server.size());
+}
+
+TEST_CASE("a table of which most is dead is a warning") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script(
+      "ALTER TABLE ff_attempt_p0 SET (autovacuum_enabled = off);"
+      "ALTER TABLE ff_attempt_p1 SET (autovacuum_enabled = off)");
+  insert_many_lapsed(db, {.count = 100});
+  db.execute("SELECT pg_stat_force_next_flush()");
+  check_fine(check::dead_rows(db, 10));
+  db.execute("DELETE FROM ff_attempt");
+  db.execute("SELECT pg_stat_force_next_flush()");
+  const Line line = faulty(check::dead_rows(db, 10), Verdict::warning);
+  CHECK_THAT(line.text, Contains("public.ff_attempt has 100 dead rows beside 0 live ones"));
+  check_fine(check::dead_rows(db, 1000));
+}
+
+TEST_CASE("a connection that needs no TLS is fine without") {
+  const Database database;
+  auto db = database.connect();
+  check_fine(check::encryption(db, "prefer"));
+}

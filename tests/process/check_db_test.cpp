@@ -1,0 +1,234 @@
+// `check-db` as an operator runs it: what it prints, that what it says to paste mends what it found, and how it exits.
+// What it looks at, one by one: tests/pg.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "sandbox/private_server.hpp"
+#include "support/database.hpp"
+#include "support/pooler.hpp"
+#include "support/process.hpp"
+#include "support/rows.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+struct Told {
+  int code;
+  std::vector<Json> lines;
+
+  /// Those of one check that are not fine.
+  std::vector<Json> faults(const std::string& check) const {
+    std::vector<Json> found;
+    for (const Json& line : lines)
+      if (line["check"] == check && line["verdict"] != "fine") found.push_back(line);
+    return found;
+  }
+  std::vector<Json> problems() const {
+    std::vector<Json> found;
+    for (const Json& line : lines)
+      if (line["verdict"] == "problem") found.push_back(line);
+    return found;
+  }
+};
+
+Told check_db(const std::string& conninfo, Environment environment = {}) {
+  environment["FF_DATABASE_URL"] = conninfo;
+  const Ended done = run_binary({"check-db", "--json"}, environment);
+  CAPTURE(done.err);
+  CHECK(done.err.empty());
+  Told told{done.code, {}};
+  std::istringstream text(done.out);
+  for (std::string line; std::getline(text, line);) told.lines.push_back(Json::parse(line));
+  return told;
+}
+
+/// A role with what `migrate grants` prints, in a database of its own; it goes with it.
+struct Bench {
+  Bench() {
+    db.execute_script("CREATE ROLE checked LOGIN");
+    const Ended grants =
+        run_binary({"migrate", "grants", "--role", "checked"}, {{"FF_DATABASE_URL", database.conninfo()}});
+    db.execute_script(grants.out + "GRANT pg_read_all_stats TO checked");
+  }
+  ~Bench() { db.execute_script("RESET ROLE; DROP OWNED BY checked; DROP ROLE checked"); }
+  std::string as_role() const { return database.conninfo() + " user=checked"; }
+  Told ask(const Environment& environment = {}) const { return check_db(as_role(), environment); }
+
+  Database database;
+  pg::Connection db = database.connect();
+};
+
+}  // namespace
+
+TEST_CASE("check-db of a database that is fit ends with 0, writes nothing, and prints an object a line") {
+  Bench bench;
+  const auto before = snapshot(bench.db);
+  const Told told = bench.ask();
+  CHECK(told.code == 0);
+  std::set<std::string> checks;
+  for (const Json& line : told.lines) {
+    CAPTURE(line.dump());
+    REQUIRE(line.size() == 4);
+    CHECK(line.contains("text"));
+    CHECK((line["verdict"] == "fine" ? line["next"].is_null() : !line["next"].get<std::string>().empty()));
+    CHECK(line["verdict"] != "problem");
+    checks.insert(line["check"].get<std::string>());
+  }
+  CHECK(checks == std::set<std::string>{"reachable", "writable", "server_version", "tls", "privileges",
+                                        "schema", "indexes", "triggers", "partitions", "scan", "locks",
+                                        "strangers", "listen", "long_transactions", "oldest_snapshot",
+                                        "autovacuum", "dead_rows"});
+  CHECK(told.faults("scan").empty());
+  CHECK(diff(before, snapshot(bench.db)).empty());
+
+  const Ended text = run_binary({"check-db"}, {{"FF_DATABASE_URL", bench.as_role()}});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, Catch::StartsWith("fine     reachable ") && Contains("\n0 problems, "));
+}
+
+TEST_CASE("check-db names an index that was dropped, and what it says to paste mends it") {
+  Bench bench;
+  bench.db.execute("DROP INDEX ff_attempt_lease_expiry_idx");
+  const Told told = bench.ask();
+  CHECK(told.code == 1);
+  const auto faults = told.faults("indexes");
+  REQUIRE(faults.size() == 1);
+  const Ended psql = run({"psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", bench.database.conninfo()}, {},
+                         faults[0]["next"].get<std::string>());
+  CAPTURE(psql.err);
+  CHECK(psql.code == 0);
+  CHECK(bench.ask().code == 0);
+}
+
+TEST_CASE("check-db names each privilege that is missing, and what it says to paste grants it") {
+  Bench bench;
+  bench.db.execute_script(
+      "REVOKE UPDATE ON ff_attempt FROM checked; REVOKE USAGE ON SEQUENCE ff_lease_event_event_id_seq FROM "
+      "checked");
+  const Told told = bench.ask();
+  CHECK(told.code == 1);
+  const auto faults = told.faults("privileges");
+  REQUIRE(faults.size() == 2);
+  CHECK(faults[0]["next"] == "GRANT UPDATE ON TABLE public.ff_attempt TO checked;");
+  CHECK(faults[1]["next"] == "GRANT USAGE ON SEQUENCE public.ff_lease_event_event_id_seq TO checked;");
+  for (const Json& fault : faults) bench.db.execute_script(fault["next"].get<std::string>());
+  CHECK(bench.ask().code == 0);
+
+  bench.db.execute("REVOKE SELECT ON ff_budget_policy FROM checked");
+  const Told reading = bench.ask({{"FF_RECONCILER_RECONCILERS_BUDGET_RESET_ENABLED", "false"}});
+  CHECK(reading.code == 0);  // status alone would look at it
+  REQUIRE(reading.faults("privileges").size() == 1);
+  CHECK(reading.faults("privileges")[0]["verdict"] == "warning");
+}
+
+TEST_CASE("check-db of a role that may not use the schema says so and grants it") {
+  Bench bench;
+  bench.db.execute("REVOKE USAGE ON SCHEMA public FROM PUBLIC");
+  const Told told = bench.ask();
+  CHECK(told.code == 1);
+  REQUIRE(told.problems().size() == 1);
+  CHECK(told.problems()[0]["next"] == "GRANT USAGE ON SCHEMA public TO checked;");
+  bench.db.execute_script(told.problems()[0]["next"].get<std::string>());
+  CHECK(bench.ask().code == 0);
+}
+
+TEST_CASE("check-db of a server that takes no writes looks at the rest all the same") {
+  Bench bench;
+  bench.db.execute("ALTER DATABASE " + bench.database.name() + " SET default_transaction_read_only = on");
+  const Told told = bench.ask();
+  CHECK(told.code == 1);
+  REQUIRE(told.problems().size() == 1);
+  CHECK(told.problems()[0]["check"] == "writable");
+  CHECK(told.faults("listen").size() == 1);
+  CHECK(told.faults("indexes").empty());
+}
+
+TEST_CASE("check-db of a standby says that it is one") {
+  sandbox::PrivateServer server;
+  server.create_database("flow");
+  const std::string conninfo = server.conninfo("flow");
+  REQUIRE(run_binary({"migrate", "up", "--fan-out", "2"}, {{"FF_DATABASE_URL", conninfo}}).code == 0);
+  server.stop();
+  std::ofstream(server.data() / "standby.signal").close();
+  server.start();
+  const Told told = check_db(conninfo);
+  CHECK(told.code == 1);
+  REQUIRE(told.problems().size() == 1);
+  CHECK_THAT(told.problems()[0]["text"].get<std::string>(), Contains("standby"));
+  CHECK(told.faults("scan").empty());
+}
+
+TEST_CASE("check-db says which partitions of the configuration are not there") {
+  Bench bench;
+  const Told some = bench.ask({{"FF_RECONCILER_PARTITIONS", "0-63"}});
+  CHECK(some.code == 0);
+  const Told beyond = bench.ask({{"FF_RECONCILER_PARTITIONS", "250-260"}});
+  CHECK(beyond.code == 1);
+  REQUIRE(beyond.faults("partitions").size() == 1);
+  CHECK_THAT(beyond.faults("partitions")[0]["text"].get<std::string>(), Contains("256-260"));
+}
+
+TEST_CASE("check-db of a database without a schema is a problem and no crash") {
+  const Database empty{empty_database()};
+  const Told told = check_db(empty.conninfo());
+  CHECK(told.code == 1);
+  REQUIRE(told.problems().size() == 1);
+  CHECK_THAT(told.problems()[0]["next"].get<std::string>(), Contains("ff-reconcilerd migrate up"));
+}
+
+TEST_CASE("check-db warns of what harms without stopping the daemon, and ends with 0") {
+  Bench bench;
+  bench.db.execute_script(
+      "GRANT CREATE ON SCHEMA public TO checked; ALTER TABLE ff_lease_event DISABLE TRIGGER USER;"
+      "ALTER TABLE ff_exec_core_p1 SET (autovacuum_enabled = off)");
+  const Told told = bench.ask();
+  CHECK(told.code == 0);
+  for (const char* check : {"strangers", "triggers", "autovacuum"}) {
+    CAPTURE(check);
+    REQUIRE_FALSE(told.faults(check).empty());
+    CHECK(told.faults(check).back()["verdict"] == "warning");
+  }
+}
+
+TEST_CASE("check-db ends with 69 where nothing answers, with 64 for a line that it cannot read") {
+  const std::string nowhere = "host=/nonexistent dbname=x user=y password=geheim";
+  const Told told = check_db(nowhere);
+  CHECK(told.code == 69);
+  REQUIRE(told.lines.size() == 1);
+  CHECK(told.lines[0]["check"] == "reachable");
+  CHECK_THAT(told.lines[0].dump(), !Contains("geheim"));
+  CHECK(run_binary({"check-db", "stray"}, {{"FF_DATABASE_URL", nowhere}}).code == 64);
+  CHECK(run_binary({"check-db", "--dry-run"}, {{"FF_DATABASE_URL", nowhere}}).code == 64);
+}
+
+TEST_CASE(
+    "check-db through PgBouncer says that its transaction mode swallows notifications, and its session mode "
+    "does not") {
+  const std::string mode = GENERATE("session", "transaction");
+  CAPTURE(mode);
+  const Database database;
+  const Pooler pooler(Database::server(), mode);
+  for (int i = 0; i < 2; ++i) {  // what the first leaves in a session, the second would meet
+    const Told told = check_db(database.conninfo() + pooler.detour());
+    CHECK(told.code == 0);
+    CHECK(told.faults("scan").empty());
+    CHECK(told.faults("listen").size() == (mode == "transaction" ? 1 : 0));
+    for (const Json& fault : told.faults("listen"))
+      CHECK_THAT(fault["next"].get<std::string>(), Contains("pool_mode = session"));
+  }
+}
+
+TEST_CASE("check-db through PgBouncer's statement mode says which line to change") {
+  const Database database;
+  const Pooler pooler(Database::server(), "statement");
+  const Told told = check_db(database.conninfo() + pooler.detour());
+  CHECK(told.code == 69);
+  REQUIRE(told.lines.size() == 1);
+  CHECK_THAT(told.lines[0]["text"].get<std::string>(),
+             Contains("it needs pool_mode = session or transaction"));
+}
