@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 
 #include "base/printable.hpp"
 #include "check/plans.hpp"
+#include "check/replicas.hpp"
 #include "check/server.hpp"
 #include "check/sessions.hpp"
 #include "check/tables.hpp"
@@ -111,7 +113,7 @@ class Checks {
   void all() {
     bool writable = true;
     page_.ask("writable", [&] {
-      const Lines lines = check::server(connection_);
+      Lines lines = check::server(connection_);
       writable = lines.front().verdict == Verdict::fine;
       return lines;
     });
@@ -152,12 +154,15 @@ class Checks {
   void tables() {
     page_.ask("indexes", [&] { return check::indexes(connection_); });
     page_.ask("triggers", [&] { return check::triggers(connection_); });
-    if (page_.ask("partitions", [&] { return partitions(); })) plans();
+    if (!page_.ask("partitions", [&] { return partitions(); })) return;
+    page_.ask("replicas", [&] { return check::replicas(check::replicas(connection_), count_); });
+    plans();
   }
 
   Lines partitions() {
     const Coverage coverage = cover(config_.partitions, migrate::flow_partitions(connection_));
     covered_ = coverage.covered;
+    count_ = coverage.count;
     const std::string text =
         fmt::format("{} of {} are looked after by this configuration", covered_.size(), coverage.count);
     if (const std::string reason = reason_against(coverage); !reason.empty())
@@ -214,6 +219,10 @@ class Checks {
       plans.add(check::plans_of(connection_, companion, scope));
     most_locks = std::max(most_locks, plans.most_locks);
     Lines lines;
+    for (const check::Index& index : check::unused(connection_, its.name, plans.indexes))
+      lines.push_back({"scan", Verdict::problem,
+                       fmt::format("{} does not look into {}", its.name, index.name),
+                       fmt::format("make it where it is missing, then ANALYZE {};", index.table)});
     for (const std::string& table : plans.wholly_read)
       lines.push_back({"scan", Verdict::problem, fmt::format("{} reads all of {}", its.name, table),
                        "make the indexes that are missing, then ANALYZE " + table + ";"});
@@ -235,6 +244,7 @@ class Checks {
   const pg::Connector connector_;
   pg::Connection connection_;
   Partitions covered_;
+  int count_ = 0;
   bool usable_ = false;
 };
 

@@ -64,13 +64,15 @@ void refuse_read_only(const config::Config& config) {
         "default, or primary)"}});
 }
 
-pg::Connector make_connector(const config::Database& database) {
-  return pg::Connector({.conninfo = database.url,
-                        .password = database.password,
-                        .password_file = database.password_file,
-                        .relation = "ff_exec_core",
-                        .connect_timeout = database.connect_timeout,
-                        .statement_timeout = database.statement_timeout});
+pg::Connector make_connector(const config::Database& database, const std::string& application_name) {
+  pg::ConnectOptions options{.conninfo = database.url,
+                             .password = database.password,
+                             .password_file = database.password_file,
+                             .relation = "ff_exec_core",
+                             .connect_timeout = database.connect_timeout,
+                             .statement_timeout = database.statement_timeout};
+  if (!application_name.empty()) options.application_name = application_name;
+  return pg::Connector(options);
 }
 
 std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<std::string>& words,

@@ -20,8 +20,8 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
 /// Throws config::Invalid where the connection string would take a server that takes no writes: for whoever writes.
 void refuse_read_only(const config::Config& config);
 
-/// Cannot fail for what load_config has returned.
-pg::Connector make_connector(const config::Database& database);
+/// Cannot fail for what load_config has returned. `application_name`: empty for the one of commands.
+pg::Connector make_connector(const config::Database& database, const std::string& application_name = {});
 
 /// The reconcilers of these names; of the single word `all` those that are switched on: nobody should delete old events
 /// by accident. Throws UsageError.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "build_info.hpp"
+#include "check/replicas.hpp"
 #include "config/options.hpp"
 #include "configuration.hpp"
 #include "pg/server.hpp"
@@ -95,7 +96,7 @@ Daemon::Daemon(config::Config config)
       metrics_(description(config_), clock_),
       board_(clock_),
       observers_(metrics_, board_),
-      connector_(make_connector(config_.database)),
+      connector_(make_connector(config_.database, check::session_name(kVersion, config_.partitions))),
       pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_,
             &pool_events_),
       watch_(

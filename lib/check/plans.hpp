@@ -2,6 +2,8 @@
 
 #include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "pg/connection.hpp"
 #include "reconcile/reconciler.hpp"
@@ -22,5 +24,15 @@ struct Plans {
 /// transaction by itself that is rolled back: the locks that planning takes are gone after some milliseconds. Throws
 /// pg::Error, also where a privilege is missing.
 Plans plans_of(pg::Connection& connection, const reconcile::Reconciler& pair, const reconcile::Scope& scope);
+
+struct Index {
+  std::string table;
+  std::string name;
+};
+
+/// The indexes that lead this reconciler to what is due, of large tables, and are not among those that its plans use:
+/// they are missing, or the table's statistics are stale. Of a small table any plan is as good. Throws pg::Error.
+std::vector<Index> unused(pg::Connection& connection, std::string_view reconciler,
+                          const std::set<std::string>& used);
 
 }  // namespace ff::check

@@ -25,8 +25,8 @@ ServerInfo server_info(Connection& connection, std::optional<SteadyTime> deadlin
 int sessions_of(Connection& connection, std::string_view application_name) {
   return connection
       .execute(
-          "SELECT count(*)::integer FROM pg_stat_activity WHERE application_name = $1 AND pid <> "
-          "pg_backend_pid()",
+          "SELECT count(*)::integer FROM pg_stat_activity"
+          " WHERE (application_name = $1 OR application_name ^@ ($1 || ' ')) AND pid <> pg_backend_pid()",
           Params::of(application_name))
       .one()
       .get<std::int32_t>(0);

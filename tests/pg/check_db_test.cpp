@@ -3,10 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include "check/plans.hpp"
+#include "check/replicas.hpp"
 #include "check/server.hpp"
 #include "check/sessions.hpp"
 #include "check/tables.hpp"
 #include "grants.hpp"
+#include "support/due_rows.hpp"
 #include "support/engine.hpp"
 
 using namespace ff;
@@ -186,6 +188,31 @@ TEST_CASE("a scan that has no index reads the whole table, and its plan says so"
                "'ff_'") == 0);
 }
 
+TEST_CASE("each scan looks into the index that leads to what is due, and one that does not is found out") {
+  const Database database;
+  auto db = database.connect();
+  insert_due_rows(db, {.partitions = 16, .per_partition = 600, .one_due_in = 20, .crowded = 0});
+  db.execute_script("ANALYZE");
+  for (const reconcile::Reconciler& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const std::string name(reconciler.name);
+    for (const check::Index& index : check::unused(db, name, plans_of(db, name).indexes)) {
+      CAPTURE(index.name);
+      CHECK(index.name.empty());
+    }
+  }
+  std::set<std::string> noticed;
+  for (const reconcile::Reconciler& reconciler : reconcile::registry())
+    for (const check::Index& index : check::unused(db, reconciler.name, {})) noticed.insert(index.name);
+  CHECK(noticed.size() >= 7);  // of those whose tables are large here
+  db.execute("DROP INDEX ff_attempt_lease_expiry_idx");
+  for (const char* name : {"lease_expiry", "attempt_timeout"}) {
+    const auto unused = check::unused(db, name, plans_of(db, name).indexes);
+    REQUIRE(unused.size() == 1);
+    CHECK(unused[0].name == "ff_attempt_lease_expiry_idx");
+  }
+}
+
 TEST_CASE("locks that the server has no room for are a problem, and the number that it says is enough") {
   const Database database;
   auto db = database.connect();
@@ -258,6 +285,38 @@ TEST_CASE("a table of which most is dead is a warning") {
   const Line line = faulty(check::dead_rows(db, 10), Verdict::warning);
   CHECK_THAT(line.text, Contains("public.ff_attempt has 100 dead rows beside 0 live ones"));
   check_fine(check::dead_rows(db, 1000));
+}
+
+TEST_CASE("the partitions that no daemon seen looks after are named, and daemons of several versions") {
+  const Database database;
+  auto db = database.connect();
+  CHECK_THAT(faulty(check::replicas(check::replicas(db), 256), Verdict::warning).text,
+             Contains("no daemon is seen"));
+  std::vector<pg::Connection> sessions;
+  const auto join = [&](const PartitionChoice& choice, const std::string& version = "1.2.3") {
+    sessions.push_back(database.connect());
+    sessions.back().execute("SELECT set_config('application_name', $1, false)",
+                            pg::Params::of(check::session_name(version, choice)));
+    return check::replicas(check::replicas(db), 256).back();
+  };
+  CHECK_THAT(join(parse_partitions("0-63,200")).text, Contains("partitions 64-199,201-255"));
+  CHECK_THAT(join(PartitionShard{1, 2}).text,
+             Contains("partitions 64,66,68") && Contains(",198,202,") && Contains(",254"));
+  CHECK(join(AllPartitions{}).verdict == Verdict::fine);
+  CHECK_THAT(join(AllPartitions{}, "1.2.4").text, Contains("of several versions: 1.2.3, 1.2.4"));
+}
+
+TEST_CASE("a list of partitions that is too long for a session's name is not mistaken for a shorter one") {
+  const Database database;
+  auto db = database.connect();
+  auto session = database.connect();
+  const std::string name =
+      check::session_name("1.2.3", parse_partitions("0-63,66,68,70-99,101,103,105,107,109,111,113-255"));
+  CHECK(name.size() <= 63);
+  session.execute("SELECT set_config('application_name', $1, false)", pg::Params::of(name));
+  const Line last = check::replicas(check::replicas(db), 256).back();
+  CHECK(last.verdict == Verdict::warning);
+  CHECK_THAT(last.text, Contains("names more than its session's name can hold"));
 }
 
 TEST_CASE("a connection that needs no TLS is fine without") {

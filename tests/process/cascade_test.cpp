@@ -137,7 +137,7 @@ int kill_again_and_again(pg::Connection& db, const RunningDaemon::Options& optio
   std::uniform_int_distribution<int> pause(0, 30);
   const auto is_counting = [&db] {
     return number(db,
-                  "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd'"
+                  "SELECT count(*) FROM pg_stat_activity WHERE application_name ^@ 'ff-reconcilerd '"
                   " AND datname = current_database() AND wait_event = 'PgSleep'") > 0;
   };
   int in_mid_batch = 0;

@@ -80,9 +80,9 @@ TEST_CASE("check-db of a database that is fit ends with 0, writes nothing, and p
     checks.insert(line["check"].get<std::string>());
   }
   CHECK(checks == std::set<std::string>{"reachable", "writable", "server_version", "tls", "privileges",
-                                        "schema", "indexes", "triggers", "partitions", "scan", "locks",
-                                        "strangers", "listen", "long_transactions", "oldest_snapshot",
-                                        "autovacuum", "dead_rows"});
+                                        "schema", "indexes", "triggers", "partitions", "replicas", "scan",
+                                        "locks", "strangers", "listen", "long_transactions",
+                                        "oldest_snapshot", "autovacuum", "dead_rows"});
   CHECK(told.faults("scan").empty());
   CHECK(diff(before, snapshot(bench.db)).empty());
 
@@ -231,4 +231,19 @@ TEST_CASE("check-db through PgBouncer's statement mode says which line to change
   REQUIRE(told.lines.size() == 1);
   CHECK_THAT(told.lines[0]["text"].get<std::string>(),
              Contains("it needs pool_mode = session or transaction"));
+}
+
+TEST_CASE("check-db sees the daemons that are at work, and what they look after") {
+  Bench bench;
+  REQUIRE(bench.ask().faults("replicas").size() == 1);
+  RunningDaemon daemon({.conninfo = bench.as_role(), .config = "partitions: 0-99\n"});
+  REQUIRE(wait_until([&] { return daemon.ready(); }));
+  const auto some = bench.ask().faults("replicas");
+  REQUIRE(some.size() == 1);
+  CHECK_THAT(some[0]["text"].get<std::string>(), Contains("looks after partitions 100-255"));
+  RunningDaemon other({.conninfo = bench.as_role(), .config = "partitions: all\n"});
+  REQUIRE(wait_until([&] { return other.ready(); }));
+  CHECK(bench.ask().faults("replicas").empty());
+  CHECK(daemon.stop() == 0);
+  CHECK(other.stop() == 0);
 }

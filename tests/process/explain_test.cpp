@@ -13,7 +13,7 @@ namespace {
 
 struct Bench {
   // As a daemon's session is named.
-  Bench() { db.execute("SET application_name = 'ff-reconcilerd'"); }
+  Bench() { db.execute("SET application_name = 'ff-reconcilerd 1.0.0 all'"); }
 
   Ended explain(const Uuid& id, std::vector<std::string> options = {}, Environment environment = {}) {
     options.insert(options.begin(), {"explain", name(id)});

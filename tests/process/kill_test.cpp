@@ -67,7 +67,7 @@ TEST_CASE("a daemon that is killed twenty times in the middle of its work leaves
     REQUIRE(wait_until([&] { return left(db) < before; }));
     std::this_thread::sleep_for(Milliseconds{pause(generator)});  // the moment of death is meant to vary
     in_mid_batch += db.execute(
-                          "SELECT 1 FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd' AND "
+                          "SELECT 1 FROM pg_stat_activity WHERE application_name ^@ 'ff-reconcilerd ' AND "
                           "datname = current_database() AND state = 'active' AND xact_start IS NOT NULL")
                             .empty()
                         ? 0

@@ -36,7 +36,7 @@ Uuid insert_lapsed(pg::Connection& db) {
 bool daemon_waits(pg::Connection& db, const std::string& condition) {
   return wait_until([&] {
     return db.execute(
-                 "SELECT 1 FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd' AND state = "
+                 "SELECT 1 FROM pg_stat_activity WHERE application_name ^@ 'ff-reconcilerd ' AND state = "
                  "'active' "
                  "AND datname = current_database() AND " +
                  condition)
@@ -85,7 +85,7 @@ TEST_CASE("a batch that outlasts the grace is cancelled and rolled back") {
   CHECK(wait_until([&] {
     return db
         .execute(
-            "SELECT 1 FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd' "
+            "SELECT 1 FROM pg_stat_activity WHERE application_name ^@ 'ff-reconcilerd ' "
             "AND datname = current_database()")
         .empty();
   }));

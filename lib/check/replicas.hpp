@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/partition_choice.hpp"
+#include "check/line.hpp"
+#include "pg/connection.hpp"
+
+namespace ff::check {
+
+/// Sessions of daemons that say the same of themselves, from one place.
+struct Replicas {
+  std::string version;
+  std::string partitions;  ///< as it was configured; a list that was too long ends in ",+"
+  std::string place;       ///< an address, or "this machine"
+  int sessions = 0;
+};
+
+/// What a daemon calls its sessions: "ff-reconcilerd 1.0.0 0-63,128". A server cuts off what is longer than 63 bytes, so
+/// a longer list of partitions ends in ",+".
+std::string session_name(std::string_view version, const PartitionChoice& choice);
+
+/// By pg_stat_activity. Throws pg::Error.
+std::vector<Replicas> replicas(pg::Connection& connection);
+
+/// replicas: that there are some, of one version, and that each of so many partitions is looked after by one of them.
+Lines replicas(const std::vector<Replicas>& seen, int partition_count);
+
+}  // namespace ff::check
