@@ -30,6 +30,7 @@ constexpr std::array kOptions{
     Option{"instance-tag", "KEY=VALUE", "only executions with this tag"},
     Option{"batch-size", "N", "rows per transaction"},
     Option{"execution", "{fp:N}:UUID", "only this execution"},
+    Option{"limit", "N", "rows shown of each check (default 20), the others are counted"},
     Option{"dry-run", "", "say what would be done and do nothing"},
     Option{"json", "", "one JSON object a line"},
     Option{"fan-out", "N", "hash children per table of a new schema (default 256)"},

@@ -11,6 +11,7 @@ int tick(const Arguments& arguments);
 int lease_events(const Arguments& arguments);
 int status(const Arguments& arguments);
 int explain_execution(const Arguments& arguments);
+int audit_database(const Arguments& arguments);
 int migrate(const Arguments& arguments);
 int check_config(const Arguments& arguments);
 int check_db(const Arguments& arguments);

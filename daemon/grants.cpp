@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "audit/check.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/statements.hpp"
 
@@ -79,6 +80,7 @@ Needs needs_of_reading() {
       if (page.find(fmt::format(".{} ", its.table)) != std::string::npos)
         needs.push_back({its.table, "SELECT"});
   }
+  for (const std::string& table : audit::tables()) needs.push_back({table, "SELECT"});
   return needs;
 }
 

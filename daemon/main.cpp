@@ -42,6 +42,14 @@ const std::vector<Command>& commands() {
        1,
        1,
        explain_execution},
+      {"audit",
+       "",
+       "Illegal states and drifted counters, what they mean and what mends them; takes five seconds and "
+       "more.",
+       {"config", "database-url", "partitions", "limit", "json"},
+       0,
+       0,
+       audit_database},
       {"migrate",
        "up|status|sql|grants [NAME...|all]",
        "Applies, compares or prints the schema; grants: what a daemon's role needs, by default for all that "

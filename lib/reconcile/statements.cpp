@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "reconcile/in_partitions.hpp"
 #include "reconcile/phrases.hpp"
 #include "reconcile/slice.hpp"
 
@@ -159,9 +160,15 @@ SELECT partition_key, {walk_key}, count(*) OVER () AS rows
 
 }  // namespace
 
-std::string Statement::over(const Partitions& partitions) const {
+std::string in_partitions(std::string_view row, const Partitions& partitions) {
   std::string keys;
   for (const PartitionKey each : partitions) keys += (keys.empty() ? "" : ",") + std::to_string(each.value);
+  if (partitions.size() == 1) return fmt::format("{}.partition_key = {}::smallint", row, keys);
+  return fmt::format("({0}.partition_key = ANY('{{{1}}}'::smallint[]) OR {0}.partition_key = {2}::smallint)",
+                     row, keys, partitions.front().value);
+}
+
+std::string Statement::over(const Partitions& partitions) const {
   std::string text;
   for (std::size_t from = 0; from < text_.size();) {
     const auto begin = std::min(text_.find(kRow, from), text_.size());
@@ -169,11 +176,7 @@ std::string Statement::over(const Partitions& partitions) const {
     if (begin == text_.size()) break;
     const auto end = text_.find(kEnd, begin);
     const std::string row = text_.substr(begin + 1, end - begin - 1);
-    text += partitions.size() == 1
-                ? fmt::format("{}.partition_key = {}::smallint", row, keys)
-                : fmt::format(
-                      "({0}.partition_key = ANY('{{{1}}}'::smallint[]) OR {0}.partition_key = {2}::smallint)",
-                      row, keys, partitions.front().value);
+    text += in_partitions(row, partitions);
     from = end + 1;
   }
   return text;

@@ -5,6 +5,7 @@
 #include <map>
 #include <sstream>
 
+#include "audit/audit.hpp"
 #include "explain/read.hpp"
 #include "grants.hpp"
 #include "lease/outbox_reader.hpp"
@@ -102,7 +103,7 @@ bool starts(const Stage& stage) {
   }
 }
 
-/// Whether `status`, `explain` and `lease-events` get all that they ask for.
+/// Whether `status`, `explain`, `audit` and `lease-events` get all that they ask for.
 bool reads_all(Stage& stage) {
   const Uuid execution = insert_core(stage.admin, {.flow = new_uuid()});
   try {
@@ -118,7 +119,9 @@ bool reads_all(Stage& stage) {
     const lease::Means means = lease::means(*connection);
     lease::look(*connection, means, 0);
     lease::read_writers(*connection);
-    return means.locks && means.sequence;
+    audit::Audit audit(*connection, {{{0}}, {{0}}, {{0}}, {{0}}});
+    audit.look();
+    return means.locks && means.sequence && audit.look_again().omissions.empty();
   } catch (const pg::Error& error) {
     CAPTURE(error.what());
     CHECK(error.sqlstate() == "42501");

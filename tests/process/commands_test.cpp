@@ -315,8 +315,8 @@ TEST_CASE("help lists the commands, and each command explains itself") {
   const Ended all = run_binary({"--help"});
   CHECK(all.code == 0);
   CHECK(all.err.empty());
-  for (const char* command : {"run", "tick", "status", "explain", "migrate", "check-config", "check-db",
-                              "demo", "healthcheck", "version"}) {
+  for (const char* command : {"run", "tick", "status", "explain", "audit", "migrate", "check-config",
+                              "check-db", "demo", "healthcheck", "version"}) {
     CHECK_THAT(all.out, Catch::Contains(std::string("\n  ") + command + " "));
     const Ended one = run_binary({command, "--help"});
     CHECK(one.code == 0);

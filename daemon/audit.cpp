@@ -1,0 +1,163 @@
+#include "audit/audit.hpp"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <thread>
+
+#include "base/printable.hpp"
+#include "commands.hpp"
+#include "config/problem.hpp"
+#include "configuration.hpp"
+#include "exit_codes.hpp"
+#include "log.hpp"
+#include "report_json.hpp"
+
+namespace ff::daemon {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::int64_t kRowsShown = 20;
+constexpr std::int64_t kMostRowsShown = 1'000'000;
+
+std::optional<Partitions> named_partitions(const Arguments& arguments) {
+  try {
+    if (const auto keys = arguments.text("partitions")) return parse_partitions(*keys);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(std::string("--partitions: ") + error.what());
+  }
+  return std::nullopt;
+}
+
+// Of each space the partitions that are chosen, as daemons share them out.
+audit::Ground chosen(audit::Ground all, const std::optional<Partitions>& named,
+                     const config::Config& config) {
+  const PartitionChoice choice = named ? PartitionChoice{*named} : config.partitions;
+  const Coverage flows = cover(choice, static_cast<int>(all.flows.size()));
+  if (const std::string reason = reason_against(flows); !reason.empty()) {
+    if (named) throw UsageError("--partitions: " + reason);
+    throw config::Invalid({{"", 0, "partitions", format_choice(config.partitions), reason}});
+  }
+  all.flows = flows.covered;
+  for (Partitions* space : {&all.budgets, &all.quotas, &all.workers})
+    *space = cover(choice, static_cast<int>(space->size())).covered;
+  return all;
+}
+
+struct Sums {
+  std::int64_t checks = 0;
+  std::int64_t found = 0;
+  std::int64_t rows = 0;
+};
+
+Sums sums_of(const audit::Report& report) {
+  Sums sums;
+  for (const audit::Sweep& sweep : audit::sweeps())
+    sums.checks += static_cast<std::int64_t>(sweep.checks.size());
+  sums.found = static_cast<std::int64_t>(report.verdicts.size());
+  for (const audit::Verdict& verdict : report.verdicts)
+    sums.rows += static_cast<std::int64_t>(verdict.rows.size()) + verdict.more;
+  return sums;
+}
+
+std::string counted(std::int64_t number, std::string_view what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
+std::size_t shown_of(const audit::Verdict& verdict, std::int64_t limit) {
+  return std::min(verdict.rows.size(), static_cast<std::size_t>(limit));
+}
+
+std::int64_t more_of(const audit::Verdict& verdict, std::size_t shown) {
+  return static_cast<std::int64_t>(verdict.rows.size() - shown) + verdict.more;
+}
+
+void print_text(const audit::Report& report, std::int64_t limit, std::int64_t partitions) {
+  for (const audit::Verdict& verdict : report.verdicts) {
+    std::cout << fmt::format("{}: {}\n", verdict.check->name, verdict.check->meaning);
+    const std::size_t shown = shown_of(verdict, limit);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const audit::Finding& row = verdict.rows[i];
+      std::cout << fmt::format("  {}  {}\n    -> {}\n", printable(row.key), printable(row.what),
+                               printable(row.remedy));
+    }
+    if (const auto more = more_of(verdict, shown); more > 0)
+      std::cout << fmt::format("  and {} more\n", more);
+    std::cout << '\n';
+  }
+  for (const audit::Omission& omission : report.omissions)
+    std::cout << fmt::format(
+        "NOT CHECKED: {}{}: {}\n", omission.checks,
+        omission.partitions.empty() ? "" : ", partitions " + format_partitions(omission.partitions),
+        printable(omission.error));
+  const Sums sums = sums_of(report);
+  const std::string looked = fmt::format("{} checks over {}", sums.checks, counted(partitions, "partition"));
+  std::cout << (sums.found == 0
+                    ? fmt::format("nothing found by {}\n", looked)
+                    : fmt::format("{} found by {} of {}\n", counted(sums.rows, "row"), sums.found, looked));
+}
+
+void print_json(const audit::Report& report, std::int64_t limit, const Partitions& partitions) {
+  for (const audit::Verdict& verdict : report.verdicts) {
+    auto rows = ordered_json::array();
+    const std::size_t shown = shown_of(verdict, limit);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const audit::Finding& row = verdict.rows[i];
+      rows.push_back({{"partition", row.partition.value},
+                      {"key", printable(row.key)},
+                      {"what", printable(row.what)},
+                      {"remedy", printable(row.remedy)}});
+    }
+    std::cout << dump({{"check", verdict.check->name},
+                       {"meaning", verdict.check->meaning},
+                       {"rows", rows},
+                       {"more", more_of(verdict, shown)}})
+              << '\n';
+  }
+  for (const audit::Omission& omission : report.omissions)
+    std::cout << dump({{"not_checked", omission.checks},
+                       {"partitions", format_partitions(omission.partitions)},
+                       {"error", printable(omission.error)}})
+              << '\n';
+  const Sums sums = sums_of(report);
+  std::cout << dump({{"checks", sums.checks},
+                     {"partitions", format_partitions(partitions)},
+                     {"found", sums.found},
+                     {"rows", sums.rows},
+                     {"not_checked", report.omissions.size()}})
+            << '\n';
+}
+
+}  // namespace
+
+int audit_database(const Arguments& arguments) {
+  const config::Config config = load_config(arguments);
+  const auto named = named_partitions(arguments);
+  const std::int64_t limit = arguments.number("limit", 0, kMostRowsShown).value_or(kRowsShown);
+  set_up_log({config::LogLevel::error, config.log.format});
+  const pg::Connector connector = make_connector(config.database);
+  pg::Pool pool(connector, 1, config.database.acquire_timeout);
+  audit::Ground ground;
+  audit::Report report;
+  try {
+    auto connection = pool.acquire();
+    ground = chosen(audit::all_ground(*connection), named, config);
+    audit::Audit audit(*connection, ground);
+    if (!audit.look()) {
+      std::this_thread::sleep_for(audit::Audit::kBetween);
+      report = audit.look_again();
+    }
+  } catch (const pg::Error& error) {
+    if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;
+    std::cerr << error.what() << '\n';
+    return kProblem;
+  }
+  if (arguments.has("json"))
+    print_json(report, limit, ground.flows);
+  else
+    print_text(report, limit, static_cast<std::int64_t>(ground.flows.size()));
+  return report.verdicts.empty() && report.omissions.empty() ? kDone : kProblem;
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,145 @@
+#include "audit/check.hpp"
+
+namespace ff::audit {
+namespace {
+
+// The groups of those that have not begun, with what their edges say. Nothing is said of a group while an end is still to
+// be passed on to it, nor once its downstream was replayed, which sets counts to nought. Only where nobody is told of an
+// end is it known by the rows that it should have been.
+constexpr std::string_view kGroups = R"sql(
+SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',', g.xmin, c.seen, t.seen) AS seen,
+       format('%s success, %s failed, %s skipped, %s running of %s edges: %s, %s, %s, %s of the upstreams, %s',
+              g.success_count, g.fail_count, g.skip_count, g.running_count, t.edges, t.success, t.fail, t.skip, t.running,
+              {kind:g}) AS what,
+       g.flow_id, t.success, t.fail, t.skip, t.running
+  FROM {schema}.ff_edge_group g
+  JOIN {core:g, downstream_eid} c ON true
+ CROSS JOIN LATERAL (
+   SELECT count(*) AS edges, count(*) FILTER (WHERE u.word = 'success') AS success,
+          count(*) FILTER (WHERE u.word = 'fail') AS fail, count(*) FILTER (WHERE u.word = 'skip') AS skip,
+          count(*) FILTER (WHERE u.word = 'running') AS running, count(*) FILTER (WHERE u.word IS NULL) AS unknown,
+          coalesce(bool_or(u.is_new), false) AS is_new, coalesce(bool_or(u.replayed), false) AS replayed,
+          string_agg(concat_ws('.', d.xmin, u.seen), ',' ORDER BY d.edge_id) AS seen
+     FROM {schema}.ff_edge d
+     LEFT JOIN {upstream:d} u ON true
+    WHERE {in_partitions:d} AND d.partition_key = g.partition_key AND d.flow_id = g.flow_id
+      AND d.downstream_eid = g.downstream_eid AND {applied:d}
+ ) t
+ CROSS JOIN LATERAL (SELECT g.success_count::bigint AS success, g.fail_count::bigint + g.skip_count AS bad,
+                            g.success_count::bigint + g.fail_count + g.skip_count + g.running_count AS in_all) n
+ CROSS JOIN LATERAL (
+   SELECT CASE
+     WHEN least(g.success_count, g.fail_count, g.skip_count, g.running_count) < 0 THEN 'group_below_nought'
+     WHEN t.unknown > 0 OR t.is_new OR NOT {not_replayed:c} THEN NULL
+     WHEN n.in_all <> t.edges OR g.running_count < t.running AND NOT t.replayed THEN 'group_miscounted'
+     WHEN g.running_count > t.running THEN 'group_waits_for_ended'
+     WHEN c.lifecycle_phase NOT IN ('submitted', 'runnable', 'blocked') THEN NULL
+     WHEN c.blocking_reason = 'waiting_for_children' AND c.eligibility_state = 'blocked_by_dependencies' THEN
+       CASE WHEN g.running_count = 0 AND n.in_all > 0 AND {waits_long:c} THEN 'children_ended' END
+     WHEN {satisfied:g} THEN
+       CASE WHEN c.lifecycle_phase = 'blocked' OR c.eligibility_state = 'blocked_by_dependencies'
+              THEN 'satisfied_but_blocked' END
+     WHEN {impossible:g} AND c.started_at_ms IS NULL THEN 'impossible_but_waiting'
+   END AS problem
+ ) p
+ WHERE {in_partitions:g} AND {has_not_ended:c} AND p.problem IS NOT NULL)sql";
+
+constexpr std::string_view kWithoutGroup = R"sql(
+SELECT 'blocked_without_group' AS problem, c.partition_key, c.execution_id::text AS key, c.xmin::text AS seen,
+       concat_ws(', ', 'flow ' || coalesce(c.flow_id::text, 'none'), c.blocking_reason) AS what
+  FROM {living}
+ WHERE (c.lifecycle_phase = 'blocked' OR c.lifecycle_phase IN ('submitted', 'runnable')
+                                         AND c.eligibility_state = 'blocked_by_dependencies')
+   AND NOT EXISTS (SELECT
+                     FROM {schema}.ff_edge_group g
+                    WHERE {in_partitions:g} AND g.partition_key = c.partition_key AND g.flow_id = c.flow_id
+                      AND g.downstream_eid = c.execution_id))sql";
+
+constexpr std::string_view kCancels = R"sql(
+SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, g.xmin::text AS seen,
+       format('flag %s, %s members', g.cancel_siblings_pending_flag, cardinality(g.cancel_siblings_pending_members))
+         AS what,
+       g.flow_id
+  FROM {schema}.ff_edge_group g
+ CROSS JOIN LATERAL (
+   SELECT CASE
+     WHEN NOT g.cancel_siblings_pending_flag THEN 'cancel_list_left'
+     WHEN NOT EXISTS (SELECT
+                        FROM {schema}.ff_pending_cancel_groups q
+                       WHERE {in_partitions:q} AND q.partition_key = g.partition_key AND q.flow_id = g.flow_id
+                         AND q.downstream_eid = g.downstream_eid) THEN 'cancel_forgotten'
+   END AS problem
+ ) p
+ WHERE {in_partitions:g} AND (g.cancel_siblings_pending_flag OR g.cancel_siblings_pending_members <> '{}')
+   AND p.problem IS NOT NULL)sql";
+
+constexpr std::string_view kPending = R"sql(
+SELECT CASE WHEN g.cancel_siblings_pending_flag THEN 'cancel_overdue' ELSE 'cancel_entry_left' END AS problem,
+       q.partition_key, q.downstream_eid::text AS key, concat_ws(',', q.xmin, g.xmin) AS seen,
+       format('enqueued_at_ms %s, group %s', q.enqueued_at_ms,
+              CASE WHEN g.xmin IS NULL THEN 'missing'
+                   ELSE 'with ' || cardinality(g.cancel_siblings_pending_members) || ' members' END) AS what
+  FROM {schema}.ff_pending_cancel_groups q
+  LEFT JOIN LATERAL (SELECT i.xmin, i.cancel_siblings_pending_flag, i.cancel_siblings_pending_members
+                       FROM {schema}.ff_edge_group i
+                      WHERE {in_partitions:i} AND i.partition_key = q.partition_key AND i.flow_id = q.flow_id
+                        AND i.downstream_eid = q.downstream_eid
+                     OFFSET 0) g ON true
+ WHERE {in_partitions:q} AND q.enqueued_at_ms < {long_ago})sql";
+
+std::vector<Check> of_groups() {
+  const std::string recount =
+      "UPDATE ff_edge_group SET success_count = {$success}, fail_count = {$fail}, skip_count = {$skip}, "
+      "running_count = "
+      "{$running} {of_group}; -- then audit again: the counts may decide it";
+  return {
+      {"group_below_nought", "a count of its fan-in is below nought", recount},
+      {"group_miscounted",
+       "its fan-in counts more or fewer than its edges: an upstream ended twice or was replayed, or counts "
+       "were lost",
+       recount},
+      {"group_waits_for_ended",
+       "its fan-in waits for upstreams that have ended and were passed on, as an edge that is applied too "
+       "late does",
+       recount},
+      {"children_ended", "its children have ended, and nobody has woken it", "{tick:dependency}"},
+      {"satisfied_but_blocked", "what it waits for has happened, and nobody has made it eligible",
+       "{core:lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'}"},
+      {"impossible_but_waiting", "what it waits for cannot happen any more, and nobody has ended it",
+       "WITH ended AS ({core_set:public_state = 'skipped', lifecycle_phase = 'terminal', {ended}} RETURNING "
+       "*) "
+       "INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms) "
+       "SELECT "
+       "partition_key, execution_id, flow_id, 'skipped', terminal_at_ms FROM ended;"}};
+}
+
+}  // namespace
+
+std::vector<Sweep> sweeps_of_fan_ins() {
+  return {
+      {.sql = std::string(kGroups), .checks = of_groups()},
+      {.sql = std::string(kWithoutGroup),
+       .checks = {{"blocked_without_group",
+                   "it waits for others, but no fan-in is there that could end that: it waits for ever",
+                   "{core:lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = "
+                   "'waiting'}"}}},
+      {.sql = std::string(kCancels),
+       .checks =
+           {{"cancel_list_left", "its fan-in lists siblings to cancel, but does not say that they are to be",
+             "UPDATE ff_edge_group SET cancel_siblings_pending_members = '{}' {of_group};"},
+            {"cancel_forgotten",
+             "siblings that its fan-in no longer needs are to be cancelled, but no entry leads anybody there",
+             "INSERT INTO ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms) "
+             "VALUES "
+             "({$partition_key}, '{$flow_id}', '{$key}', floor(extract(epoch FROM clock_timestamp()) * "
+             "1000)::bigint) ON CONFLICT DO NOTHING; -- edge_cancel_dispatcher does the rest"}}},
+      {.sql = std::string(kPending),
+       .checks = {
+           {"cancel_overdue",
+            "siblings that its fan-in no longer needs have waited to be cancelled for more than a minute",
+            "{tick:edge_cancel_dispatcher}"},
+           {"cancel_entry_left", "a request to cancel siblings that no fan-in makes any more",
+            "{tick:edge_cancel_reconciler}"}}}};
+}
+
+}  // namespace ff::audit

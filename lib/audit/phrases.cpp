@@ -1,0 +1,165 @@
+#include "audit/phrases.hpp"
+
+#include "reconcile/in_partitions.hpp"
+#include "reconcile/phrases.hpp"
+
+namespace ff::audit {
+namespace {
+
+const std::vector<Fragment>& of_executions() {
+  static const std::vector<Fragment> all{
+      {"now", "(SELECT now_ms FROM clock)"},
+      {"long_ago", "(SELECT now_ms - 60000 FROM clock)"},
+
+      // The core rows of all that have not ended, as c: by ff_exec_core_lane_phase_idx, lane by lane, so that what has
+      // ended costs nothing.
+      {"living",
+       R"sql((
+    WITH RECURSIVE lane AS (
+      SELECT p.partition_key, (SELECT l.lane_id
+                                 FROM {schema}.ff_exec_core l
+                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
+                                ORDER BY l.lane_id
+                                LIMIT 1) AS lane_id
+        FROM unnest({partitions}) AS p(partition_key)
+       UNION ALL
+      SELECT p.partition_key, (SELECT l.lane_id
+                                 FROM {schema}.ff_exec_core l
+                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
+                                  AND l.lane_id > p.lane_id
+                                ORDER BY l.lane_id
+                                LIMIT 1)
+        FROM lane p
+       WHERE p.lane_id IS NOT NULL
+    ),
+    lanes AS MATERIALIZED (SELECT partition_key, array_agg(lane_id) AS lane_ids FROM lane GROUP BY partition_key)
+    SELECT r.*
+      FROM lanes
+     CROSS JOIN LATERAL (SELECT i.*, i.xmin
+                           FROM {schema}.ff_exec_core i
+                          WHERE {in_partitions:i} AND i.partition_key = lanes.partition_key
+                            AND i.lane_id = ANY (lanes.lane_ids)
+                            AND i.lifecycle_phase IN ('submitted', 'runnable', 'active', 'suspended', 'blocked')
+                         OFFSET 0) r
+  ) c)sql"},
+
+      // The core row that a column of a row names, to be joined ON true, and its version as `seen`.
+      {"core(row, column)",
+       R"sql(LATERAL (SELECT e.*, e.xmin AS seen
+                   FROM {schema}.ff_exec_core e
+                  WHERE {in_partitions:e} AND e.partition_key = {row}.partition_key AND e.execution_id = {row}.{column}
+                 OFFSET 0))sql"},
+      {"not_replayed(core)", "NOT coalesce({object:{core}.raw_fields} ? 'replay_count', false)"},
+
+      // A JSON text as a moment, null where it is none. Eighteen digits always fit a bigint.
+      {"moment(text)", "CASE WHEN {text} ~ '^[0-9]{1,18}$' THEN ({text})::bigint END"},
+      // When the delay of a delayed execution ends: a back-off has its end elsewhere.
+      {"delay_ends_at(core)",
+       R"sql(CASE WHEN {core}.public_state = 'delayed' AND {core}.blocking_reason = 'waiting_for_retry_backoff'
+                 THEN {moment:{core}.raw_fields->>'delay_until'} ELSE {core}.deadline_at_ms END)sql"},
+
+      // "An attempt after this one has a lease that ends at that moment or later."
+      {"later_lease(row, from)",
+       R"sql(EXISTS (SELECT
+                 FROM {schema}.ff_attempt i
+                WHERE {in_partitions:i} AND i.partition_key = {row}.partition_key
+                  AND i.execution_id = {row}.execution_id AND i.attempt_index > {row}.attempt_index
+                  AND i.lease_expires_at_ms >= {from}))sql"},
+  };
+  return all;
+}
+
+const std::vector<Fragment>& of_flows() {
+  static const std::vector<Fragment> all{
+      {"applied(edge)", "{edge}.policy->>'edge_state' IS DISTINCT FROM 'pending'"},
+      {"told(core)",
+       R"sql(EXISTS (SELECT
+                 FROM {schema}.ff_completion_event t
+                WHERE {in_partitions:t} AND t.partition_key = {core}.partition_key
+                  AND t.execution_id = {core}.execution_id AND t.outcome <> 'resumable'))sql"},
+
+      // The upstream of an edge, as a fan-in counts it, and whether that is so new, or so unclear, that a count may differ:
+      // FlowFabric marks an event in one transaction and applies it in another.
+      {"upstream(edge)",
+       R"sql(LATERAL (SELECT concat_ws('.', e.xmin, v.xmin) AS seen, NOT {not_replayed:e} AS replayed,
+                        CASE WHEN {has_not_ended:e} THEN 'running' WHEN v.outcome = 'success' THEN 'success'
+                             WHEN v.outcome = 'skipped' THEN 'skip' ELSE 'fail' END AS word,
+                        {has_ended:e} AND v.event_id IS NULL OR v.dispatched_at_ms >= {long_ago}
+                          OR EXISTS (SELECT
+                                       FROM {schema}.ff_completion_event n
+                                      WHERE {in_partitions:n} AND n.partition_key = e.partition_key
+                                        AND n.execution_id = e.execution_id AND n.dispatched_at_ms IS NULL
+                                        AND n.outcome <> 'resumable') AS is_new
+                   FROM {schema}.ff_exec_core e
+                   LEFT JOIN LATERAL (SELECT i.xmin, i.event_id, i.outcome, i.dispatched_at_ms
+                                        FROM {schema}.ff_completion_event i
+                                       WHERE {in_partitions:i} AND i.partition_key = e.partition_key
+                                         AND i.execution_id = e.execution_id AND i.outcome <> 'resumable'
+                                       ORDER BY i.event_id DESC
+                                       LIMIT 1) v ON true
+                  WHERE {in_partitions:e} AND e.partition_key = {edge}.partition_key
+                    AND e.execution_id = {edge}.upstream_eid
+                 OFFSET 0))sql"},
+
+      // As `dependency` decides a group, with the sums of its row in n: success, bad and in_all.
+      {"kind(group)",
+       "CASE WHEN {group}.policy->>'kind' IN ('any_of', 'quorum') THEN {group}.policy->>'kind' ELSE 'all_of' "
+       "END"},
+      {"satisfied(group)",
+       R"sql(CASE {kind:{group}} WHEN 'any_of' THEN n.success >= 1
+                 WHEN 'quorum' THEN n.success >= {whole_number_or:1, {group}.policy->'k'}
+                 ELSE n.success = n.in_all AND n.in_all > 0 END)sql"},
+      {"impossible(group)",
+       R"sql(CASE {kind:{group}} WHEN 'any_of' THEN n.bad >= n.in_all AND n.in_all > 0
+                 WHEN 'quorum' THEN n.in_all - n.bad < {whole_number_or:1, {group}.policy->'k'}
+                 ELSE n.bad > 0 END)sql"},
+      // Its last attempt began long ago: one that has only just begun to wait is woken within seconds.
+      {"waits_long(core)",
+       R"sql(NOT EXISTS (SELECT
+                     FROM {schema}.ff_attempt i
+                    WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
+                      AND i.execution_id = {core}.execution_id AND i.started_at_ms >= {long_ago}))sql"},
+  };
+  return all;
+}
+
+}  // namespace
+
+Fragments phrases(const Partitions& partitions) {
+  std::string keys;
+  for (const PartitionKey each : partitions) keys += (keys.empty() ? "" : ",") + std::to_string(each.value);
+  const std::string in = partitions.empty() ? "false" : reconcile::in_partitions("{row}", partitions);
+  Fragments all = reconcile::phrases();
+  all.add(of_executions()).add(of_flows());
+  all.add({"in_partitions(row)", in}).add({"partitions", "'{" + keys + "}'::smallint[]"});
+  return all;
+}
+
+Fragments words() {
+  Fragments all;
+  all.add({
+      {"of_it", "WHERE partition_key = {$partition_key} AND execution_id = '{$key}'"},
+      {"of_attempt", "{of_it} AND attempt_index = {$attempt_index}"},
+      {"of_waitpoint", "WHERE partition_key = {$partition_key} AND waitpoint_id = '{$waitpoint_id}'"},
+      {"of_edge",
+       "WHERE partition_key = {$partition_key} AND flow_id = '{$flow_id}' AND edge_id = '{$edge_id}'"},
+      {"of_group",
+       "WHERE partition_key = {$partition_key} AND flow_id = '{$flow_id}' AND downstream_eid = '{$key}'"},
+      {"core_set(assignments)", "UPDATE ff_exec_core SET {assignments} {of_it}"},
+      {"core(assignments)", "{core_set:{assignments}};"},
+      // How an execution is put back into the queue, and how it is ended, by hand.
+      {"waits",
+       "lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now', "
+       "public_state = "
+       "'waiting', attempt_state = 'pending_retry_attempt', terminal_at_ms = NULL"},
+      {"ended",
+       "ownership_state = 'unowned', eligibility_state = 'not_applicable', attempt_state = "
+       "'attempt_terminal', "
+       "terminal_at_ms = coalesce(terminal_at_ms, floor(extract(epoch FROM clock_timestamp()) * "
+       "1000)::bigint)"},
+      {"tick(reconciler)", "ff-reconcilerd tick {reconciler} --execution '{$id}'"},
+  });
+  return all;
+}
+
+}  // namespace ff::audit

@@ -1,0 +1,120 @@
+// What `audit` finds of fan-ins, events and counters that differ from what they count.
+#include "live_audit_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+Damage group(const std::string& check, const std::string& assignments, const std::string& of,
+             bool several = false) {
+  return {check, "UPDATE ff_edge_group SET " + assignments + " WHERE downstream_eid = '{" + of + "}'", of,
+          several};
+}
+
+// All that a downstream waits for has ended so.
+std::string all_ended(const std::string& downstream, const std::string& upstream) {
+  return "UPDATE ff_edge SET upstream_eid = '{" + upstream + "}' WHERE downstream_eid = '{" + downstream +
+         "}'; ";
+}
+
+}  // namespace
+
+TEST_CASE("audit finds fan-ins that count other than their edges, and what it says mends them") {
+  check_damages({
+      group("group_below_nought", "running_count = -1", "blocked"),
+      group("group_miscounted", "success_count = 2", "blocked"),
+      group("group_miscounted", "success_count = 0", "blocked"),
+      group("group_miscounted", "skip_count = 1, running_count = 0", "blocked"),
+      group("group_waits_for_ended", "running_count = 2, success_count = 0", "blocked"),
+      {"children_ended",
+       all_ended("parent", "ended_upstream") +
+           "UPDATE ff_edge_group SET success_count = 2, running_count = 0 WHERE downstream_eid = '{parent}'",
+       "parent"},
+      {"satisfied_but_blocked",
+       all_ended("blocked", "ended_upstream") +
+           "UPDATE ff_edge_group SET success_count = 2, running_count = 0 WHERE downstream_eid = '{blocked}'",
+       "blocked"},
+      {"impossible_but_waiting",
+       all_ended("blocked", "skipped_upstream") + "UPDATE ff_edge_group SET success_count = 0, skip_count = "
+                                                  "2, running_count = 0 WHERE downstream_eid = "
+                                                  "'{blocked}'",
+       "blocked"},
+  });
+}
+
+TEST_CASE("audit finds fan-ins, edges and requests that lead nowhere, and what it says mends them") {
+  check_damages({
+      {"blocked_without_group",
+       "DELETE FROM ff_edge_group WHERE downstream_eid = '{blocked}'; DELETE FROM ff_edge WHERE "
+       "downstream_eid = "
+       "'{blocked}'",
+       "blocked"},
+      group("cancel_list_left", "cancel_siblings_pending_members = '{a}'", "blocked"),
+      {"cancel_forgotten", "DELETE FROM ff_pending_cancel_groups", "satisfied"},
+      {"cancel_overdue", "UPDATE ff_pending_cancel_groups SET enqueued_at_ms = {now} - 3600000", "satisfied",
+       true},
+      {"cancel_entry_left",
+       "UPDATE ff_pending_cancel_groups SET enqueued_at_ms = {now} - 3600000; UPDATE ff_edge_group SET "
+       "cancel_siblings_pending_flag = false, cancel_siblings_pending_members = '{}'",
+       "satisfied"},
+      {"edge_without_group",
+       "DELETE FROM ff_edge_group WHERE downstream_eid = '{satisfied}'; DELETE FROM "
+       "ff_pending_cancel_groups",
+       "", true},
+      {"downstream_missing",
+       "INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy) SELECT "
+       "3, '{flow}', "
+       "gen_random_uuid(), '{upstream}', gen_random_uuid(), '{}'",
+       ""},
+      {"upstream_missing",
+       "UPDATE ff_edge SET upstream_eid = gen_random_uuid() WHERE downstream_eid = '{blocked}' AND "
+       "upstream_eid = "
+       "'{upstream}'",
+       "blocked", true},
+      {"edge_of_another_flow",
+       "INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy) SELECT "
+       "3, "
+       "gen_random_uuid(), gen_random_uuid(), '{upstream}', '{blocked}', '{}'",
+       "blocked"},
+  });
+}
+
+TEST_CASE("audit finds ends that nobody heard of, and what it says mends them") {
+  check_damages({
+      {"end_not_passed_on",
+       "UPDATE ff_completion_event SET dispatched_at_ms = NULL, committed_at_ms = {now} - 3600000 WHERE "
+       "execution_id = "
+       "'{completed}'",
+       "completed"},
+      {"end_untold",
+       "UPDATE ff_exec_core SET lifecycle_phase = 'cancelled', eligibility_state = 'not_applicable', "
+       "public_state = "
+       "'cancelled', attempt_state = 'cancelled', terminal_at_ms = {now} - 3600000 WHERE execution_id = "
+       "'{upstream}'",
+       "upstream", true},
+      {"told_but_alive",
+       "INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms, "
+       "dispatched_at_ms) VALUES "
+       "(3, '{active}', 'failed', 5, 5)",
+       "active"},
+      {"lease_event_astray", "UPDATE ff_lease_event SET partition_key = 30000", ""},
+  });
+}
+
+TEST_CASE(
+    "audit finds counters of budgets, quotas and workers that have drifted, and what it says mends them") {
+  check_damages({
+      {"budget_reset_overdue",
+       "UPDATE ff_budget_policy SET next_reset_at_ms = {now} - 3600000 WHERE budget_id = 'b1'", ""},
+      {"budget_never_reset", "UPDATE ff_budget_policy SET next_reset_at_ms = NULL WHERE budget_id LIKE 'it%'",
+       ""},
+      {"usage_below_nought", "UPDATE ff_budget_usage SET current_value = -3 WHERE budget_id = 'b1'", ""},
+      {"usage_below_ledger", "UPDATE ff_budget_usage SET current_value = 3 WHERE budget_id LIKE 'it%'", ""},
+      {"ledger_of_before",
+       "UPDATE ff_budget_usage_by_exec SET updated_at_ms = {now} - 3600000 WHERE budget_id LIKE 'it%'", ""},
+      {"quota_below_nought", "UPDATE ff_quota_policy SET active_concurrency = -1", ""},
+      {"quota_above_admitted", "UPDATE ff_quota_policy SET active_concurrency = 2", ""},
+      {"worker_overdue", "UPDATE ff_worker_registry SET last_heartbeat_ms = {now} - 3600000", ""},
+  });
+}

@@ -1,0 +1,123 @@
+// What `audit` finds of executions, attempts and suspensions that are in no legal state.
+#include "live_audit_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+Damage core(const std::string& check, const std::string& assignments, const std::string& of) {
+  return {check, "UPDATE ff_exec_core SET " + assignments + " WHERE execution_id = '{" + of + "}'", of};
+}
+
+Damage attempt(const std::string& check, const std::string& assignments, const std::string& of) {
+  return {check, "UPDATE ff_attempt SET " + assignments + " WHERE execution_id = '{" + of + "}'", of};
+}
+
+constexpr const char* kHourAgo = "{now} - 3600000";
+
+}  // namespace
+
+TEST_CASE("audit finds executions whose words contradict each other, and what it says mends them") {
+  check_damages({
+      core("unknown_phase", "lifecycle_phase = 'paused'", "runnable"),
+      core("negative_attempt_index", "attempt_index = -1", "retried"),
+      core("ended_without_time", "terminal_at_ms = NULL", "completed"),
+      core("ended_in_part", "attempt_state = 'running_attempt'", "completed"),
+      core("alive_after_its_end", "terminal_at_ms = 5, attempt_state = 'cancelled'", "runnable"),
+      core("active_in_part", "ownership_state = 'unowned'", "active"),
+      core("active_in_part", "attempt_state = 'pending'", "typed"),
+      core("suspended_in_part", "ownership_state = 'leased'", "suspended"),
+      core("waiting_but_leased", "ownership_state = 'leased'", "retried"),
+      core("waiting_in_part", "attempt_state = 'running_attempt'", "retried"),
+      core("never_eligible", "eligibility_state = 'not_applicable'", "interrupted"),
+      core("never_eligible", "eligibility_state = 'blocked'", "runnable"),
+  });
+}
+
+TEST_CASE("audit finds executions that nothing will ever move, and what it says mends them") {
+  check_damages({
+      core("delayed_for_ever", "deadline_at_ms = NULL", "delayed"),
+      core("delayed_for_ever", "raw_fields = '{\"delay_until\": \"soon\"}'", "backoff"),
+      core("delay_overdue", std::string("deadline_at_ms = ") + kHourAgo, "delayed"),
+      core("deadline_overdue", std::string("deadline_at_ms = ") + kHourAgo, "active"),
+      {"active_without_attempt", "DELETE FROM ff_attempt WHERE execution_id = '{active}'", "active"},
+      attempt("active_without_lease", "lease_expires_at_ms = NULL", "active"),
+      attempt("active_without_lease", "lease_expires_at_ms = NULL", "reclaimed"),
+      core("index_without_attempt", "attempt_index = 1", "interrupted"),
+      core("index_without_attempt", "attempt_index = 1", "resumable"),
+      {"promise_lapsed", "DELETE FROM ff_claim_grant", "promised"},
+      {"promise_lapsed", "UPDATE ff_claim_grant SET expires_at_ms = {now} - 3600000", "promised"},
+  });
+}
+
+TEST_CASE("audit finds leases that nobody looks after, and what it says mends them") {
+  check_damages({
+      attempt("lease_without_epoch", "lease_epoch = 0", "active"),
+      attempt("lease_without_worker", "worker_id = NULL, worker_instance_id = NULL", "active"),
+      attempt("lease_for_ever", "lease_expires_at_ms = {now} + 9000000000", "active"),
+      attempt("two_leases", "outcome = NULL", "reclaimed"),
+      attempt("lease_overdue", std::string("lease_expires_at_ms = ") + kHourAgo, "active"),
+      attempt("lease_left", std::string("lease_expires_at_ms = ") + kHourAgo, "cancelled"),
+      attempt("lease_of_who_waits", std::string("lease_expires_at_ms = ") + kHourAgo, "interrupted"),
+      {"older_lease_left",
+       "UPDATE ff_attempt SET lease_expires_at_ms = {now} - 3600000 WHERE execution_id = '{reclaimed}' AND "
+       "attempt_index "
+       "= 0",
+       "reclaimed"},
+      {"attempt_without_execution", "DELETE FROM ff_exec_core WHERE execution_id = '{retried}'", "retried"},
+  });
+}
+
+TEST_CASE(
+    "audit finds suspensions and waitpoints that no signal and no time-out ends, and what it says mends "
+    "them") {
+  check_damages({
+      {"suspended_without_suspension",
+       "DELETE FROM ff_suspension_current WHERE execution_id = '{suspended}'; "
+       "DELETE FROM ff_waitpoint_pending WHERE execution_id = '{suspended}'",
+       "suspended"},
+      {"suspension_without_execution",
+       "DELETE FROM ff_exec_core WHERE execution_id = '{resumable}'; "
+       "DELETE FROM ff_attempt WHERE execution_id = '{resumable}'",
+       "resumable"},
+      {"signals_refused",
+       "UPDATE ff_suspension_current SET member_map = '{\"k\": {\"never_committed\": true}, \"other\": []}' "
+       "WHERE "
+       "execution_id = '{suspended}'",
+       "suspended"},
+      {"signals_refused",
+       "UPDATE ff_suspension_current SET member_map = '[]' WHERE execution_id = '{suspended}'", "suspended"},
+      {"suspension_overdue",
+       "UPDATE ff_suspension_current SET timeout_at_ms = {now} - 3600000 WHERE execution_id = '{suspended}'",
+       "suspended"},
+      {"suspension_left",
+       "UPDATE ff_suspension_current SET execution_id = '{completed}', timeout_at_ms = {now} - 3600000 WHERE "
+       "execution_id "
+       "= '{resumable}'",
+       "completed"},
+      {"time_out_left",
+       "UPDATE ff_suspension_current SET timeout_at_ms = {now} - 3600000 WHERE execution_id = '{resumable}'",
+       "resumable"},
+      {"waitpoint_without_execution",
+       "UPDATE ff_waitpoint_pending SET execution_id = gen_random_uuid() WHERE execution_id = '{active}'",
+       ""},
+      {"waitpoint_unknown",
+       "UPDATE ff_waitpoint_pending SET state = 'open' WHERE execution_id = '{suspended}'", "suspended"},
+      {"waitpoint_left",
+       "UPDATE ff_suspension_current SET execution_id = '{completed}' WHERE execution_id = '{resumable}'; "
+       "UPDATE ff_exec_core SET terminal_at_ms = {now} - 3600000 WHERE execution_id = '{completed}'; "
+       "UPDATE ff_waitpoint_pending SET execution_id = '{completed}' WHERE execution_id = '{active}'",
+       "completed"},
+      {"waitpoint_overdue",
+       "UPDATE ff_waitpoint_pending SET expires_at_ms = {now} - 3600000 WHERE execution_id = '{active}'",
+       "active"},
+      {"waitpoint_astray",
+       "UPDATE ff_waitpoint_pending SET execution_id = '{interrupted}', activated_at_ms = 5, state = "
+       "'active' WHERE "
+       "execution_id = '{active}'",
+       "interrupted"},
+      {"waitpoint_of_before",
+       "UPDATE ff_waitpoint_pending SET activated_at_ms = 5 WHERE execution_id = '{suspended}'", "suspended"},
+  });
+}
