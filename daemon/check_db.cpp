@@ -192,7 +192,8 @@ class Checks {
     const auto objects = grants(connection_, of_daemon).size();
     if (objects == 0) return {{"privileges", Verdict::skipped, "there are no tables to have them on"}};
     add(of_daemon, Verdict::problem, "the reconcilers that are on need");
-    if (lines.empty()) add(needs_of_reading(), Verdict::warning, "status, explain and lease-events need");
+    if (lines.empty())
+      add(needs_of_reading(), Verdict::warning, "status, explain, audit and lease-events need");
     if (lines.empty())
       lines.push_back(
           {"privileges", Verdict::fine,

@@ -6,15 +6,9 @@
 namespace ff::audit {
 namespace {
 
-const std::vector<Fragment>& of_executions() {
-  static const std::vector<Fragment> all{
-      {"now", "(SELECT now_ms FROM clock)"},
-      {"long_ago", "(SELECT now_ms - 60000 FROM clock)"},
-
-      // The core rows of all that have not ended, as c: by ff_exec_core_lane_phase_idx, lane by lane, so that what has
-      // ended costs nothing.
-      {"living",
-       R"sql((
+// The core rows of all that have not ended, as c: by ff_exec_core_lane_phase_idx, lane by lane, so that what has ended
+// costs nothing.
+constexpr std::string_view kLiving = R"sql((
     WITH RECURSIVE lane AS (
       SELECT p.partition_key, (SELECT l.lane_id
                                  FROM {schema}.ff_exec_core l
@@ -41,7 +35,14 @@ const std::vector<Fragment>& of_executions() {
                             AND i.lane_id = ANY (lanes.lane_ids)
                             AND i.lifecycle_phase IN ('submitted', 'runnable', 'active', 'suspended', 'blocked')
                          OFFSET 0) r
-  ) c)sql"},
+  ) c)sql";
+
+const std::vector<Fragment>& of_executions() {
+  static const std::vector<Fragment> all{
+      {"now", "(SELECT now_ms FROM clock)"},
+      {"long_ago", "(SELECT now_ms - 60000 FROM clock)"},
+
+      {"living", std::string(kLiving)},
 
       // The core row that a column of a row names, to be joined ON true, and its version as `seen`.
       {"core(row, column)",
