@@ -37,6 +37,7 @@ constexpr std::array kOptions{
     Option{"role", "NAME", "the role to grant to, as it is named (default: one to replace)"},
     Option{"print-default", "", "print a complete commented file instead"},
     Option{"seconds", "N", "stop after this time, with a summary and a check of the books"},
+    Option{"url", "URL", "a running daemon, such as http://127.0.0.1:9464 (default: from the configuration)"},
     Option{"address", "HOST:PORT", "where the daemon listens (default: from the configuration)"},
 };
 

@@ -16,6 +16,7 @@ int migrate(const Arguments& arguments);
 int check_config(const Arguments& arguments);
 int check_db(const Arguments& arguments);
 int demo(const Arguments& arguments);
+int quarantine(const Arguments& arguments);
 int healthcheck(const Arguments& arguments);
 int version(const Arguments& arguments);
 

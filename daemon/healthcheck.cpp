@@ -6,18 +6,8 @@
 #include "http_server.hpp"
 
 namespace ff::daemon {
-namespace {
 
 using namespace std::chrono_literals;
-
-// A daemon that listens on every address is asked on this machine's own.
-std::string reachable(const std::string& host) {
-  if (host == "0.0.0.0") return "127.0.0.1";
-  if (host == "::") return "::1";
-  return host;
-}
-
-}  // namespace
 
 int healthcheck(const Arguments& arguments) {
   std::vector<config::Override> overrides;

@@ -322,4 +322,10 @@ int http_get_status(const std::string& host, unsigned short port, const std::str
   }
 }
 
+std::string reachable(const std::string& host) {
+  if (host == "0.0.0.0") return "127.0.0.1";
+  if (host == "::") return "::1";
+  return host;
+}
+
 }  // namespace ff::daemon

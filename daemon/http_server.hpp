@@ -74,4 +74,7 @@ class HttpServer {
 int http_get_status(const std::string& host, unsigned short port, const std::string& path,
                     Milliseconds timeout, std::string* body = nullptr);
 
+/// Where to ask a daemon that listens there: one that listens on every address is asked on this machine's own.
+std::string reachable(const std::string& host);
+
 }  // namespace ff::daemon

@@ -79,6 +79,13 @@ const std::vector<Command>& commands() {
        0,
        0,
        demo},
+      {"quarantine",
+       "",
+       "The rows that a running daemon has set aside because they fail, and what tries them again.",
+       {"config", "url", "json"},
+       0,
+       0,
+       quarantine},
       {"healthcheck", "", "Asks a running daemon's /livez.", {"config", "address"}, 0, 0, healthcheck},
       {"version", "", "Version, commit, compiler, libpq.", {"json"}, 0, 0, version},
   };

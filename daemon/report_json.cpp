@@ -25,6 +25,17 @@ std::string with_controls_escaped(const std::string& json) {
 
 }  // namespace
 
+nlohmann::ordered_json key_json(const reconcile::Reconciler& pair, const reconcile::RowKey& key) {
+  auto json = nlohmann::ordered_json::object();
+  for (std::size_t i = 0; i < key.columns.size(); ++i) {
+    const auto& column = pair.key[i];
+    const bool number = column.type == "integer" || column.type == "bigint";
+    json[std::string(column.name)] =
+        number ? nlohmann::ordered_json(std::stoll(key.columns[i])) : nlohmann::ordered_json(key.columns[i]);
+  }
+  return json;
+}
+
 nlohmann::ordered_json counts_json(const reconcile::TickReport& report) {
   nlohmann::ordered_json skipped;
   for (const reconcile::Skip skip : reconcile::kSkips) {

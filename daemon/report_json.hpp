@@ -9,6 +9,8 @@
 /// The JSON forms that scripts rely on; all commands and pages that show these things use these.
 namespace ff::daemon {
 
+/// The key of a row of this pair by the names of its columns.
+nlohmann::ordered_json key_json(const reconcile::Reconciler& pair, const reconcile::RowKey& key);
 nlohmann::ordered_json counts_json(const reconcile::TickReport& report);
 nlohmann::ordered_json time_json(const std::optional<UnixMillis>& at);
 nlohmann::ordered_json coverage_json(const Coverage& coverage);

@@ -13,6 +13,26 @@ namespace {
 // A single tick may fail because of a conflict, or of a connection that broke.
 constexpr int kFaultyFrom = 3;
 
+// What is needed to find the row and to try it by hand; not what is in it.
+ordered_json set_aside_json(const reconcile::TickReport& report, UnixMillis told_at) {
+  auto rows = ordered_json::array();
+  for (const reconcile::SetAside& row : report.set_aside) {
+    ordered_json key = key_json(*row.pair, row.key);
+    const auto execution = key.find(row.pair->execution_column);
+    const bool named = !row.pair->execution_column.empty() && execution != key.end();
+    rows.push_back({{"partition", row.key.partition.value},
+                    {"key", key},
+                    {"execution", named ? ordered_json("{fp:" + std::to_string(row.key.partition.value) +
+                                                       "}:" + execution->get<std::string>())
+                                        : ordered_json()},
+                    {"sqlstate", row.sqlstate},
+                    {"message", row.message},
+                    {"tries", row.tries},
+                    {"next_try_ms", count(told_at + row.next_try_in)}});
+  }
+  return rows;
+}
+
 }  // namespace
 
 void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
@@ -27,6 +47,7 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   } else {
     entry.last.next_due = event.report.next_due;
     entry.last.quarantined = event.report.quarantined;
+    entry.last.set_aside = event.report.set_aside;
   }
   if (event.report.failure)
     entry.last_failure = event.report.failure->what();
@@ -91,6 +112,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
     line["consecutive_failures"] = entry.consecutive_failures;
     line["last_failure"] = entry.last_failure;
     line["quarantined"] = entry.last.quarantined;
+    line["quarantine"] = set_aside_json(entry.last, entry.last_tick);
     line["processed_total"] = entry.totals.processed;
     line["errors_total"] = entry.totals.errors;
     line["last"] = counts_json(entry.last);

@@ -79,17 +79,6 @@ reconcile::Scope scope(const Arguments& arguments, const config::Config& config,
   return scope;
 }
 
-ordered_json key_json(const Reconciler& reconciler, const reconcile::RowKey& key) {
-  ordered_json json;
-  for (std::size_t i = 0; i < key.columns.size(); ++i) {
-    const auto& column = reconciler.key[i];
-    const bool number = column.type == "integer" || column.type == "bigint";
-    json[std::string(column.name)] =
-        number ? ordered_json(std::stoll(key.columns[i])) : ordered_json(key.columns[i]);
-  }
-  return json;
-}
-
 void print_json(const Reconciler& reconciler, const TickReport& report, const reconcile::Scope& scope,
                 double seconds, bool dry_run) {
   for (const reconcile::Move& move : report.moves) {

@@ -152,6 +152,9 @@ void Engine::end_tick(TickReport& report) {
     for (const auto& [row, its] : job_->suspects.rows()) quarantine(*job_, row, its, report);
   }
   report.quarantined = job_->quarantine.size();
+  if (report.quarantined == 0) return;
+  report.set_aside = job_->quarantine.told(job_->clock.now());
+  for (SetAside& row : report.set_aside) row.pair = &job_->reconciler;
 }
 
 TickReport Engine::with_worker(const std::function<void(Worker&)>& work) {

@@ -1,6 +1,8 @@
 #include "reconcile/quarantine.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace ff::reconcile {
 namespace {
@@ -17,12 +19,16 @@ bool Quarantine::holds(const RowKey& key, SteadyTime now) const {
   return found != rows_.end() && now < found->second.until;
 }
 
-Milliseconds Quarantine::add(const RowKey& key, SteadyTime now) {
+Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, std::string sqlstate, std::string message) {
   const std::lock_guard lock(mutex_);
   const auto [row, fresh] = rows_.try_emplace(key, Entry{now, kFirstPause});
   if (!fresh) row->second.pause = std::min(row->second.pause * 2, kLongestPause);
-  row->second.until = now + row->second.pause;
-  return row->second.pause;
+  Entry& entry = row->second;
+  entry.until = now + entry.pause;
+  ++entry.tries;
+  entry.sqlstate = std::move(sqlstate);
+  entry.message = std::move(message);
+  return entry.pause;
 }
 
 void Quarantine::release(const RowKey& key) {
@@ -33,6 +39,23 @@ void Quarantine::release(const RowKey& key) {
 void Quarantine::forget_old(SteadyTime now) {
   const std::lock_guard lock(mutex_);
   std::erase_if(rows_, [&](const auto& row) { return row.second.until + kLongestPause < now; });
+}
+
+std::vector<SetAside> Quarantine::told(SteadyTime now) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::map<RowKey, Entry>::const_iterator> next;
+  for (auto row = rows_.begin(); row != rows_.end(); ++row) next.push_back(row);
+  const auto most = next.begin() + static_cast<std::ptrdiff_t>(std::min(next.size(), kMostTold));
+  std::partial_sort(next.begin(), most, next.end(), [](const auto& a, const auto& b) {
+    return std::tie(a->second.until, a->first) < std::tie(b->second.until, b->first);
+  });
+  std::vector<SetAside> told;
+  for (auto row = next.begin(); row != most; ++row) {
+    const auto& [key, entry] = **row;
+    told.push_back({key, nullptr, entry.tries, entry.sqlstate, entry.message,
+                    std::max(std::chrono::ceil<Milliseconds>(entry.until - now), Milliseconds{0})});
+  }
+  return told;
 }
 
 std::size_t Quarantine::size() const {

@@ -2,6 +2,8 @@
 
 #include <map>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "base/time.hpp"
 #include "reconcile/report.hpp"
@@ -14,12 +16,17 @@ class Quarantine {
  public:
   /// Whether the row is to be left alone now.
   bool holds(const RowKey& key, SteadyTime now) const;
-  /// The row failed (again). Returns for how long it is left out.
-  Milliseconds add(const RowKey& key, SteadyTime now);
+  /// The row failed (again), for this reason. Returns for how long it is left out.
+  Milliseconds add(const RowKey& key, SteadyTime now, std::string sqlstate = {}, std::string message = {});
   /// The row was moved, or is no longer due.
   void release(const RowKey& key);
   /// Forgets rows that nobody has met for long after their time was up: something else has moved them.
   void forget_old(SteadyTime now);
+
+  /// So many of the rows are told of, those first that are tried next: where there are thousands, they have a reason in
+  /// common.
+  static constexpr std::size_t kMostTold = 100;
+  std::vector<SetAside> told(SteadyTime now) const;
 
   std::size_t size() const;
   bool empty() const { return size() == 0; }
@@ -29,6 +36,9 @@ class Quarantine {
   struct Entry {
     SteadyTime until;
     Milliseconds pause;
+    int tries = 0;
+    std::string sqlstate = {};
+    std::string message = {};
   };
   mutable std::mutex mutex_;
   std::map<RowKey, Entry> rows_;  // guarded by mutex_

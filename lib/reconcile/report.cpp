@@ -40,6 +40,7 @@ void TickReport::add(TickReport&& other) {
 
 void TickReport::add_companion(TickReport&& companions) {
   quarantined += companions.quarantined;
+  append(set_aside, std::move(companions.set_aside));
   add(std::move(companions));
 }
 

@@ -39,6 +39,16 @@ struct Move {
   const Reconciler* pair = nullptr;  ///< whose columns the key has
 };
 
+/// A row that failed by itself and is left out for a while.
+struct SetAside {
+  RowKey key;
+  const Reconciler* pair = nullptr;  ///< whose columns the key has
+  int tries = 0;                     ///< that have failed
+  std::string sqlstate = {};         ///< of the last; empty where the server gave none
+  std::string message = {};          ///< of the last, on one line, without its DETAIL
+  Milliseconds next_try_in{0};       ///< 0: at the next scan
+};
+
 /// What one tick did. Counts are of rows.
 struct TickReport {
   std::int64_t scanned = 0;  ///< found due
@@ -55,11 +65,12 @@ struct TickReport {
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
   std::optional<UnixMillis> next_due;    ///< when the earliest row that was not due yet may be taken
   std::optional<UnixMillis>
-      known_until;              ///< what may be taken before that is known, but for rows written since
-  UnixMillis database_time{};   ///< by the database's clock, when the tick first read
-  std::size_t quarantined = 0;  ///< rows in quarantine now
-  Lateness lateness;            ///< of the processed rows: due time to commit, by the database's clock
-  std::vector<Move> moves;      ///< only where asked for: see TickOptions::list_moves
+      known_until;                  ///< what may be taken before that is known, but for rows written since
+  UnixMillis database_time{};       ///< by the database's clock, when the tick first read
+  std::size_t quarantined = 0;      ///< rows in quarantine now
+  std::vector<SetAside> set_aside;  ///< some of these: see Quarantine::kMostTold
+  Lateness lateness;                ///< of the processed rows: due time to commit, by the database's clock
+  std::vector<Move> moves;          ///< only where asked for: see TickOptions::list_moves
 
   /// Set when the tick could not go on (connection, privileges, …). What is counted above happened all the
   /// same.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/printable.hpp"
+
 namespace ff::reconcile {
 namespace {
 
@@ -240,7 +242,8 @@ void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickRepo
     return;
   }
   const bool known = job.quarantine.contains(row.key);
-  const Milliseconds pause = job.quarantine.add(row.key, job.clock.now());
+  const Milliseconds pause =
+      job.quarantine.add(row.key, job.clock.now(), error.sqlstate(), printable(error.what()));
   if (!known)
     spdlog::error("{}: this row cannot be moved and is set aside for {} s, then longer: {}: {}",
                   job.reconciler.name, pause.count() / 1000, describe(job.reconciler, row.key), error.what());

@@ -61,3 +61,25 @@ TEST_CASE("a row that nobody met for ten minutes after its time is forgotten") {
   CHECK_FALSE(quarantine.contains(kRow));
   CHECK(quarantine.contains(kNeighbour));
 }
+
+TEST_CASE(
+    "quarantine tells of its rows: the last reason of each, how often it failed, and when it is tried "
+    "again") {
+  Quarantine rows;
+  const SteadyTime start{};
+  rows.add({{1}, {"later"}}, start + 1s, "23514", "first");
+  rows.add({{1}, {"later"}}, start + 6s, "22012", "last");
+  rows.add({{1}, {"sooner"}}, start + 6s, "23505", "only");
+  const auto told = rows.told(start + 7s);
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].key.columns == std::vector<std::string>{"sooner"});
+  CHECK(told[0].tries == 1);
+  CHECK(told[0].next_try_in == 4s);
+  CHECK(told[1].tries == 2);
+  CHECK(told[1].sqlstate == "22012");
+  CHECK(told[1].message == "last");
+  CHECK(told[1].next_try_in == 9s);
+  CHECK(rows.told(start + 1min)[0].next_try_in == 0s);
+  for (std::size_t i = 0; i < 2 * Quarantine::kMostTold; ++i) rows.add({{2}, {std::to_string(i)}}, start);
+  CHECK(rows.told(start).size() == Quarantine::kMostTold);
+}

@@ -1,0 +1,82 @@
+// `quarantine`: the rows that a running daemon has set aside, for people and for machines.
+#include <catch2/catch.hpp>
+#include <set>
+#include <sstream>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+#include "support/rows.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::set<std::string> keys(const Json& object) {
+  std::set<std::string> all;
+  for (const auto& [key, value] : object.items()) all.insert(key);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("quarantine shows each row that a daemon has set aside, why, and the line that tries it again") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid id = insert_core(db, {.partition = {3}, .policy = max_retries(3)});
+  db.execute("UPDATE ff_exec_core SET payload = 'geheim', result = 'geheim'");
+  insert_attempt(db, {.partition = {3}, .execution = id, .lease_expires_at_ms = now_ms(db) - 1000});
+  db.execute_script(
+      "CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS"
+      " $$BEGIN RAISE EXCEPTION E'not this\none' USING DETAIL = 'geheim', ERRCODE = '22012'; END$$;"
+      "CREATE TRIGGER poison BEFORE UPDATE ON ff_attempt FOR EACH ROW EXECUTE FUNCTION poison()");
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = "recovery_grace: 0s\nreconcilers: {lease_expiry: {interval: 50ms}}\n"});
+  const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
+  Ended done;
+  REQUIRE(wait_until([&] {
+    done = run_binary({"quarantine", "--url", url, "--json"});
+    return done.code == 0 && !done.out.empty();
+  }));
+  const Json row = Json::parse(done.out);
+  CHECK(keys(row) == std::set<std::string>{"reconciler", "partition", "key", "execution", "sqlstate",
+                                           "message", "tries", "next_try_ms"});
+  const std::string execution = "{fp:3}:" + to_string(id);
+  CHECK(row["reconciler"] == "lease_expiry");
+  CHECK(row["partition"] == 3);
+  CHECK(row["key"] == Json{{"execution_id", to_string(id)}, {"attempt_index", 0}});
+  CHECK(row["execution"] == execution);
+  CHECK(row["sqlstate"] == "22012");
+  CHECK_THAT(row["message"].get<std::string>(), Contains("not this one"));
+  CHECK(row["tries"] >= 1);
+  CHECK(row["next_try_ms"].get<std::int64_t>() > now_ms(db) - 60'000);
+
+  const Ended text = run_binary({"quarantine", "--url", url + "/"});
+  CHECK(text.code == 0);
+  const std::string line = "-> ff-reconcilerd tick lease_expiry --execution '" + execution + "'\n";
+  CHECK_THAT(text.out, Contains("failed ") && Contains("22012") && Contains(line));
+  for (const std::string& said : {done.out, text.out, daemon.get("/status").body})
+    CHECK_THAT(said, !Contains("geheim"));
+
+  db.execute("DROP TRIGGER poison ON ff_attempt");
+  CHECK(run_binary({"tick", "lease_expiry", "--execution", execution},
+                   {{"FF_DATABASE_URL", database.conninfo()}})
+            .code == 0);
+  CHECK(core(db, id)["lifecycle_phase"] == "runnable");
+  CHECK(daemon.stop() == 0);
+}
+
+TEST_CASE("quarantine says that there is none, and ends with 69 where no daemon answers") {
+  RunningDaemon daemon({.conninfo = "host=/nonexistent dbname=x user=y", .config = "partitions: 0-3\n"});
+  const std::string address = "127.0.0.1:" + std::to_string(daemon.port());
+  const Ended none = run_binary({"quarantine"}, {{"FF_RECONCILER_HTTP_LISTEN", address}});
+  CHECK(none.code == 0);
+  CHECK(none.out == "no row is set aside\n");
+  CHECK(run_binary({"quarantine", "--json", "--url", address}).out.empty());
+  CHECK(daemon.stop() == 0);
+  const Ended away = run_binary({"quarantine", "--url", "http://" + address});
+  CHECK(away.code == 69);
+  CHECK_THAT(away.err, Contains(address));
+  CHECK(run_binary({"quarantine", "--url", "here"}).code == 64);
+}
