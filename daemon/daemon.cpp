@@ -26,16 +26,16 @@ metrics::Description description(const config::Config& config) {
   return description;
 }
 
-// Companions keep an interval of their own, unless even the first pair is looked at less often.
-supervisor::Pace pace_of(const config::Reconciler& its, const reconcile::Reconciler& reconciler) {
-  supervisor::Pace pace{its.enabled, its.interval};
+// Companions keep an interval of their own, unless even the first pair is scanned less often.
+supervisor::Timing timing_of(const config::Reconciler& its, const reconcile::Reconciler& reconciler) {
+  supervisor::Timing timing{its.enabled, its.interval};
   for (const reconcile::Reconciler& companion : reconciler.companions)
     if (companion.is_shortcut)
-      pace.shortcuts = companion.interval;
+      timing.shortcuts = companion.interval;
     else
-      pace.companions =
-          std::max({pace.companions.value_or(Milliseconds{0}), companion.interval, its.interval});
-  return pace;
+      timing.companions =
+          std::max({timing.companions.value_or(Milliseconds{0}), companion.interval, its.interval});
+  return timing;
 }
 
 // A tick stops starting batches after its budget; the last one may wait for a connection and run into its
@@ -65,29 +65,32 @@ void Daemon::Observers::schema_version(int version) {
   board.schema_version(version);
 }
 
-Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Pace pace,
-                       Daemon& daemon)
+Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope,
+                       supervisor::Timing timing, Daemon& daemon)
     : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.fork_join_),
       runner(
-          std::string(reconciler.name), reconciler.takes_leases, pace,
-          [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon.watch_, options); },
-          {[this, &daemon](SteadyTime since) { return quiet(engine.reconciler(), daemon.bulletin_, since); },
+          std::string(reconciler.name), reconciler.takes_leases, timing,
+          [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon.monitor_, options); },
+          {[this, &daemon](SteadyTime since) {
+             return unchanged(engine.reconciler(), daemon.notifications_, since);
+           },
            [this, &daemon](SteadyTime since) {
              return std::ranges::all_of(engine.reconciler().companions, [&](const auto& companion) {
-               return !companion.is_shortcut || quiet(companion, daemon.bulletin_, since);
+               return !companion.is_shortcut || unchanged(companion, daemon.notifications_, since);
              });
            }},
           daemon.observers_, daemon.clock_) {}
 
-reconcile::TickReport Daemon::Member::tick(const supervisor::Watch& watch, reconcile::TickOptions options) {
-  if (runner.takes_leases()) options.may_write = [&watch] { return watch.may_take_leases(); };
+reconcile::TickReport Daemon::Member::tick(const supervisor::Monitor& monitor,
+                                           reconcile::TickOptions options) {
+  if (runner.takes_leases()) options.may_write = [&monitor] { return monitor.may_take_leases(); };
   return engine.tick(options);
 }
 
-bool Daemon::Member::quiet(const reconcile::Reconciler& pair, const supervisor::Bulletin& bulletin,
-                           SteadyTime since) const {
+bool Daemon::Member::unchanged(const reconcile::Reconciler& pair,
+                               const supervisor::Notifications& notifications, SteadyTime since) const {
   const auto announced = pair.announced(engine.scope().settings);
-  return announced && bulletin.quiet_since(announced->channel, since - announced->within);
+  return announced && notifications.none_since(announced->channel, since - announced->within);
 }
 
 Daemon::Daemon(config::Config config)
@@ -99,21 +102,21 @@ Daemon::Daemon(config::Config config)
       connector_(make_connector(config_.database, check::session_name(kVersion, config_.partitions))),
       pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_,
             &pool_events_),
-      watch_(
+      monitor_(
           config_.recovery_grace,
           DatabaseLook(
               pool_, config_.partitions, [this](const pg::Error& error) { metrics_.database_error(error); },
               [this] {
-                watch_.doubt();
-                bulletin_.renew();
+                monitor_.check_now();
+                notifications_.renew();
               },
               [this](const Coverage& coverage) { set_coverage(coverage); }),
           observers_, clock_),
-      bulletin_(connector_,
-                {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel)}),
+      notifications_(connector_,
+                     {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel)}),
       fork_join_(config_.helpers),
       members_(make_members()),
-      supervisor_(runners(), config_.threads, watch_, longest_tick(config_), clock_),
+      supervisor_(runners(), config_.threads, monitor_, longest_tick(config_), clock_),
       http_(http_io_, config_.http.host, static_cast<unsigned short>(config_.http.port), routes(), {},
             [this] { metrics_.http_connection_displaced(); }),
       http_port_(http_.port()) {
@@ -130,8 +133,8 @@ std::vector<std::unique_ptr<Daemon::Member>> Daemon::make_members() {
   std::vector<std::unique_ptr<Member>> members;
   for (const config::Reconciler& its : config_.reconcilers) {
     const reconcile::Reconciler* reconciler = reconcile::find_reconciler(its.name);
-    members.push_back(
-        std::make_unique<Member>(*reconciler, scope_of(config_, its, {}), pace_of(its, *reconciler), *this));
+    members.push_back(std::make_unique<Member>(*reconciler, scope_of(config_, its, {}),
+                                               timing_of(its, *reconciler), *this));
   }
   return members;
 }
@@ -160,7 +163,7 @@ Routes Daemon::routes() {
 void Daemon::start() {
   spdlog::info("ff-reconcilerd {} serves http on {}:{}, database {}, partitions {}", kVersion,
                config_.http.host, http_port_, connector_.description(), format_choice(config_.partitions));
-  bulletin_.start();
+  notifications_.start();
   supervisor_.start();
 }
 
@@ -172,7 +175,7 @@ void Daemon::stop() {
                  seconds(config_.shutdown.grace));
   interrupt_.raise();
   supervisor_.join();
-  bulletin_.stop();
+  notifications_.stop();
 }
 
 void Daemon::set_coverage(const Coverage& coverage) {
@@ -192,7 +195,7 @@ void Daemon::tell_members() {
     const config::Reconciler& its = current_.reconcilers[i];
     reconcile::Engine& engine = members_[i]->engine;
     members_[i]->runner.change(
-        pace_of(its, engine.reconciler()),
+        timing_of(its, engine.reconciler()),
         [&engine, scope = scope_of(current_, its, covered_)] { engine.set_scope(scope); });
   }
 }

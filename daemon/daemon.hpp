@@ -13,7 +13,7 @@
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
 #include "status_board.hpp"
-#include "supervisor/bulletin.hpp"
+#include "supervisor/notifications.hpp"
 #include "supervisor/supervisor.hpp"
 #include "supervisor/thread_fork_join.hpp"
 
@@ -55,11 +55,11 @@ class Daemon {
   };
   /// One reconciler: its engine, and the runner that ticks it.
   struct Member {
-    Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Pace pace,
+    Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Timing timing,
            Daemon& daemon);
-    reconcile::TickReport tick(const supervisor::Watch& watch, reconcile::TickOptions options);
-    bool quiet(const reconcile::Reconciler& pair, const supervisor::Bulletin& bulletin,
-               SteadyTime since) const;
+    reconcile::TickReport tick(const supervisor::Monitor& monitor, reconcile::TickOptions options);
+    bool unchanged(const reconcile::Reconciler& pair, const supervisor::Notifications& notifications,
+                   SteadyTime since) const;
     reconcile::Engine engine;
     supervisor::Runner runner;
   };
@@ -72,8 +72,8 @@ class Daemon {
     }
     void acquire_timed_out() override { daemon.metrics_.acquire_timed_out(); }
     void connected(const pg::Error* failure) override { daemon.metrics_.connected(failure); }
-    // The next connection may be to a server that was away: no lease is taken until the watch has looked.
-    void ended_by_server() override { daemon.watch_.doubt(); }
+    // The next connection may be to a server that was away: no lease is taken until the monitor has checked.
+    void ended_by_server() override { daemon.monitor_.check_now(); }
     Daemon& daemon;
   };
 
@@ -98,8 +98,8 @@ class Daemon {
   pg::Connector connector_;
   PoolEvents pool_events_{*this};
   pg::Pool pool_;
-  supervisor::Watch watch_;
-  supervisor::Bulletin bulletin_;
+  supervisor::Monitor monitor_;
+  supervisor::Notifications notifications_;
   supervisor::ThreadForkJoin fork_join_;
   std::vector<std::unique_ptr<Member>> members_;
   supervisor::Supervisor supervisor_;

@@ -43,7 +43,7 @@ Observation DatabaseLook::look() {
   if (!server) {
     // That a connection broke, or that its server takes no writes any more, does not say how things are now.
     connection.reset();
-    on_doubt_();
+    on_connection_lost_();
     pool_.discard_all();
     connection.emplace(pool_.acquire());
     server = pg::server_info(**connection, answer_wanted_by());

@@ -10,25 +10,25 @@
 
 namespace ff::daemon {
 
-/// Looks at the database for the supervisor's watch: can it be reached, does it take writes, is it the server
+/// The check of the supervisor's monitor: can it be reached, does it take writes, is it the server
 /// of before, is its schema fit, and are the partitions there that are to be looked after. The schema is verified
-/// when the server is a new one or was not fit, the partitions are counted at each look: somebody may add some.
+/// when the server is a new one or was not fit, the partitions are counted at each check: somebody may add some.
 /// One thread at a time.
 class DatabaseLook {
  public:
   using OnError = std::function<void(const pg::Error&)>;
   using OnCoverage = std::function<void(const Coverage&)>;
 
-  /// `on_doubt` is called before a connection that broke is replaced: until this look is over, nobody should
+  /// `on_connection_lost` is called before a connection that broke is replaced: until this check is over, nobody should
   /// act on what may be another server.
-  /// `on_coverage` is called when what the choice comes to is known or has changed, before the look that found
+  /// `on_coverage` is called when what the choice comes to is known or has changed, before the check that found
   /// it says that anybody may run.
-  DatabaseLook(pg::Pool& pool, PartitionChoice partitions, OnError on_error, std::function<void()> on_doubt,
-               OnCoverage on_coverage)
+  DatabaseLook(pg::Pool& pool, PartitionChoice partitions, OnError on_error,
+               std::function<void()> on_connection_lost, OnCoverage on_coverage)
       : pool_(pool),
         partitions_(std::move(partitions)),
         on_error_(std::move(on_error)),
-        on_doubt_(std::move(on_doubt)),
+        on_connection_lost_(std::move(on_connection_lost)),
         on_coverage_(std::move(on_coverage)) {}
 
   supervisor::Observation operator()();
@@ -42,7 +42,7 @@ class DatabaseLook {
   pg::Pool& pool_;
   const PartitionChoice partitions_;
   const OnError on_error_;
-  const std::function<void()> on_doubt_;
+  const std::function<void()> on_connection_lost_;
   const OnCoverage on_coverage_;
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   int schema_version_ = 0;

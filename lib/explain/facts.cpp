@@ -50,11 +50,11 @@ bool FanIn::impossible() const {
   return fail + skip > 0;
 }
 
-bool Look::due() const {
+bool Inspection::due() const {
   return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.due; });
 }
 
-std::optional<UnixMillis> Look::takeable_at() const {
+std::optional<UnixMillis> Inspection::takeable_at() const {
   const auto first = std::min_element(
       rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.takeable_at < b.takeable_at; });
   return first == rows.end() ? std::nullopt : std::optional(first->takeable_at);
@@ -78,10 +78,11 @@ const Grant* Facts::grant(std::string_view kind) const {
   return found == grants.end() ? nullptr : &*found;
 }
 
-const Look* Facts::look(std::string_view reconciler) const {
-  const auto found = std::find_if(looks.begin(), looks.end(),
-                                  [&](const Look& look) { return look.reconciler == reconciler; });
-  return found == looks.end() ? nullptr : &*found;
+const Inspection* Facts::inspection(std::string_view reconciler) const {
+  const auto found = std::find_if(inspections.begin(), inspections.end(), [&](const Inspection& inspection) {
+    return inspection.reconciler == reconciler;
+  });
+  return found == inspections.end() ? nullptr : &*found;
 }
 
 }  // namespace ff::explain

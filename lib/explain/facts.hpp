@@ -162,7 +162,7 @@ struct Trial {
 };
 
 /// What one reconciler has to do with the execution.
-struct Look {
+struct Inspection {
   std::string_view reconciler;
   bool enabled = true;
   ScannerFilter filter;
@@ -197,13 +197,13 @@ struct Facts {
   std::vector<LeaseEvent> lease_events;      ///< the latest first
   std::vector<Holder> holders;
   Workers workers;
-  std::vector<Look> looks;
+  std::vector<Inspection> inspections;
 
   /// As reconcilers see it: of an active execution the latest with a lease, otherwise the latest. Null: there is none.
   const Attempt* current_attempt() const;
   /// The unexpired grant of this kind.
   const Grant* grant(std::string_view kind) const;
-  const Look* look(std::string_view reconciler) const;
+  const Inspection* inspection(std::string_view reconciler) const;
   /// Of the execution itself, in one word.
   std::string state() const;
 };

@@ -18,20 +18,20 @@ bool is_plain(const std::string& text) {
   });
 }
 
-std::string tick_past_the_filter(const Facts& facts, const Look& look) {
-  const std::string line = tick(look.reconciler, facts.id);
+std::string tick_past_the_filter(const Facts& facts, const Inspection& inspection) {
+  const std::string line = tick(inspection.reconciler, facts.id);
   const auto& its = facts.core ? facts.core->name_space : std::nullopt;
-  if (look.filter.instance_tag || !its || !is_plain(*its))
+  if (inspection.filter.instance_tag || !its || !is_plain(*its))
     return line + ", with a configuration that has not this filter";
   return line + " --namespace " + *its;
 }
 
-void add_filtered(const Facts& facts, const Look& look, std::vector<Finding>& found) {
+void add_filtered(const Facts& facts, const Inspection& inspection, std::vector<Finding>& found) {
   const std::string its = facts.core && facts.core->name_space ? *facts.core->name_space : "none";
   found.push_back({"filtered",
                    fmt::format("{} is configured for {} only, and leaves it out (its namespace: {})",
-                               look.reconciler, what(look.filter), its),
-                   tick_past_the_filter(facts, look)});
+                               inspection.reconciler, what(inspection.filter), its),
+                   tick_past_the_filter(facts, inspection)});
 }
 
 void add_held(const Facts& facts, std::vector<Finding>& found) {
@@ -42,17 +42,17 @@ void add_held(const Facts& facts, std::vector<Finding>& found) {
                                  holder.pid)});
 }
 
-void add_obstacles(const Facts& facts, const Look& look, std::vector<Finding>& found) {
-  if (look.rows.empty()) return;
-  const std::string_view name = look.reconciler;
-  if (look.filtered) return add_filtered(facts, look, found);
-  if (!look.enabled && look.due())
+void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector<Finding>& found) {
+  if (inspection.rows.empty()) return;
+  const std::string_view name = inspection.reconciler;
+  if (inspection.filtered) return add_filtered(facts, inspection, found);
+  if (!inspection.enabled && inspection.due())
     found.push_back(
         {"switched_off", fmt::format("{} is switched off in the configuration", name), tick(name, facts.id)});
-  if (look.trial && !look.trial->error.empty())
-    found.push_back({"failed", fmt::format("{} fails on it: {}", name, look.trial->error),
+  if (inspection.trial && !inspection.trial->error.empty())
+    found.push_back({"failed", fmt::format("{} fails on it: {}", name, inspection.trial->error),
                      fmt::format("mend what the error names, then {}", tick(name, facts.id))});
-  else if (look.trial && look.trial->locked)
+  else if (inspection.trial && inspection.trial->locked)
     found.push_back({"locked",
                      fmt::format("{} finds a row that it needs held by somebody: of this execution, or of "
                                  "one that goes with it",
@@ -81,7 +81,7 @@ std::vector<Finding> findings(const Facts& facts) {
                                  facts.id.partition.value),
                      "the daemon that covers it has to move it: `status` with its configuration"});
   add_held(facts, found);
-  for (const Look& look : facts.looks) add_obstacles(facts, look, found);
+  for (const Inspection& inspection : facts.inspections) add_obstacles(facts, inspection, found);
   if (!facts.daemon_seen)
     found.push_back({"no_daemon", "no daemon is connected to this server", "start one: ff-reconcilerd run"});
   if (!facts.core)

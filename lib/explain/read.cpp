@@ -195,21 +195,21 @@ void read_workers(pg::Transaction& transaction, Facts& facts) {
 }
 
 // Only rows that are there without the filter, and not with it, are known to be left out by it.
-Look look_of(pg::Transaction& transaction, const Member& member, const ExecutionId& id) {
-  Look look{
+Inspection look_of(pg::Transaction& transaction, const Member& member, const ExecutionId& id) {
+  Inspection inspection{
       member.reconciler->name, member.enabled, member.scope.filter, member.scope.settings, {}, false, {}};
   const auto add = [&](const reconcile::Scope& scope) {
     for (const auto& row : reconcile::rows_of_execution(transaction, *member.reconciler, scope, id))
-      look.rows.push_back({row.takeable_at, row.due});
+      inspection.rows.push_back({row.takeable_at, row.due});
   };
   add(member.scope);
-  if (look.rows.empty() && !look.filter.matches_everything()) {
+  if (inspection.rows.empty() && !inspection.filter.matches_everything()) {
     reconcile::Scope unfiltered = member.scope;
     unfiltered.filter = {};
     add(unfiltered);
-    look.filtered = !look.rows.empty();
+    inspection.filtered = !inspection.rows.empty();
   }
-  return look;
+  return inspection;
 }
 
 std::string said_by(const pg::Error& error) {
@@ -246,7 +246,8 @@ Facts read(pg::Connection& connection, const ExecutionId& id, const std::vector<
       facts.elsewhere = row.get<PartitionKey>(0);
   }
   for (const Member& member : family)
-    if (!member.reconciler->execution_column.empty()) facts.looks.push_back(look_of(transaction, member, id));
+    if (!member.reconciler->execution_column.empty())
+      facts.inspections.push_back(look_of(transaction, member, id));
   read_holders(transaction, of_it, facts);
   transaction.rollback();
   return facts;
@@ -254,12 +255,12 @@ Facts read(pg::Connection& connection, const ExecutionId& id, const std::vector<
 
 void try_due(Facts& facts, pg::Pool& pool, const std::vector<Member>& family) {
   if (!facts.holders.empty() || !facts.core || facts.grant("reclaim") != nullptr) return;
-  for (Look& look : facts.looks) {
-    if (!look.due() || look.filtered) continue;
+  for (Inspection& inspection : facts.inspections) {
+    if (!inspection.due() || inspection.filtered) continue;
     for (const Member& member : family) {
-      if (member.reconciler->name != look.reconciler) continue;
+      if (member.reconciler->name != inspection.reconciler) continue;
       reconcile::Engine engine(*member.reconciler, member.scope, pool);
-      look.trial = trial_of(engine.tick_one(facts.id, {.dry_run = true, .list_moves = true}));
+      inspection.trial = trial_of(engine.tick_one(facts.id, {.dry_run = true, .list_moves = true}));
     }
   }
 }

@@ -11,16 +11,18 @@ namespace {
 
 constexpr std::string_view kClaimable = "eligibility_state = 'eligible_now'";
 
-const Look* due_look(const Facts& facts, std::string_view reconciler) {
-  const Look* look = facts.look(reconciler);
-  return look != nullptr && look->due() ? look : nullptr;
+const Inspection* due_look(const Facts& facts, std::string_view reconciler) {
+  const Inspection* inspection = facts.inspection(reconciler);
+  return inspection != nullptr && inspection->due() ? inspection : nullptr;
 }
 
 // Of the two that take leases, the one that this lease is left to.
-const Look* taker(const Facts& facts) {
-  const Look* by_expiry = facts.look("lease_expiry");
-  const Look* by_timeout = facts.look("attempt_timeout");
-  const auto has_it = [](const Look* look) { return look != nullptr && !look->rows.empty(); };
+const Inspection* taker(const Facts& facts) {
+  const Inspection* by_expiry = facts.inspection("lease_expiry");
+  const Inspection* by_timeout = facts.inspection("attempt_timeout");
+  const auto has_it = [](const Inspection* inspection) {
+    return inspection != nullptr && !inspection->rows.empty();
+  };
   const bool both = has_it(by_expiry) && has_it(by_timeout);
   if (both) return by_expiry->enabled || !by_timeout->enabled ? by_expiry : by_timeout;
   return has_it(by_expiry) ? by_expiry : has_it(by_timeout) ? by_timeout : nullptr;
@@ -36,28 +38,28 @@ void add_lapsed(const Facts& facts, const Attempt& attempt, std::vector<Finding>
                      "that worker reclaims it, or the daemon takes the lease when the grant has ended"});
     return;
   }
-  const Look* look = taker(facts);
-  if (look == nullptr) {
+  const Inspection* inspection = taker(facts);
+  if (inspection == nullptr) {
     found.push_back({"lease_lapsed", lapsed, tick("lease_expiry", facts.id)});
     return;
   }
-  if (!look->due()) {
+  if (!inspection->due()) {
     found.push_back({"lease_in_grace",
-                     fmt::format("{}, and {} leaves it for its grace: due {}", lapsed, look->reconciler,
-                                 when(*look->takeable_at(), facts.now)),
+                     fmt::format("{}, and {} leaves it for its grace: due {}", lapsed, inspection->reconciler,
+                                 when(*inspection->takeable_at(), facts.now)),
                      "wait for the end of the grace, or set a shorter one"});
     return;
   }
-  const bool spent = look->reconciler == "attempt_timeout" && attempt.index >= facts.core->max_retries;
+  const bool spent = inspection->reconciler == "attempt_timeout" && attempt.index >= facts.core->max_retries;
   if (spent)
     found.push_back(
         {"retries_spent",
          fmt::format("{}, and of {} retries none is left: attempt_timeout ends the execution as expired",
                      lapsed, facts.core->max_retries),
-         tick(look->reconciler, facts.id)});
+         tick(inspection->reconciler, facts.id)});
   else
-    found.push_back({"lease_lapsed", fmt::format("{}: {} takes it", lapsed, look->reconciler),
-                     tick(look->reconciler, facts.id)});
+    found.push_back({"lease_lapsed", fmt::format("{}: {} takes it", lapsed, inspection->reconciler),
+                     tick(inspection->reconciler, facts.id)});
 }
 
 void add_active(const Facts& facts, std::vector<Finding>& found) {
@@ -80,14 +82,14 @@ void add_active(const Facts& facts, std::vector<Finding>& found) {
 }
 
 void add_delayed(const Facts& facts, std::vector<Finding>& found) {
-  const Look* look = facts.look("delayed_promoter");
-  const auto at = look == nullptr ? std::nullopt : look->takeable_at();
+  const Inspection* inspection = facts.inspection("delayed_promoter");
+  const auto at = inspection == nullptr ? std::nullopt : inspection->takeable_at();
   const bool retry =
       facts.core->blocking_reason == "waiting_for_retry_backoff" && facts.core->public_state == "delayed";
   if (!at)
     found.push_back({"delay_without_end", "it is delayed, but until when stands nowhere",
                      update_core(facts.id, "eligibility_state = 'eligible_now', public_state = 'waiting'")});
-  else if (look->due())
+  else if (inspection->due())
     found.push_back(
         {"delay_over", "its delay was over " + when(*at, facts.now), tick("delayed_promoter", facts.id)});
   else
@@ -110,7 +112,7 @@ void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
   const std::string grant = last == facts.grants.end() ? "there is no grant"
                                                        : "the grant of " + last->worker + " ended " +
                                                              when(last->expires_at, facts.now);
-  const Look* returner = due_look(facts, "grant_expiry");
+  const Inspection* returner = due_look(facts, "grant_expiry");
   found.push_back(
       {"claim_abandoned",
        "it is pending_claim, and " + grant + ": only an operator's claim takes it from there",
@@ -186,15 +188,15 @@ void add_ended(const Facts& facts, std::vector<Finding>& found) {
 
 void add_deadline(const Facts& facts, std::vector<Finding>& found) {
   const Core& core = *facts.core;
-  const Look* look = facts.look("execution_deadline");
-  if (!core.deadline_at || core.ended() || core.delayed() || look == nullptr) return;
-  if (look->rows.empty())
+  const Inspection* inspection = facts.inspection("execution_deadline");
+  if (!core.deadline_at || core.ended() || core.delayed() || inspection == nullptr) return;
+  if (inspection->rows.empty())
     found.push_back({"deadline_ignored",
                      fmt::format("its deadline ({}) is not enforced: {}", when(*core.deadline_at, facts.now),
                                  core.is("active") ? "it is of the life before it was replayed"
                                                    : "it is not active, and include_waiting is off"),
                      "reconcilers.execution_deadline.include_waiting ends what waits, too"});
-  else if (look->due())
+  else if (inspection->due())
     found.push_back({"deadline_passed", "its deadline was " + when(*core.deadline_at, facts.now),
                      tick("execution_deadline", facts.id)});
   else

@@ -9,8 +9,8 @@
 namespace ff::explain {
 namespace {
 
-bool takes_leases(const Look& look) {
-  return look.reconciler == "lease_expiry" || look.reconciler == "attempt_timeout";
+bool takes_leases(const Inspection& inspection) {
+  return inspection.reconciler == "lease_expiry" || inspection.reconciler == "attempt_timeout";
 }
 
 std::string no_delay(const Facts& facts) {
@@ -19,11 +19,11 @@ std::string no_delay(const Facts& facts) {
 }
 
 // Who is left out of a division that both know.
-std::string no_lease(const Facts& facts, const Look& look) {
+std::string no_lease(const Facts& facts, const Inspection& inspection) {
   const bool any = std::any_of(facts.attempts.begin(), facts.attempts.end(),
                                [](const Attempt& attempt) { return attempt.lease_expires_at.has_value(); });
   if (!any) return "no attempt has a lease";
-  if (look.reconciler == "lease_expiry")
+  if (inspection.reconciler == "lease_expiry")
     return "reclaimed as often as max_reclaims allows: attempt_timeout takes it";
   return facts.core && facts.core->is("active")
              ? "lease_expiry takes it until it is reclaimed max_reclaims times"
@@ -39,15 +39,16 @@ std::string no_deadline(const Facts& facts) {
   return "it is not active, and include_waiting is off";
 }
 
-std::string no_rows(const Facts& facts, const Look& look) {
-  if (look.reconciler == "lease_expiry" || look.reconciler == "attempt_timeout") return no_lease(facts, look);
-  if (look.reconciler == "suspension_timeout")
+std::string no_rows(const Facts& facts, const Inspection& inspection) {
+  if (inspection.reconciler == "lease_expiry" || inspection.reconciler == "attempt_timeout")
+    return no_lease(facts, inspection);
+  if (inspection.reconciler == "suspension_timeout")
     return facts.suspension ? "the suspension has no time-out" : "it has no suspension";
-  if (look.reconciler == "pending_waitpoint_expiry") return "no pending waitpoint of its expires";
-  if (look.reconciler == "dependency") return "no end of its is to be passed on";
-  if (look.reconciler.starts_with("edge_cancel")) return "no upstream of its is to be cancelled";
-  if (facts.core && look.reconciler == "delayed_promoter") return no_delay(facts);
-  if (facts.core && look.reconciler == "execution_deadline") return no_deadline(facts);
+  if (inspection.reconciler == "pending_waitpoint_expiry") return "no pending waitpoint of its expires";
+  if (inspection.reconciler == "dependency") return "no end of its is to be passed on";
+  if (inspection.reconciler.starts_with("edge_cancel")) return "no upstream of its is to be cancelled";
+  if (facts.core && inspection.reconciler == "delayed_promoter") return no_delay(facts);
+  if (facts.core && inspection.reconciler == "execution_deadline") return no_deadline(facts);
   return "no row of its";
 }
 
@@ -57,45 +58,48 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-Verdict of_due(const Facts& facts, const Look& look) {
-  Verdict verdict{look.reconciler, "due", look.takeable_at(),
-                  "due for " + age(*look.takeable_at(), facts.now)};
+Verdict of_due(const Facts& facts, const Inspection& inspection) {
+  Verdict verdict{inspection.reconciler, "due", inspection.takeable_at(),
+                  "due for " + age(*inspection.takeable_at(), facts.now)};
   const auto say = [&](std::string_view word, const std::string& text) {
     verdict.word = word;
     verdict.text += ", " + text;
   };
-  if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && takes_leases(look))
+  if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && takes_leases(inspection))
     say("promised",
         fmt::format("promised to {} until {}", grant->worker, when(grant->expires_at, facts.now)));
   else if (!facts.holders.empty())
     say("locked", "locked by " + who(facts.holders.front(), facts.now));
-  else if (look.trial && !look.trial->error.empty())
-    say("failed", "would fail: " + look.trial->error);
-  else if (look.trial && look.trial->locked)
+  else if (inspection.trial && !inspection.trial->error.empty())
+    say("failed", "would fail: " + inspection.trial->error);
+  else if (inspection.trial && inspection.trial->locked)
     say("locked", "locked, itself or a row that goes with it");
-  else if (look.trial && look.trial->outcomes.empty())
+  else if (inspection.trial && inspection.trial->outcomes.empty())
     say("moved", "and moved meanwhile");
-  else if (look.trial)
-    verdict.text += ", outcome: " + joined(look.trial->outcomes);
+  else if (inspection.trial)
+    verdict.text += ", outcome: " + joined(inspection.trial->outcomes);
   return verdict;
 }
 
-Verdict of(const Facts& facts, const Look& look) {
-  if (look.rows.empty()) return {look.reconciler, "none", std::nullopt, no_rows(facts, look)};
-  if (look.filtered)
-    return {look.reconciler, "filtered", look.takeable_at(), "left out by the filter: " + what(look.filter)};
-  if (!look.due())
-    return {look.reconciler, "later", look.takeable_at(), "due " + when(*look.takeable_at(), facts.now)};
-  return of_due(facts, look);
+Verdict of(const Facts& facts, const Inspection& inspection) {
+  if (inspection.rows.empty())
+    return {inspection.reconciler, "none", std::nullopt, no_rows(facts, inspection)};
+  if (inspection.filtered)
+    return {inspection.reconciler, "filtered", inspection.takeable_at(),
+            "left out by the filter: " + what(inspection.filter)};
+  if (!inspection.due())
+    return {inspection.reconciler, "later", inspection.takeable_at(),
+            "due " + when(*inspection.takeable_at(), facts.now)};
+  return of_due(facts, inspection);
 }
 
 }  // namespace
 
 std::vector<Verdict> verdicts(const Facts& facts) {
   std::vector<Verdict> all;
-  for (const Look& look : facts.looks) {
-    all.push_back(of(facts, look));
-    if (!look.enabled) all.back().text += " (switched off)";
+  for (const Inspection& inspection : facts.inspections) {
+    all.push_back(of(facts, inspection));
+    if (!inspection.enabled) all.back().text += " (switched off)";
   }
   return all;
 }

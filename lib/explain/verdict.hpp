@@ -19,7 +19,7 @@ struct Verdict {
   std::string text;              ///< for people: why, or what it would do
 };
 
-/// One for each look, in their order. A pure function.
+/// One for each inspection, in their order. A pure function.
 std::vector<Verdict> verdicts(const Facts& facts);
 
 }  // namespace ff::explain

@@ -78,7 +78,7 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
     return;
   }
   const FanIn& fan_in = *facts.fan_in;
-  const Look* dependency = facts.look("dependency");
+  const Inspection* dependency = facts.inspection("dependency");
   const bool all_ended = for_children && fan_in.running == 0 && fan_in.counted() > 0;
   if (const Upstream* upstream = undispatched(facts))
     found.push_back(
@@ -126,13 +126,13 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
                            waitpoint.signals.empty() ? "any signal" : waitpoint.signals, waitpoint.id);
   const std::string waits =
       signals.empty() ? "no waitpoint of its is open, so no signal can reach it" : "it waits for " + signals;
-  const Look* look = facts.look("suspension_timeout");
+  const Inspection* inspection = facts.inspection("suspension_timeout");
   if (!suspension.timeout_at)
     found.push_back({signals.empty() ? "suspended_for_ever" : "waits_for_signal",
                      waits + "; there is no time-out",
                      signals.empty() ? "an operator's resume or cancel in FlowFabric"
                                      : "deliver the signal, or resume or cancel it in FlowFabric"});
-  else if (look != nullptr && look->due())
+  else if (inspection != nullptr && inspection->due())
     found.push_back({"suspension_over",
                      fmt::format("its suspension's time-out ({}) was {}", suspension.behavior,
                                  when(*suspension.timeout_at, facts.now)),
@@ -145,16 +145,17 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
 }
 
 void add_waitpoints(const Facts& facts, std::vector<Finding>& found) {
-  const Look* look = facts.look("pending_waitpoint_expiry");
-  if (look == nullptr || look->rows.empty()) return;
-  if (look->due())
-    found.push_back({"waitpoint_expired",
-                     "a waitpoint that no suspension used expired " + when(*look->takeable_at(), facts.now),
-                     tick("pending_waitpoint_expiry", facts.id)});
+  const Inspection* inspection = facts.inspection("pending_waitpoint_expiry");
+  if (inspection == nullptr || inspection->rows.empty()) return;
+  if (inspection->due())
+    found.push_back(
+        {"waitpoint_expired",
+         "a waitpoint that no suspension used expired " + when(*inspection->takeable_at(), facts.now),
+         tick("pending_waitpoint_expiry", facts.id)});
   else
     found.push_back(
         {"waitpoint_pending",
-         "a waitpoint that no suspension uses yet expires " + when(*look->takeable_at(), facts.now),
+         "a waitpoint that no suspension uses yet expires " + when(*inspection->takeable_at(), facts.now),
          "wait: pending_waitpoint_expiry closes it then"});
 }
 

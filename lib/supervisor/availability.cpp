@@ -45,7 +45,7 @@ State Availability::state(SteadyTime now) const {
   return State::unreachable;
 }
 
-SteadyTime Availability::next_look(SteadyTime now, double jitter) const {
+SteadyTime Availability::next_check(SteadyTime now, double jitter) const {
   switch (state(now)) {
     case State::ready:
       return now + kWhileWell;

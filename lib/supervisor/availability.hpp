@@ -8,7 +8,7 @@
 
 namespace ff::supervisor {
 
-/// What one look at the database found.
+/// What one check of the database found.
 struct Observation {
   enum class Found { writable, read_only, unreachable, schema_outdated };
 
@@ -21,20 +21,20 @@ struct Observation {
 };
 
 /// Decides from a series of observations whether reconcilers may run, whether leases may be taken, and when
-/// to look again. Pure: time comes in as a parameter. Not thread-safe.
+/// to check again. Pure: time comes in as a parameter. Not thread-safe.
 ///
 /// Recovery grace: leases that lapsed while no server could be reached, or while the server was down, say
 /// nothing about their workers. Until `recovery_grace` after the server came back (from an outage that was
 /// seen, as another server than before, or by its own start) leases are not taken.
 ///
-/// A server that stands still tells nobody, and goes on with whatever it was sent. So each look wants an answer
-/// within kLongestAnswer, none is an outage, and leases are taken only as long as the last good look is recent: a
-/// standstill is either over before the next look gives up, or met by it.
+/// A server that stands still tells nobody, and goes on with whatever it was sent. So each check wants an answer
+/// within kLongestAnswer, none is an outage, and leases are taken only as long as the last good check is recent: a
+/// standstill is either over before the next check gives up, or met by it.
 class Availability {
  public:
   static constexpr Milliseconds kLongestAnswer{5000};
-  static constexpr Milliseconds kWhileWell{2000};  ///< between two looks while all is well
-  /// With half a second for the look itself.
+  static constexpr Milliseconds kWhileWell{2000};  ///< between two checks while all is well
+  /// With half a second for the check itself.
   static constexpr Milliseconds kRecent = kWhileWell + kLongestAnswer + Milliseconds{500};
 
   explicit Availability(Milliseconds recovery_grace) : recovery_grace_(recovery_grace) {}
@@ -45,12 +45,12 @@ class Availability {
   const std::string& reason() const { return last_.reason; }
   bool may_run() const { return seen_ && last_.found == Observation::Found::writable; }
   bool may_take_leases(SteadyTime now) const { return is_trusted(now) && is_recent(now); }
-  /// The last look was no longer ago than it should be.
+  /// The last check was no longer ago than it should be.
   bool is_recent(SteadyTime now) const { return now - observed_at_ <= kRecent; }
 
-  /// When to look again: soon while something is wrong, now and then while all is well, and at the end of
+  /// When to check again: soon while something is wrong, now and then while all is well, and at the end of
   /// recovery grace.
-  SteadyTime next_look(SteadyTime now, double jitter) const;
+  SteadyTime next_check(SteadyTime now, double jitter) const;
 
  private:
   bool is_trusted(SteadyTime now) const { return may_run() && now >= trusted_from_; }

@@ -21,24 +21,24 @@ std::string outcomes_text(const reconcile::TickReport& report) {
 
 }  // namespace
 
-Runner::Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Silence quiet, Observer& observer,
-               const Clock& clock)
+Runner::Runner(std::string name, bool takes_leases, Timing timing, Tick tick, Unchanged unchanged,
+               Observer& observer, const Clock& clock)
     : name_(std::move(name)),
       takes_leases_(takes_leases),
       tick_(std::move(tick)),
-      quiet_(std::move(quiet)),
+      unchanged_(std::move(unchanged)),
       observer_(observer),
       clock_(clock),
-      pace_(pace) {}
+      timing_(timing) {}
 
-Pace Runner::pace() const {
+Timing Runner::timing() const {
   const std::lock_guard lock(mutex_);
-  return pace_;
+  return timing_;
 }
 
-void Runner::change(Pace pace, std::function<void()> apply) {
+void Runner::change(Timing timing, std::function<void()> apply) {
   const std::lock_guard lock(mutex_);
-  pace_ = pace;
+  timing_ = timing;
   apply_ = std::move(apply);
 }
 
@@ -61,13 +61,14 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
     last_shortcuts_scan_.reset();
   }
   const LogScope scope(next_log_id());
-  const Pace now = pace();
+  const Timing now = timing();
   const Milliseconds interval = now.interval;
   const SteadyTime started = clock_.now();
   const Wanted turn = wanted(now, started);
   const bool scan = turn.first && !scan_is_skipped(started, interval);
-  // As far as the next scan is away, which is further while it is quiet.
-  const Milliseconds scan_ahead = 2 * interval + (is_quiet() ? safety_interval(interval) : Milliseconds{0});
+  // As far as the next scan is away, which is further while nothing is announced.
+  const Milliseconds scan_ahead =
+      2 * interval + (is_unchanged() ? safety_interval(interval) : Milliseconds{0});
   const reconcile::TickReport report =
       tick({.deadline = started + kTickBudget,
             .stop = stop,
@@ -111,21 +112,21 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
 }
 
 // In turn, so that none waits for a backlog of another.
-Runner::Wanted Runner::wanted(const Pace& pace, SteadyTime now) {
+Runner::Wanted Runner::wanted(const Timing& timing, SteadyTime now) {
   const auto due = [&](std::optional<Milliseconds> interval, std::optional<SteadyTime> next) {
     return interval && next_scan_ && (!next || now >= *next);
   };
   Wanted turn;
   // Not between the tries of what fails, which would scan as if it worked again.
   turn.shortcuts =
-      due(pace.shortcuts, next_shortcuts_scan_) && !shortcuts_had_turn_ && consecutive_failures_ == 0;
-  if (turn.shortcuts && shortcuts_are_skipped(now, *pace.shortcuts)) {
+      due(timing.shortcuts, next_shortcuts_scan_) && !shortcuts_had_turn_ && consecutive_failures_ == 0;
+  if (turn.shortcuts && shortcuts_are_skipped(now, *timing.shortcuts)) {
     turn.shortcuts = false;
-    next_shortcuts_scan_ = next_scan(*pace.shortcuts, now, {}, random_share());
+    next_shortcuts_scan_ = next_scan(*timing.shortcuts, now, {}, random_share());
   }
   shortcuts_had_turn_ = turn.shortcuts;
   if (turn.shortcuts) return turn;
-  turn.companions = due(pace.companions, next_companions_scan_) && !companions_had_turn_;
+  turn.companions = due(timing.companions, next_companions_scan_) && !companions_had_turn_;
   companions_had_turn_ = turn.companions;
   turn.first = !turn.companions && (!next_scan_ || now >= *next_scan_ || consecutive_failures_ > 0);
   return turn;
@@ -163,40 +164,40 @@ void Runner::note_scan(const Turn& turn, Milliseconds interval, const reconcile:
     next_scan_ = std::max(*next_scan_, rested_from_scan(interval, turn.started, turn.finished));
 }
 
-void Runner::note_companions(const Wanted& scanned, const Turn& turn, const Pace& pace,
+void Runner::note_companions(const Wanted& scanned, const Turn& turn, const Timing& timing,
                              const reconcile::TickReport& report) {
   const auto again = [&](Milliseconds interval) {
     return std::max(next_scan(interval, turn.started, {}, random_share()),
                     rested_from_scan(interval, turn.started, turn.finished));
   };
   const bool all_seen = !report.failure && !report.more;
-  if (scanned.companions && all_seen) next_companions_scan_ = again(*pace.companions);
-  if (scanned.shortcuts && all_seen) next_shortcuts_scan_ = again(*pace.shortcuts);
+  if (scanned.companions && all_seen) next_companions_scan_ = again(*timing.companions);
+  if (scanned.shortcuts && all_seen) next_shortcuts_scan_ = again(*timing.shortcuts);
   if (scanned.shortcuts)
     last_shortcuts_scan_ = {turn.started, {}, all_seen && report.processed == report.scanned};
 }
 
-std::optional<SteadyTime> Runner::next_of_companions(const Pace& pace, SteadyTime now) const {
+std::optional<SteadyTime> Runner::next_of_companions(const Timing& timing, SteadyTime now) const {
   std::optional<SteadyTime> next;
-  if (pace.companions) next = next_companions_scan_.value_or(now);
-  if (pace.shortcuts) next = std::min(next.value_or(SteadyTime::max()), next_shortcuts_scan_.value_or(now));
+  if (timing.companions) next = next_companions_scan_.value_or(now);
+  if (timing.shortcuts) next = std::min(next.value_or(SteadyTime::max()), next_shortcuts_scan_.value_or(now));
   return next;
 }
 
-bool Runner::is_quiet() const {
-  return quiet_.first && last_scan_ && quiet_.first(last_scan_->at);
+bool Runner::is_unchanged() const {
+  return unchanged_.first && last_scan_ && unchanged_.first(last_scan_->at);
 }
 
 bool Runner::shortcuts_are_skipped(SteadyTime now, Milliseconds interval) const {
   return last_shortcuts_scan_ && last_shortcuts_scan_->settled &&
-         now < last_shortcuts_scan_->at + safety_interval(interval) && quiet_.shortcuts &&
-         quiet_.shortcuts(last_shortcuts_scan_->at);
+         now < last_shortcuts_scan_->at + safety_interval(interval) && unchanged_.shortcuts &&
+         unchanged_.shortcuts(last_shortcuts_scan_->at);
 }
 
 bool Runner::scan_is_skipped(SteadyTime now, Milliseconds interval) const {
   return next_scan_ && consecutive_failures_ == 0 && last_scan_ && last_scan_->settled &&
          last_scan_->known_until && now < *last_scan_->known_until &&
-         now < last_scan_->at + safety_interval(interval) && is_quiet();
+         now < last_scan_->at + safety_interval(interval) && is_unchanged();
 }
 
 // An idle tick says nothing; what the many small ticks between two scans, taken or skipped, have moved is said

@@ -11,45 +11,45 @@
 
 namespace ff::supervisor {
 
-/// What of a reconciler's life can change while it runs.
-struct Pace {
+/// When a reconciler runs, if at all. It can change while it runs.
+struct Timing {
   bool enabled = true;
   Milliseconds interval{1000};
-  /// Of the companions: how often it is worth looking at rows that cost more to find. Nothing: there are none.
+  /// Of the companions: how often it is worth scanning for rows that cost more to find. Nothing: there are none.
   std::optional<Milliseconds> companions{};
   /// Of those companions that scan where announcements lead. Nothing: there are none.
   std::optional<Milliseconds> shortcuts{};
 };
 
-/// One reconciler's life: ticks, one after the other, each reported to the observer and logged, and the
+/// One reconciler's ticks, one after the other, each reported to the observer and logged, and the
 /// decision when the next one is due.
 class Runner {
  public:
   using Tick = std::function<reconcile::TickReport(const reconcile::TickOptions&)>;
   /// Whether it is certain that since this moment no row was written that a scan could find.
-  using Quiet = std::function<bool(SteadyTime since)>;
+  using UnchangedSince = std::function<bool(SteadyTime since)>;
   /// The same of a scan at the first pair, and of one at the shortcuts.
-  struct Silence {
-    Quiet first;
-    Quiet shortcuts;
+  struct Unchanged {
+    UnchangedSince first;
+    UnchangedSince shortcuts;
   };
 
-  /// While it is quiet and all that was found has been moved, scans are skipped for up to the safety interval.
-  Runner(std::string name, bool takes_leases, Pace pace, Tick tick, Silence quiet, Observer& observer,
-         const Clock& clock);
+  /// While nothing is announced and all that was found has been moved, scans are skipped for up to the safety interval.
+  Runner(std::string name, bool takes_leases, Timing timing, Tick tick, Unchanged unchanged,
+         Observer& observer, const Clock& clock);
 
   const std::string& name() const { return name_; }
   bool takes_leases() const { return takes_leases_; }
   /// Safe from any thread.
-  Pace pace() const;
+  Timing timing() const;
 
   /// From the next tick on; `apply` is called before it, with no tick under way. Safe from any thread.
-  void change(Pace pace, std::function<void()> apply);
+  void change(Timing timing, std::function<void()> apply);
 
   /// What a tick may start with: nothing throws out of it.
   struct Step {
-    SteadyTime next;        ///< when to run again
-    bool doubtful = false;  ///< the connection broke or the server took no writes: the database wants a look
+    SteadyTime next;              ///< when to run again
+    bool check_database = false;  ///< the connection broke or the server took no writes
   };
   /// Runs one tick that was planned for `planned`. One at a time.
   Step step(SteadyTime planned, const std::stop_token& stop);
@@ -78,15 +78,15 @@ class Runner {
   };
 
   bool take_over_changes();
-  Wanted wanted(const Pace& pace, SteadyTime now);
+  Wanted wanted(const Timing& timing, SteadyTime now);
   reconcile::TickReport tick(const reconcile::TickOptions& options) const;
   int failures_to_back_off_from(const reconcile::TickReport& report) const;
   void note_scan(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
                  std::optional<SteadyTime> known_until);
-  void note_companions(const Wanted& scanned, const Turn& turn, const Pace& pace,
+  void note_companions(const Wanted& scanned, const Turn& turn, const Timing& timing,
                        const reconcile::TickReport& report);
-  std::optional<SteadyTime> next_of_companions(const Pace& pace, SteadyTime now) const;
-  bool is_quiet() const;
+  std::optional<SteadyTime> next_of_companions(const Timing& timing, SteadyTime now) const;
+  bool is_unchanged() const;
   bool scan_is_skipped(SteadyTime now, Milliseconds interval) const;
   bool shortcuts_are_skipped(SteadyTime now, Milliseconds interval) const;
   void log(const reconcile::TickReport& report, bool scans);
@@ -94,12 +94,12 @@ class Runner {
   const std::string name_;
   const bool takes_leases_;
   const Tick tick_;
-  const Silence quiet_;
+  const Unchanged unchanged_;
   Observer& observer_;
   const Clock& clock_;
 
   mutable std::mutex mutex_;
-  Pace pace_;
+  Timing timing_;
   std::function<void()> apply_;
 
   std::optional<SteadyTime> next_scan_;             // nothing: at once

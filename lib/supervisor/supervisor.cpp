@@ -24,7 +24,7 @@ constexpr Milliseconds kFirstTickWithin = 200ms;
 
 }  // namespace
 
-struct Supervisor::Life {
+struct Supervisor::Scheduler {
   /// A runner and its timer, both touched on the strand only.
   struct Slot {
     Slot(asio::thread_pool& pool, Runner& its)
@@ -36,11 +36,11 @@ struct Supervisor::Life {
     bool parked = true;  // has no timer
   };
 
-  Life(const std::vector<Runner*>& runners, int threads, Watch& its_watch, Milliseconds longest,
-       const Clock& its_clock)
+  Scheduler(const std::vector<Runner*>& runners, int threads, Monitor& its_monitor, Milliseconds longest,
+            const Clock& its_clock)
       : pool(static_cast<std::size_t>(threads)),
         heartbeat(asio::make_strand(pool)),
-        watch(its_watch),
+        monitor(its_monitor),
         clock(its_clock),
         stall_after(longest + 5 * kHeartbeat),
         progress(clock.now().time_since_epoch().count()) {
@@ -48,8 +48,8 @@ struct Supervisor::Life {
   }
 
   bool may_run(const Runner& runner) const {
-    return !stop.stop_requested() && runner.pace().enabled &&
-           (runner.takes_leases() ? watch.may_take_leases() : watch.may_run());
+    return !stop.stop_requested() && runner.timing().enabled &&
+           (runner.takes_leases() ? monitor.may_take_leases() : monitor.may_run());
   }
 
   void arm(Slot& slot, SteadyTime at) {
@@ -80,7 +80,7 @@ struct Supervisor::Life {
       if (!slot.parked) running.insert(slot.runner.name());
     }
     if (slot.parked) {
-      if (!watch.is_recent()) watch.doubt();  // nothing else would tell when it may run again
+      if (!monitor.is_recent()) monitor.check_now();  // nothing else would tell when it may run again
       return;
     }
     mark_progress();
@@ -91,7 +91,7 @@ struct Supervisor::Life {
       running.erase(slot.runner.name());
     }
     stopped_running.notify_all();
-    if (step.doubtful) watch.doubt();
+    if (step.check_database) monitor.check_now();
     if (!stop.stop_requested()) arm(slot, step.next);
   }
 
@@ -107,7 +107,7 @@ struct Supervisor::Life {
 
   asio::thread_pool pool;
   asio::steady_timer heartbeat;  // with a strand of its own
-  Watch& watch;
+  Monitor& monitor;
   const Clock& clock;
   const Milliseconds stall_after;
   std::atomic<SteadyTime::rep> progress;
@@ -119,44 +119,45 @@ struct Supervisor::Life {
   std::set<std::string> running;
 };
 
-Supervisor::Supervisor(const std::vector<Runner*>& runners, int threads, Watch& watch,
+Supervisor::Supervisor(const std::vector<Runner*>& runners, int threads, Monitor& monitor,
                        Milliseconds longest_tick, const Clock& clock)
-    : life_(std::make_unique<Life>(runners, threads, watch, longest_tick, clock)) {}
+    : scheduler_(std::make_unique<Scheduler>(runners, threads, monitor, longest_tick, clock)) {}
 
 Supervisor::~Supervisor() {
-  life_->stop.request_stop();
-  life_->watch.stop();  // it calls us
-  life_->pool.stop();
-  life_->pool.join();
+  scheduler_->stop.request_stop();
+  scheduler_->monitor.stop();  // it calls us
+  scheduler_->pool.stop();
+  scheduler_->pool.join();
 }
 
 void Supervisor::start() {
-  asio::post(life_->heartbeat.get_executor(), [life = life_.get()] { life->beat(); });
-  life_->watch.start([this] { reconsider(); }, [this] { life_->arm_all(true); });
+  asio::post(scheduler_->heartbeat.get_executor(), [scheduler = scheduler_.get()] { scheduler->beat(); });
+  scheduler_->monitor.start([this] { reconsider(); }, [this] { scheduler_->arm_all(true); });
 }
 
 void Supervisor::reconsider() {
-  life_->arm_all(false);
+  scheduler_->arm_all(false);
 }
 
 std::vector<std::string> Supervisor::drain(SteadyTime deadline) {
-  life_->stop.request_stop();
-  life_->watch.request_stop();
-  for (auto& slot : life_->slots) asio::post(slot->strand, [&slot = *slot] { slot.timer.cancel(); });
-  asio::post(life_->heartbeat.get_executor(), [life = life_.get()] { life->heartbeat.cancel(); });
-  std::unique_lock lock(life_->mutex);
-  life_->stopped_running.wait_until(lock, deadline, [&] { return life_->running.empty(); });
-  return {life_->running.begin(), life_->running.end()};
+  scheduler_->stop.request_stop();
+  scheduler_->monitor.request_stop();
+  for (auto& slot : scheduler_->slots) asio::post(slot->strand, [&slot = *slot] { slot.timer.cancel(); });
+  asio::post(scheduler_->heartbeat.get_executor(),
+             [scheduler = scheduler_.get()] { scheduler->heartbeat.cancel(); });
+  std::unique_lock lock(scheduler_->mutex);
+  scheduler_->stopped_running.wait_until(lock, deadline, [&] { return scheduler_->running.empty(); });
+  return {scheduler_->running.begin(), scheduler_->running.end()};
 }
 
 void Supervisor::join() {
-  life_->watch.stop();
-  life_->pool.join();
+  scheduler_->monitor.stop();
+  scheduler_->pool.join();
 }
 
 bool Supervisor::alive() const {
-  const SteadyTime progress{SteadyTime::duration{life_->progress}};
-  return life_->clock.now() - progress < life_->stall_after;
+  const SteadyTime progress{SteadyTime::duration{scheduler_->progress}};
+  return scheduler_->clock.now() - progress < scheduler_->stall_after;
 }
 
 }  // namespace ff::supervisor

@@ -5,32 +5,32 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "supervisor/monitor.hpp"
 #include "supervisor/runner.hpp"
-#include "supervisor/watch.hpp"
 
 namespace ff::supervisor {
 
-/// Runs the runners on a thread pool, each by its own timer and never twice at once, as long as the watch
+/// Runs the runners on a thread pool, each by its own timer and never twice at once, as long as the monitor
 /// lets them. It does not know what a runner does. All members are safe from any thread, except that start()
 /// and drain() are called once each.
 class Supervisor {
  public:
-  /// The runners and the watch must outlive the supervisor. `longest_tick` is how long a tick can take when
+  /// The runners and the monitor must outlive the supervisor. `longest_tick` is how long a tick can take when
   /// all is well: a scheduler that made no progress for longer is no longer alive().
-  Supervisor(const std::vector<Runner*>& runners, int threads, Watch& watch, Milliseconds longest_tick,
+  Supervisor(const std::vector<Runner*>& runners, int threads, Monitor& monitor, Milliseconds longest_tick,
              const Clock& clock);
   ~Supervisor();
 
   void start();
 
-  /// Looks at every runner again now: after the watch or a runner's pace changed.
+  /// Considers every runner anew: after the monitor or a runner's timing changed.
   void reconsider();
 
   /// Starts no further tick or batch and waits for what is running, at most until the deadline. Returns the
   /// names of the runners that had not stopped by then; those want their connections interrupted. Call join()
   /// afterwards.
   std::vector<std::string> drain(SteadyTime deadline);
-  /// Waits for the threads to end, the watch's included: at most as long as their statements may take, unless
+  /// Waits for the threads to end, the monitor's included: at most as long as their statements may take, unless
   /// interrupted.
   void join();
 
@@ -38,8 +38,8 @@ class Supervisor {
   bool alive() const;
 
  private:
-  struct Life;
-  std::unique_ptr<Life> life_;
+  struct Scheduler;
+  std::unique_ptr<Scheduler> scheduler_;
 };
 
 }  // namespace ff::supervisor

@@ -153,7 +153,7 @@ TEST_CASE("a server that turns read-only makes the daemon idle, with one line, u
   auto db = connect(server);
   db.execute("ALTER SYSTEM SET default_transaction_read_only = on");
   db.execute("SELECT pg_reload_conf()");
-  // Noticed at the latest when the watch looks again.
+  // Noticed at the latest when the monitor checks again.
   REQUIRE(wait_until([&] { return daemon.state() == "read_only"; }));
   CHECK(daemon.get("/readyz").status == 503);
   CHECK(daemon.get("/livez").status == 200);

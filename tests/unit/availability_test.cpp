@@ -53,7 +53,7 @@ struct StringMaker<Answers> {
 };
 }  // namespace Catch
 
-TEST_CASE("before the first look nothing may run") {
+TEST_CASE("before the first check nothing may run") {
   const Availability availability(kGrace);
   CHECK(ask(availability, kNow) == Answers{State::starting, false, false});
 }
@@ -152,7 +152,7 @@ TEST_CASE("a server that takes no writes is told from one that is away") {
   CHECK(availability.reason() == "a standby");
 }
 
-TEST_CASE("leases are taken only as long as the last good look is recent") {
+TEST_CASE("leases are taken only as long as the last good check is recent") {
   Availability availability(kGrace);
   availability.observe(writable(1h), kNow);
   CHECK(ask(availability, kNow + Availability::kRecent) == kReady);
@@ -163,25 +163,25 @@ TEST_CASE("leases are taken only as long as the last good look is recent") {
   CHECK(ask(availability, late) == kReady);
 }
 
-TEST_CASE("while all is well the next look is two seconds away") {
+TEST_CASE("while all is well the next check is two seconds away") {
   Availability availability(kGrace);
   availability.observe(writable(1h), kNow);
-  CHECK(availability.next_look(kNow, 0.0) == kNow + 2s);
-  CHECK(availability.next_look(kNow, 1.0) == kNow + 2s);
+  CHECK(availability.next_check(kNow, 0.0) == kNow + 2s);
+  CHECK(availability.next_check(kNow, 1.0) == kNow + 2s);
 }
 
 TEST_CASE("the end of the recovery grace is looked at, not slept through") {
   Availability availability(kGrace);
   availability.observe(writable(14s), kNow);
-  CHECK(availability.next_look(kNow, 1.0) == kNow + 1s);
+  CHECK(availability.next_check(kNow, 1.0) == kNow + 1s);
   availability.observe(writable(14'400ms), kNow + 400ms);
-  CHECK(availability.next_look(kNow + 400ms, 1.0) == kNow + 1s);
+  CHECK(availability.next_check(kNow + 400ms, 1.0) == kNow + 1s);
 }
 
 TEST_CASE("an outdated schema is checked again every half minute") {
   Availability availability(kGrace);
   availability.observe(bad(Found::schema_outdated), kNow);
-  CHECK(availability.next_look(kNow, 0.5) == kNow + 30s);
+  CHECK(availability.next_check(kNow, 0.5) == kNow + 30s);
 }
 
 TEST_CASE("an absent server is looked for every two seconds in the end, and again soon after it was there") {
@@ -190,7 +190,7 @@ TEST_CASE("an absent server is looked for every two seconds in the end, and agai
     Observation seen = bad(Found::unreachable);
     seen.authentication = refused;
     availability.observe(seen, kNow);
-    return availability.next_look(kNow, 1.0) - kNow;
+    return availability.next_check(kNow, 1.0) - kNow;
   };
   CHECK(pauses() == 500ms);
   CHECK(pauses() == 1s);

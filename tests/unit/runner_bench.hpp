@@ -48,13 +48,13 @@ struct RunnerBench {
   Listener listener;
   std::stop_source stop;
   std::function<TickReport(const TickOptions&)> tick = [](const TickOptions&) { return TickReport{}; };
-  std::function<bool(SteadyTime)> quiet = [](SteadyTime) { return false; };
+  std::function<bool(SteadyTime)> unchanged = [](SteadyTime) { return false; };
   std::function<bool(SteadyTime)> quiet_for_shortcuts = [](SteadyTime) { return false; };
   Runner runner{"promoter",
                 false,
                 {true, 1000ms},
                 [this](const TickOptions& o) { return tick(o); },
-                {[this](SteadyTime since) { return quiet(since); },
+                {[this](SteadyTime since) { return unchanged(since); },
                  [this](SteadyTime since) { return quiet_for_shortcuts(since); }},
                 listener,
                 clock};

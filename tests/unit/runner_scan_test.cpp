@@ -76,14 +76,14 @@ std::string scans(RunnerBench& bench, int steps, const std::function<void(TickRe
 
 TEST_CASE("while it is quiet, scans are skipped up to the safety interval") {
   RunnerBench bench;
-  bench.quiet = [](SteadyTime) { return true; };
+  bench.unchanged = [](SteadyTime) { return true; };
   CHECK(scans(bench, 21) == "L.........L.........L");
 }
 
 TEST_CASE("what is announced since the last scan is scanned for when its interval is over") {
   RunnerBench bench;
   SteadyTime announced{};
-  bench.quiet = [&](SteadyTime since) { return announced < since; };
+  bench.unchanged = [&](SteadyTime since) { return announced < since; };
   CHECK(scans(bench, 3) == "L..");
   announced = bench.clock.now() - 1s;
   CHECK(scans(bench, 1) == "L");
@@ -93,7 +93,7 @@ TEST_CASE("what is announced since the last scan is scanned for when its interva
 
 TEST_CASE("no scan is skipped while anything is left, failed, or lies behind what the last scan saw") {
   RunnerBench bench;
-  bench.quiet = [](SteadyTime) { return true; };
+  bench.unchanged = [](SteadyTime) { return true; };
   SECTION("a row that was locked") {
     CHECK(scans(bench, 3, [](TickReport& report) { report.scanned = 1; }) == "LLL");
   }
@@ -168,7 +168,7 @@ TEST_CASE("after a scan that took many intervals the next one is no more than tw
 TEST_CASE("a scan that may be followed by silence scans far ahead") {
   RunnerBench bench;
   bool quiet = false;
-  bench.quiet = [&](SteadyTime) { return quiet; };
+  bench.unchanged = [&](SteadyTime) { return quiet; };
   std::vector<Milliseconds> ahead;
   bench.tick = [&](const TickOptions& options) {
     ahead.push_back(options.scan_ahead);
@@ -216,7 +216,7 @@ Scans scans_in_half_a_minute(RunnerBench& bench, const std::function<void(TickRe
 
 TEST_CASE("companions are scanned in their own interval, also while scans of the first pair are skipped") {
   RunnerBench bench;
-  bench.quiet = [](SteadyTime) { return true; };
+  bench.unchanged = [](SteadyTime) { return true; };
   const Scans seen = scans_in_half_a_minute(bench);
   CHECK(seen.first.size() <= 4);
   CHECK(seen.companions.size() >= 5);

@@ -28,7 +28,7 @@ TEST_CASE("a tick is reported with its duration and runs again after its interva
   CHECK(heard.consecutive_failures == 0);
   CHECK(step.next >= started + 1000ms);
   CHECK(step.next <= started + 1100ms);
-  CHECK_FALSE(step.doubtful);
+  CHECK_FALSE(step.check_database);
 }
 
 TEST_CASE("a tick is given its budget and the stop token") {
@@ -118,24 +118,24 @@ TEST_CASE("rows that failed by themselves do not make the tick a failure") {
   };
   const auto step = bench.step();
   CHECK(bench.listener.heard.back().consecutive_failures == 0);
-  CHECK_FALSE(step.doubtful);
+  CHECK_FALSE(step.check_database);
 }
 
-TEST_CASE("only a broken connection or a server without writes casts doubt on the database") {
+TEST_CASE("only a broken connection or a server without writes makes the database be checked") {
   RunnerBench bench;
-  const auto doubtful_after = [&](pg::Error::Kind kind, const char* sqlstate) {
+  const auto checked_after = [&](pg::Error::Kind kind, const char* sqlstate) {
     bench.tick = [=](const TickOptions&) { return failure(kind, "x", sqlstate); };
-    return bench.step().doubtful;
+    return bench.step().check_database;
   };
   using Kind = pg::Error::Kind;
-  CHECK(doubtful_after(Kind::connection, ""));
-  CHECK(doubtful_after(Kind::unknown_commit, ""));
-  CHECK(doubtful_after(Kind::server, "57P01"));
-  CHECK(doubtful_after(Kind::server, "25006"));
-  CHECK(doubtful_after(Kind::not_writable, ""));
-  CHECK_FALSE(doubtful_after(Kind::timeout, ""));
-  CHECK_FALSE(doubtful_after(Kind::server, "42P01"));
-  CHECK_FALSE(doubtful_after(Kind::interrupted, ""));
+  CHECK(checked_after(Kind::connection, ""));
+  CHECK(checked_after(Kind::unknown_commit, ""));
+  CHECK(checked_after(Kind::server, "57P01"));
+  CHECK(checked_after(Kind::server, "25006"));
+  CHECK(checked_after(Kind::not_writable, ""));
+  CHECK_FALSE(checked_after(Kind::timeout, ""));
+  CHECK_FALSE(checked_after(Kind::server, "42P01"));
+  CHECK_FALSE(checked_after(Kind::interrupted, ""));
 }
 
 TEST_CASE("an exception in a tick is an internal error, and the next tick runs all the same") {
@@ -148,7 +148,7 @@ TEST_CASE("an exception in a tick is an internal error, and the next tick runs a
   CHECK(heard.report.errors.size() == 1);
   CHECK(heard.report.failure->what() == std::string("internal error: column is missing"));
   CHECK(heard.consecutive_failures == 1);
-  CHECK_FALSE(step.doubtful);
+  CHECK_FALSE(step.check_database);
   CHECK(step.next > bench.clock.now());
   bench.tick = [](const TickOptions&) { return TickReport{}; };
   bench.step();
@@ -166,7 +166,7 @@ TEST_CASE("a change is applied once, before the next tick and not during one") {
   };
   const SteadyTime started = bench.clock.now();
   CHECK(bench.step().next <= started + 1100ms);
-  CHECK(bench.runner.pace().interval == 5000ms);
+  CHECK(bench.runner.timing().interval == 5000ms);
   CHECK(bench.step().next >= started + 5000ms);
   bench.step();
   CHECK(order == std::vector<std::string>{"tick", "end", "apply", "tick", "end", "tick", "end"});
@@ -177,8 +177,8 @@ TEST_CASE("of two changes before a tick the last one counts") {
   int applied = 0;
   bench.runner.change({true, 2000ms}, [&] { applied = 1; });
   bench.runner.change({false, 3000ms}, [&] { applied = 2; });
-  CHECK_FALSE(bench.runner.pace().enabled);
-  CHECK(bench.runner.pace().interval == 3000ms);
+  CHECK_FALSE(bench.runner.timing().enabled);
+  CHECK(bench.runner.timing().interval == 3000ms);
   CHECK(applied == 0);
   bench.step();
   CHECK(applied == 2);

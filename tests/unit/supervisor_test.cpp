@@ -26,9 +26,9 @@ struct LeapingClock final : Clock {
 
 /// A runner that counts its ticks; what else a tick does, the test says.
 struct Counted {
-  Counted(const std::string& name, bool takes_leases, const Clock& clock, Pace pace = {true, 10ms})
+  Counted(const std::string& name, bool takes_leases, const Clock& clock, Timing timing = {true, 10ms})
       : runner(
-            name, takes_leases, pace, [this](const TickOptions& options) { return tick(options); }, {},
+            name, takes_leases, timing, [this](const TickOptions& options) { return tick(options); }, {},
             nobody, clock) {}
 
   TickReport tick(const TickOptions& options) {
@@ -52,11 +52,11 @@ struct Counted {
 
 struct Bench {
   explicit Bench(Milliseconds grace = 0ms)
-      : watch(
-            grace, [this] { return look(); }, nobody, clock) {}
+      : monitor(
+            grace, [this] { return check(); }, nobody, clock) {}
 
-  Observation look() {
-    ++looks;
+  Observation check() {
+    ++checks;
     if (on_look) on_look();
     Observation observation;
     observation.found = found;
@@ -65,14 +65,14 @@ struct Bench {
     return observation;
   }
   void look_again(int times = 2) {
-    const int until = looks + times;
+    const int until = checks + times;
     REQUIRE(wait_until([&] {
-      watch.doubt();
-      return looks >= until;
+      monitor.check_now();
+      return checks >= until;
     }));
   }
   void start(std::vector<Runner*> runners, int threads = 2, Milliseconds longest = 10s) {
-    supervisor.emplace(std::move(runners), threads, watch, longest, clock);
+    supervisor.emplace(std::move(runners), threads, monitor, longest, clock);
     supervisor->start();
   }
   std::vector<std::string> drain(Milliseconds at_most = 20s) {
@@ -82,10 +82,10 @@ struct Bench {
   LeapingClock clock;
   Observer nobody;
   std::atomic<Found> found{Found::writable};
-  std::atomic<int> looks{0};
+  std::atomic<int> checks{0};
   std::function<void()> on_look;
   std::atomic<Milliseconds> uptime{Milliseconds{24h}};
-  Watch watch;
+  Monitor monitor;
   std::optional<Supervisor> supervisor;
 };
 
@@ -115,7 +115,7 @@ TEST_CASE("nothing ticks while there is no database, everything when it comes, a
 
   bench.found = Found::unreachable;
   bench.look_again();
-  REQUIRE(wait_until([&] { return bench.watch.state() == State::unreachable && counted.inside == 0; }));
+  REQUIRE(wait_until([&] { return bench.monitor.state() == State::unreachable && counted.inside == 0; }));
   bench.look_again();
   const int ticks = counted.ticks;
   bench.look_again(4);
@@ -144,10 +144,10 @@ TEST_CASE("those that take leases run as soon as the database has recovered, and
   Counted takes("takes", true, bench.clock);
   std::atomic<bool> too_early{false};
   takes.work = [&](const TickOptions&) {
-    if (!bench.watch.may_take_leases()) too_early = true;
+    if (!bench.monitor.may_take_leases()) too_early = true;
   };
   bench.start({&takes.runner});
-  REQUIRE(wait_until([&] { return bench.watch.state() == State::recovering; }));
+  REQUIRE(wait_until([&] { return bench.monitor.state() == State::recovering; }));
   bench.uptime = 24h;
   CHECK(wait_until([&] { return takes.ticks >= 3; }));
   CHECK_FALSE(too_early);
@@ -191,23 +191,23 @@ TEST_CASE("a runner never ticks twice at once, however often it is reconsidered"
   bench.drain();
 }
 
-TEST_CASE("a failure that casts doubt on the database makes the watch look at once") {
+TEST_CASE("a failure that leaves the database in question makes the monitor check at once") {
   Bench bench;
   Counted counted("any", false, bench.clock);
   counted.fails = true;
   bench.start({&counted.runner});
-  // The watch alone would look every ten seconds.
-  CHECK(wait_until([&] { return bench.looks >= 3 && counted.ticks >= 2; }, 9s));
+  // The monitor alone would check every ten seconds.
+  CHECK(wait_until([&] { return bench.checks >= 3 && counted.ticks >= 2; }, 9s));
   bench.drain();
 }
 
-TEST_CASE("a look that finds all well does not cut short the pause after a failure") {
+TEST_CASE("a check that finds all well does not cut short the pause after a failure") {
   Bench bench;
   Counted counted("any", false, bench.clock, {true, 20s});
   counted.fails = true;
   bench.start({&counted.runner});
-  REQUIRE(wait_until([&] { return counted.ticks == 1 && bench.looks >= 2; }));
-  REQUIRE(wait_until([&] { return bench.watch.may_run(); }));
+  REQUIRE(wait_until([&] { return counted.ticks == 1 && bench.checks >= 2; }));
+  REQUIRE(wait_until([&] { return bench.monitor.may_run(); }));
   bench.look_again(6);
   CHECK(counted.ticks == 1);
   bench.drain();
@@ -245,7 +245,7 @@ TEST_CASE("drain names those that did not stop in time, and join waits for them"
   CHECK(slow.ticks == 1);
 }
 
-TEST_CASE("join waits for a look that is under way, which may call the supervisor until then") {
+TEST_CASE("join waits for a check that is under way, which may call the supervisor until then") {
   Bench bench;
   Counted counted("any", false, bench.clock);
   std::atomic<bool> interrupted{false};
@@ -255,7 +255,7 @@ TEST_CASE("join waits for a look that is under way, which may call the superviso
     ended = true;
   };
   bench.start({&counted.runner});
-  REQUIRE(wait_until([&] { return bench.looks == 1; }));
+  REQUIRE(wait_until([&] { return bench.checks == 1; }));
   CHECK(bench.drain().empty());
   CHECK_FALSE(ended);
   interrupted = true;
@@ -286,7 +286,7 @@ TEST_CASE("an idle supervisor stays alive by its heartbeat") {
   Bench bench;
   bench.found = Found::unreachable;
   bench.start({}, 1, 0ms);
-  REQUIRE(wait_until([&] { return bench.watch.state() == State::unreachable; }));
+  REQUIRE(wait_until([&] { return bench.monitor.state() == State::unreachable; }));
   bench.clock.ahead = 60'000;
   CHECK(wait_until([&] { return bench.supervisor->alive(); }));
   bench.drain();

@@ -1,4 +1,4 @@
-#include "supervisor/bulletin.hpp"
+#include "supervisor/notifications.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -24,23 +24,23 @@ SteadyTime in(Milliseconds time) {
 
 }  // namespace
 
-Bulletin::Bulletin(const pg::Connector& connector, std::vector<std::string> channels)
+Notifications::Notifications(const pg::Connector& connector, std::vector<std::string> channels)
     : connector_(connector), channels_(std::move(channels)) {}
 
-Bulletin::~Bulletin() {
+Notifications::~Notifications() {
   stop();
 }
 
-void Bulletin::start() {
-  thread_ = std::jthread([this] { live(); });
+void Notifications::start() {
+  thread_ = std::jthread([this] { run(); });
 }
 
-void Bulletin::stop() {
+void Notifications::stop() {
   interrupt_.raise();
   if (thread_.joinable()) thread_.join();
 }
 
-void Bulletin::renew() {
+void Notifications::renew() {
   {
     const std::lock_guard lock(mutex_);
     ++renewals_;
@@ -49,7 +49,7 @@ void Bulletin::renew() {
   renewal_.raise();
 }
 
-bool Bulletin::quiet_since(std::string_view channel, SteadyTime since) const {
+bool Notifications::none_since(std::string_view channel, SteadyTime since) const {
   const std::lock_guard lock(mutex_);
   if (!listening_since_ || *listening_since_ > since) return false;
   const auto heard = last_heard_.find(channel);
@@ -57,7 +57,7 @@ bool Bulletin::quiet_since(std::string_view channel, SteadyTime since) const {
 }
 
 // The thread.
-void Bulletin::live() {
+void Notifications::run() {
   while (!interrupt_.raised()) {
     bool refused = false;
     try {
@@ -76,7 +76,7 @@ void Bulletin::live() {
 
 // From one connection to the wish for another. The channels are asked for once a trial was heard: a pooler would
 // leave the session that it lends us listening, for whoever gets it next.
-void Bulletin::listen() {
+void Notifications::listen() {
   const int wanted = renewals();
   pg::Listener listener(connector_.connect(in(kConnectWithin), &interrupt_));
   pg::Connection other = connector_.connect(in(kConnectWithin), &interrupt_);
@@ -102,7 +102,7 @@ void Bulletin::listen() {
 
 // Nobody sends anything over an idle session, and so nobody notices that it is dead, or that its server takes no
 // writes any more: asked now and then, it says so.
-void Bulletin::hear(pg::Listener& listener, int wanted) {
+void Notifications::hear(pg::Listener& listener, int wanted) {
   while (still_wanted(wanted)) {
     const auto heard = listener.wait(in(kAskAgain), renewal_);
     if (heard.empty() && !pg::server_info(listener.connection()).writable)
@@ -117,7 +117,7 @@ void Bulletin::hear(pg::Listener& listener, int wanted) {
 }
 
 // Cut short by renew(). False: it has to end.
-bool Bulletin::pause(Milliseconds length) {
+bool Notifications::pause(Milliseconds length) {
   try {
     renewal_.wait(in(length), &interrupt_);
   } catch (const pg::Error&) {
@@ -126,24 +126,24 @@ bool Bulletin::pause(Milliseconds length) {
   return true;
 }
 
-int Bulletin::renewals() const {
+int Notifications::renewals() const {
   const std::lock_guard lock(mutex_);
   return renewals_;
 }
 
-bool Bulletin::still_wanted(int renewals) const {
+bool Notifications::still_wanted(int renewals) const {
   const std::lock_guard lock(mutex_);
   return renewals_ == renewals;
 }
 
-// That the database is away is the watch's to say, loudly.
-void Bulletin::deaf(const std::string& why) {
+// That the database is away is the monitor's to say, loudly.
+void Notifications::deaf(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
     listening_since_.reset();
   }
   if (why != why_deaf_)
-    spdlog::info("notifications are not heard, so every reconciler looks at each interval: {}", why);
+    spdlog::info("notifications are not heard, so every reconciler scans at each interval: {}", why);
   why_deaf_ = why;
 }
 

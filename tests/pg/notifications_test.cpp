@@ -1,5 +1,5 @@
 // Hearing that something was announced, and knowing when nothing was.
-#include "supervisor/bulletin.hpp"
+#include "supervisor/notifications.hpp"
 
 #include <catch2/catch.hpp>
 #include <functional>
@@ -10,7 +10,7 @@
 
 using namespace ff;
 using namespace std::chrono_literals;
-using supervisor::Bulletin;
+using supervisor::Notifications;
 
 namespace {
 
@@ -30,17 +30,17 @@ bool becomes_true(const std::function<bool()>& condition) {
   return true;
 }
 
-/// A bulletin of a database of its own, which listens.
+/// A notifications of a database of its own, which listens.
 struct Stage {
   Stage() {
-    bulletin.start();
+    notifications.start();
     REQUIRE(listens());
   }
   bool listens() const {
-    return becomes_true([&] { return bulletin.quiet_since(kOther, now()); });
+    return becomes_true([&] { return notifications.none_since(kOther, now()); });
   }
   bool hears_since(SteadyTime since) const {
-    return becomes_true([&] { return !bulletin.quiet_since(kNews, since); });
+    return becomes_true([&] { return !notifications.none_since(kNews, since); });
   }
   void announce() { db.execute("NOTIFY ff_lease_event"); }
   void break_sessions() {
@@ -56,19 +56,19 @@ struct Stage {
 
   test::Database database;
   pg::Connection db = database.connect();
-  Bulletin bulletin{database.connector(), {kNews, kOther}};
+  Notifications notifications{database.connector(), {kNews, kOther}};
 };
 
 }  // namespace
 
-TEST_CASE("a channel is quiet since it was last heard, others do not matter") {
+TEST_CASE("nothing came on a channel since it was last heard, others do not matter") {
   Stage stage;
   const SteadyTime before = now();
-  CHECK(stage.bulletin.quiet_since(kNews, before));
+  CHECK(stage.notifications.none_since(kNews, before));
   stage.announce();
   CHECK(stage.hears_since(before));
-  CHECK(stage.bulletin.quiet_since(kNews, now()));
-  CHECK(stage.bulletin.quiet_since(kOther, before));
+  CHECK(stage.notifications.none_since(kNews, now()));
+  CHECK(stage.notifications.none_since(kOther, before));
   const SteadyTime later = now();
   stage.announce();
   CHECK(stage.hears_since(later));
@@ -87,7 +87,7 @@ TEST_CASE("a notification in the wake of a storm is heard, too") {
   Stage stage;
   for (int i = 0; i < 500; ++i) stage.announce();
   // The storm is over for us as well once nothing came for a while.
-  CHECK(becomes_true([&] { return stage.bulletin.quiet_since(kNews, now() - 500ms); }));
+  CHECK(becomes_true([&] { return stage.notifications.none_since(kNews, now() - 500ms); }));
   const SteadyTime before = now();
   stage.announce();
   CHECK(stage.hears_since(before));
@@ -95,12 +95,12 @@ TEST_CASE("a notification in the wake of a storm is heard, too") {
 
 TEST_CASE("nothing is believed before it listens, or while it does not") {
   const test::Database database;
-  Bulletin bulletin(database.connector(), {kNews});
-  CHECK_FALSE(bulletin.quiet_since(kNews, now()));
+  Notifications notifications(database.connector(), {kNews});
+  CHECK_FALSE(notifications.none_since(kNews, now()));
   const SteadyTime before = now();
-  bulletin.start();
-  CHECK(becomes_true([&] { return bulletin.quiet_since(kNews, now()); }));
-  CHECK_FALSE(bulletin.quiet_since(kNews, before));
+  notifications.start();
+  CHECK(becomes_true([&] { return notifications.none_since(kNews, now()); }));
+  CHECK_FALSE(notifications.none_since(kNews, before));
 }
 
 TEST_CASE("a session that breaks is replaced, and its silence is not believed") {
@@ -109,7 +109,7 @@ TEST_CASE("a session that breaks is replaced, and its silence is not believed") 
   stage.break_sessions();
   CHECK(stage.hears_since(before));
   CHECK(stage.listens());
-  CHECK_FALSE(stage.bulletin.quiet_since(kNews, before));
+  CHECK_FALSE(stage.notifications.none_since(kNews, before));
 }
 
 TEST_CASE("a session that breaks now and then is replaced as fast the tenth time as the first") {
@@ -128,10 +128,10 @@ TEST_CASE("a session that breaks now and then is replaced as fast the tenth time
 TEST_CASE("where the server may be another one, a new session listens before silence is believed again") {
   Stage stage;
   const SteadyTime before = now();
-  stage.bulletin.renew();
-  CHECK_FALSE(stage.bulletin.quiet_since(kNews, before));
+  stage.notifications.renew();
+  CHECK_FALSE(stage.notifications.none_since(kNews, before));
   CHECK(stage.listens());
-  CHECK_FALSE(stage.bulletin.quiet_since(kNews, before));
+  CHECK_FALSE(stage.notifications.none_since(kNews, before));
   CHECK(becomes_true([&] { return stage.sessions() == 1; }));
   const SteadyTime later = now();
   stage.announce();
@@ -141,11 +141,11 @@ TEST_CASE("where the server may be another one, a new session listens before sil
 TEST_CASE("it stops at once, whatever it is doing") {
   Stage stage;
   const SteadyTime asked = now();
-  stage.bulletin.stop();
+  stage.notifications.stop();
   CHECK(now() - asked < 5s);
   const pg::Connector nowhere({.conninfo = "host=/nowhere"});
-  Bulletin lost(nowhere, {kNews});
+  Notifications lost(nowhere, {kNews});
   lost.start();
-  CHECK_FALSE(lost.quiet_since(kNews, now()));
+  CHECK_FALSE(lost.none_since(kNews, now()));
   lost.stop();
 }

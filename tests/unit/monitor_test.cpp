@@ -1,4 +1,4 @@
-#include "supervisor/watch.hpp"
+#include "supervisor/monitor.hpp"
 
 #include <catch2/catch.hpp>
 #include <deque>
@@ -22,12 +22,12 @@ Observation seen(Found found, const std::string& reason = {}) {
   return observation;
 }
 
-/// A database that is as the test says, and everything that its watch told.
+/// A database that is as the test says, and everything that its monitor told.
 struct Bench final : Observer {
   explicit Bench(Milliseconds grace = 0ms)
-      : watch(
-            grace, [this] { return look(); }, *this, Clock::system()) {}
-  ~Bench() override { watch.stop(); }
+      : monitor(
+            grace, [this] { return check(); }, *this, Clock::system()) {}
+  ~Bench() override { monitor.stop(); }
 
   void state_changed(State state, const std::string& reason) override {
     const std::lock_guard lock(mutex);
@@ -35,8 +35,8 @@ struct Bench final : Observer {
   }
   void schema_version(int version) override { schema = version; }
 
-  Observation look() {
-    ++looks;
+  Observation check() {
+    ++checks;
     if (on_look) on_look();
     const std::lock_guard lock(mutex);
     return now;
@@ -46,15 +46,15 @@ struct Bench final : Observer {
     now = seen(found, reason);
   }
   void start() {
-    watch.start([this] { ++changes; }, [this] { ++doubts_over; });
+    monitor.start([this] { ++changes; }, [this] { ++confirmed; });
   }
-  /// Until at least one further look has ended.
+  /// Until at least one further check has ended.
   void look_again() {
-    // The look that is counted next may be under way already; the one after it began after the doubt.
-    const int until = looks + 2;
+    // The check that is counted next may be under way already; the one after it began after the wish.
+    const int until = checks + 2;
     REQUIRE(test::wait_until([&] {
-      watch.doubt();
-      return looks >= until;
+      monitor.check_now();
+      return checks >= until;
     }));
   }
   std::vector<std::pair<State, std::string>> all_told() {
@@ -66,44 +66,44 @@ struct Bench final : Observer {
   Observation now = seen(Found::writable);
   std::function<void()> on_look;
   std::vector<std::pair<State, std::string>> told;
-  std::atomic<int> looks{0};
+  std::atomic<int> checks{0};
   std::atomic<int> changes{0};
-  std::atomic<int> doubts_over{0};
+  std::atomic<int> confirmed{0};
   std::atomic<int> schema{0};
-  Watch watch;
+  Monitor monitor;
 };
 
 }  // namespace
 
-TEST_CASE("a watch that has not looked lets nothing run") {
+TEST_CASE("a monitor that has not checked lets nothing run") {
   Bench bench;
-  CHECK_FALSE(bench.watch.may_run());
-  CHECK_FALSE(bench.watch.may_take_leases());
-  CHECK(bench.watch.state() == State::starting);
+  CHECK_FALSE(bench.monitor.may_run());
+  CHECK_FALSE(bench.monitor.may_take_leases());
+  CHECK(bench.monitor.state() == State::starting);
   bench.start();
-  CHECK(test::wait_until([&] { return bench.watch.may_run() && bench.watch.may_take_leases(); }));
-  CHECK(bench.watch.state() == State::ready);
+  CHECK(test::wait_until([&] { return bench.monitor.may_run() && bench.monitor.may_take_leases(); }));
+  CHECK(bench.monitor.state() == State::ready);
   CHECK(bench.schema == 6);
 }
 
-TEST_CASE("a watch tells each change of state once") {
+TEST_CASE("a monitor tells each change of state once") {
   Bench bench;
   bench.start();
   REQUIRE(test::wait_until([&] { return bench.changes == 1; }));
   bench.look_again();
   bench.becomes(Found::unreachable, "connection refused");
   bench.look_again();
-  REQUIRE(test::wait_until([&] { return bench.watch.state() == State::unreachable; }));
-  CHECK(bench.watch.reason() == "connection refused");
-  CHECK_FALSE(bench.watch.may_run());
+  REQUIRE(test::wait_until([&] { return bench.monitor.state() == State::unreachable; }));
+  CHECK(bench.monitor.reason() == "connection refused");
+  CHECK_FALSE(bench.monitor.may_run());
   bench.look_again();
   bench.becomes(Found::read_only, "a standby");
   bench.look_again();
-  REQUIRE(test::wait_until([&] { return bench.watch.state() == State::read_only; }));
+  REQUIRE(test::wait_until([&] { return bench.monitor.state() == State::read_only; }));
   bench.becomes(Found::writable);
   bench.look_again();
-  REQUIRE(test::wait_until([&] { return bench.watch.state() == State::ready; }));
-  bench.watch.stop();
+  REQUIRE(test::wait_until([&] { return bench.monitor.state() == State::ready; }));
+  bench.monitor.stop();
   CHECK(bench.all_told() ==
         std::vector<std::pair<State, std::string>>{{State::ready, ""},
                                                    {State::unreachable, "connection refused"},
@@ -111,7 +111,7 @@ TEST_CASE("a watch tells each change of state once") {
                                                    {State::ready, ""}});
 }
 
-TEST_CASE("a watch tells when the reason changes though the state does not") {
+TEST_CASE("a monitor tells when the reason changes though the state does not") {
   Bench bench;
   bench.becomes(Found::unreachable, "connection refused");
   bench.start();
@@ -123,74 +123,77 @@ TEST_CASE("a watch tells when the reason changes though the state does not") {
         std::pair(State::unreachable, std::string("password authentication failed")));
 }
 
-TEST_CASE("after an outage a watch lets others run, but leases be taken only when the grace is over") {
+TEST_CASE("after an outage a monitor lets others run, but leases be taken only when the grace is over") {
   Bench bench(300ms);
   bench.becomes(Found::unreachable, "away");
   bench.start();
-  REQUIRE(test::wait_until([&] { return bench.watch.state() == State::unreachable; }));
+  REQUIRE(test::wait_until([&] { return bench.monitor.state() == State::unreachable; }));
   bench.becomes(Found::writable);
   const SteadyTime back = Clock::system().now();
   REQUIRE(test::wait_until([&] {
-    if (bench.watch.may_run() && !bench.watch.may_take_leases()) CHECK(bench.watch.state() != State::ready);
-    return bench.watch.may_take_leases();
+    if (bench.monitor.may_run() && !bench.monitor.may_take_leases())
+      CHECK(bench.monitor.state() != State::ready);
+    return bench.monitor.may_take_leases();
   }));
   CHECK(Clock::system().now() - back >= 300ms);
   REQUIRE(test::wait_until([&] { return bench.changes == 3; }));
-  bench.watch.stop();
+  bench.monitor.stop();
   const auto told = bench.all_told();
   REQUIRE(told.size() == 3);
   CHECK(told[1].first == State::recovering);
   CHECK(told[2].first == State::ready);
 }
 
-TEST_CASE("who has doubts gets a look at once, not in ten seconds, and is told when nothing has changed") {
+TEST_CASE(
+    "a check that somebody asks for comes at once, not in ten seconds, and is told when nothing has "
+    "changed") {
   Bench bench;
   bench.start();
-  REQUIRE(test::wait_until([&] { return bench.watch.may_run(); }));
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_run(); }));
   REQUIRE(test::wait_until([&] { return bench.changes == 1; }));
   const SteadyTime before = Clock::system().now();
-  bench.watch.doubt();
-  REQUIRE(test::wait_until([&] { return bench.looks == 2 && bench.doubts_over == 1; }));
+  bench.monitor.check_now();
+  REQUIRE(test::wait_until([&] { return bench.checks == 2 && bench.confirmed == 1; }));
   CHECK(Clock::system().now() - before < 5s);
   CHECK(bench.changes == 1);
   CHECK(bench.all_told().size() == 1);
 }
 
-TEST_CASE("while there are doubts nothing may start, until the next look has ended") {
+TEST_CASE("while a check is asked for nothing may start, until the next check has ended") {
   Bench bench;
   std::atomic<bool> may_end{true};
   bench.on_look = [&] { REQUIRE(test::wait_until([&] { return may_end.load(); })); };
   bench.start();
-  REQUIRE(test::wait_until([&] { return bench.watch.may_take_leases(); }));
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
   may_end = false;
-  bench.watch.doubt();
-  CHECK_FALSE(bench.watch.may_run());
-  CHECK_FALSE(bench.watch.may_take_leases());
-  REQUIRE(test::wait_until([&] { return bench.looks == 2; }));
-  CHECK_FALSE(bench.watch.may_run());
+  bench.monitor.check_now();
+  CHECK_FALSE(bench.monitor.may_run());
+  CHECK_FALSE(bench.monitor.may_take_leases());
+  REQUIRE(test::wait_until([&] { return bench.checks == 2; }));
+  CHECK_FALSE(bench.monitor.may_run());
   may_end = true;
-  CHECK(test::wait_until([&] { return bench.watch.may_run() && bench.watch.may_take_leases(); }));
+  CHECK(test::wait_until([&] { return bench.monitor.may_run() && bench.monitor.may_take_leases(); }));
 }
 
-TEST_CASE("what a look finds after the watch was asked to stop is told to nobody") {
+TEST_CASE("what a check finds after the monitor was asked to stop is told to nobody") {
   Bench bench;
   std::atomic<bool> may_end{false};
   bench.on_look = [&] { test::wait_until([&] { return may_end.load(); }); };
   bench.start();
-  REQUIRE(test::wait_until([&] { return bench.looks == 1; }));
-  bench.watch.request_stop();
+  REQUIRE(test::wait_until([&] { return bench.checks == 1; }));
+  bench.monitor.request_stop();
   may_end = true;
-  bench.watch.stop();
+  bench.monitor.stop();
   CHECK(bench.all_told().empty());
   CHECK(bench.changes == 0);
 }
 
-TEST_CASE("a watch that is stopped looks no more") {
+TEST_CASE("a monitor that is stopped checks no more") {
   Bench bench;
   bench.start();
-  REQUIRE(test::wait_until([&] { return bench.looks == 1; }));
-  bench.watch.stop();
-  bench.watch.doubt();
-  bench.watch.stop();
-  CHECK(bench.looks == 1);
+  REQUIRE(test::wait_until([&] { return bench.checks == 1; }));
+  bench.monitor.stop();
+  bench.monitor.check_now();
+  bench.monitor.stop();
+  CHECK(bench.checks == 1);
 }

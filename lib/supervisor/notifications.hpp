@@ -12,7 +12,7 @@
 
 namespace ff::supervisor {
 
-/// What other sessions announce by notification: while a channel is quiet, nothing of what is announced there
+/// What other sessions announce by notification: while none comes on a channel, nothing of what is announced there
 /// has changed. It listens from a thread of its own, over a connection of its own, and connects again when that
 /// breaks. Before it believes in silence it sends itself a notification over another connection and waits for
 /// it: behind a pooler in transaction mode none arrives.
@@ -20,11 +20,11 @@ namespace ff::supervisor {
 /// Any notification can be lost all the same (a trigger that was dropped, a connection that hangs): whoever
 /// relies on silence still has to scan now and then. All members are safe from any thread, but start() and
 /// stop() are called once each.
-class Bulletin {
+class Notifications {
  public:
   /// The connector must outlive this. Channels are named as for pg::Listener.
-  Bulletin(const pg::Connector& connector, std::vector<std::string> channels);
-  ~Bulletin();
+  Notifications(const pg::Connector& connector, std::vector<std::string> channels);
+  ~Notifications();
 
   void start();
   void stop();
@@ -33,10 +33,10 @@ class Bulletin {
   void renew();
 
   /// It has listened ever since, and nothing came on this channel.
-  bool quiet_since(std::string_view channel, SteadyTime since) const;
+  bool none_since(std::string_view channel, SteadyTime since) const;
 
  private:
-  void live();
+  void run();
   void listen();
   void hear(pg::Listener& listener, int wanted);
   bool pause(Milliseconds length);

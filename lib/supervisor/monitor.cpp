@@ -1,4 +1,4 @@
-#include "supervisor/watch.hpp"
+#include "supervisor/monitor.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -25,55 +25,55 @@ void log_change(State state, const Observation& seen) {
 
 }  // namespace
 
-Watch::Watch(Milliseconds recovery_grace, std::function<Observation()> look, Observer& observer,
-             const Clock& clock)
-    : look_(std::move(look)), observer_(observer), clock_(clock), availability_(recovery_grace) {}
+Monitor::Monitor(Milliseconds recovery_grace, std::function<Observation()> check, Observer& observer,
+                 const Clock& clock)
+    : check_(std::move(check)), observer_(observer), clock_(clock), availability_(recovery_grace) {}
 
-Watch::~Watch() {
+Monitor::~Monitor() {
   stop();
 }
 
-void Watch::start(std::function<void()> changed, std::function<void()> doubt_over) {
+void Monitor::start(std::function<void()> changed, std::function<void()> confirmed) {
   changed_ = std::move(changed);
-  doubt_over_ = std::move(doubt_over);
+  confirmed_ = std::move(confirmed);
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
-void Watch::request_stop() {
+void Monitor::request_stop() {
   thread_.request_stop();
 }
 
-void Watch::stop() {
+void Monitor::stop() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
 }
 
-void Watch::doubt() {
+void Monitor::check_now() {
   {
     const std::lock_guard lock(mutex_);
-    doubted_ = doubtful_ = true;
+    check_wanted_ = unchecked_ = true;
   }
   wake_.notify_all();
 }
 
-void Watch::run(const std::stop_token& stop) {
+void Monitor::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    look_once(stop);
+    check_once(stop);
     std::unique_lock lock(mutex_);
-    wake_.wait_until(lock, stop, availability_.next_look(clock_.now(), random_share()),
-                     [&] { return doubted_; });
-    doubted_ = false;
+    wake_.wait_until(lock, stop, availability_.next_check(clock_.now(), random_share()),
+                     [&] { return check_wanted_; });
+    check_wanted_ = false;
   }
 }
 
-void Watch::look_once(const std::stop_token& stop) {
-  const Observation seen = look_();
+void Monitor::check_once(const std::stop_token& stop) {
+  const Observation seen = check_();
   if (stop.stop_requested()) return;  // nobody asks any more, and it may have been interrupted
   State state;
   bool is_new;
   bool is_told;
-  bool was_doubtful;
+  bool was_unchecked;
   {
     const std::lock_guard lock(mutex_);
     availability_.observe(seen, clock_.now());
@@ -84,39 +84,39 @@ void Watch::look_once(const std::stop_token& stop) {
     told_ = state;
     told_reason_ = seen.reason;
     told_authentication_ = seen.authentication;
-    // A doubt that came up during this look gets another one.
-    was_doubtful = std::exchange(doubtful_, doubted_) && !doubted_;
+    // One that was wanted during this check is another.
+    was_unchecked = std::exchange(unchecked_, check_wanted_) && !check_wanted_;
   }
   if (seen.schema_version > 0) observer_.schema_version(seen.schema_version);
   if (is_new) log_change(state, seen);
   if (!is_told) observer_.state_changed(state, seen.reason);
   if (is_new)
     changed_();
-  else if (was_doubtful)
-    doubt_over_();
+  else if (was_unchecked)
+    confirmed_();
 }
 
-bool Watch::is_recent() const {
+bool Monitor::is_recent() const {
   const std::lock_guard lock(mutex_);
   return availability_.is_recent(clock_.now());
 }
 
-bool Watch::may_run() const {
+bool Monitor::may_run() const {
   const std::lock_guard lock(mutex_);
-  return !doubtful_ && availability_.may_run();
+  return !unchecked_ && availability_.may_run();
 }
 
-bool Watch::may_take_leases() const {
+bool Monitor::may_take_leases() const {
   const std::lock_guard lock(mutex_);
-  return !doubtful_ && availability_.may_take_leases(clock_.now());
+  return !unchecked_ && availability_.may_take_leases(clock_.now());
 }
 
-State Watch::state() const {
+State Monitor::state() const {
   const std::lock_guard lock(mutex_);
   return availability_.state(clock_.now());
 }
 
-std::string Watch::reason() const {
+std::string Monitor::reason() const {
   const std::lock_guard lock(mutex_);
   return availability_.reason();
 }

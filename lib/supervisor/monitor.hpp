@@ -1,0 +1,64 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "supervisor/availability.hpp"
+#include "supervisor/observer.hpp"
+
+namespace ff::supervisor {
+
+/// Checks the database from a thread of its own: tells the observer and `changed` of each change of state, logs it in
+/// one line, and checks again when Availability says or when somebody asks for it. (A change of the reason alone is told
+/// to the observer only.) All members are safe from any thread.
+class Monitor {
+ public:
+  /// `check` may take as long as its own deadlines let it and does not throw; `changed` must not call back
+  /// into the Monitor's destructor.
+  Monitor(Milliseconds recovery_grace, std::function<Observation()> check, Observer& observer,
+          const Clock& clock);
+  ~Monitor();
+
+  /// `confirmed` is called when a check that somebody had asked for changed nothing.
+  void start(std::function<void()> changed, std::function<void()> confirmed);
+  /// No further check is begun.
+  void request_stop();
+  /// Ends the thread; a check under way is waited for.
+  void stop();
+
+  /// A statement failed in a way that may mean that the server is gone: check at once. Until that check has
+  /// ended nothing may run: the server may be back already, and every lease lapsed.
+  void check_now();
+
+  /// The last check is no longer ago than it should be: else check_now() is in place.
+  bool is_recent() const;
+  bool may_run() const;
+  bool may_take_leases() const;
+  State state() const;
+  std::string reason() const;
+
+ private:
+  void run(const std::stop_token& stop);
+  void check_once(const std::stop_token& stop);
+
+  const std::function<Observation()> check_;
+  Observer& observer_;
+  const Clock& clock_;
+  std::function<void()> changed_;
+  std::function<void()> confirmed_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any wake_;
+  Availability availability_;
+  State told_ = State::starting;
+  std::string told_reason_;
+  bool told_authentication_ = false;
+  bool check_wanted_ = false;  // it was asked for
+  bool unchecked_ = false;     // it has not ended yet
+  std::jthread thread_;
+};
+
+}  // namespace ff::supervisor
