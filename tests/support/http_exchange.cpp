@@ -40,7 +40,7 @@ RunningServer::RunningServer(const daemon::HttpLimits& limits, std::function<voi
       thread_([this] { io_.run(); }) {}
 
 bool RunningServer::alive() const {
-  return daemon::http_get_status("127.0.0.1", port(), "/livez", std::chrono::seconds{10}) == 200;
+  return daemon::http_get_status("127.0.0.1", port(), "/livez", std::chrono::seconds{60}) == 200;
 }
 
 void RunningServer::stop() {
