@@ -23,6 +23,7 @@ metrics::Description description(const config::Config& config) {
   }
   description.build = {kVersion, kRevision, kCompiler, std::to_string(pg::libpq_version())};
   description.pool_size = config.database.pool_size;
+  description.per_partition = config.metrics.per_partition;
   return description;
 }
 

@@ -191,6 +191,11 @@ Instruments::Instruments(const Description& description)
     const std::vector<std::string_view> known(outcomes.begin(), outcomes.end());
     reconcilers.try_emplace(name, families, name, known);
   }
+  if (description.per_partition)
+    oldest_due_in =
+        &gauges(registry, "partition_oldest_due_timestamp_seconds",
+                "Due time of the oldest row that the last scan found due in a partition, in Unix time; "
+                "0 when none was.");
   connections_max.Set(description.pool_size);
   const auto& build = description.build;
   gauges(registry, "build_info", "Always 1; the labels say what runs.")
@@ -205,6 +210,32 @@ ReconcilerInstruments& Instruments::of(std::string_view reconciler) {
   if (const auto found = reconcilers.find(reconciler); found != reconcilers.end()) return found->second;
   const std::string name(reconciler);
   return reconcilers.try_emplace(name, families, name, std::span<const std::string_view>{}).first->second;
+}
+
+void Instruments::set_partitions(const Partitions& covered) {
+  if (oldest_due_in == nullptr) return;
+  for (const auto& [name, its] : reconcilers) {
+    auto& gauges = oldest_due_gauges[name];
+    std::erase_if(gauges, [&](const auto& entry) {
+      const bool gone = !std::ranges::binary_search(covered, entry.first);
+      if (gone) oldest_due_in->Remove(entry.second);
+      return gone;
+    });
+    for (const PartitionKey partition : covered)
+      if (!gauges.contains(partition))
+        gauges.emplace(partition, &oldest_due_in->Add({{"reconciler", name},
+                                                       {"partition", std::to_string(partition.value)}}));
+  }
+}
+
+void Instruments::set_oldest_due(std::string_view reconciler,
+                                 const std::map<PartitionKey, UnixMillis>& by_partition) {
+  const auto found = oldest_due_gauges.find(reconciler);
+  if (found == oldest_due_gauges.end()) return;
+  for (const auto& [partition, gauge] : found->second) {
+    const auto due = by_partition.find(partition);
+    gauge->Set(due == by_partition.end() ? 0 : unix_seconds(due->second));
+  }
 }
 
 }  // namespace ff::metrics

@@ -89,6 +89,12 @@ struct Instruments {
   /// Under the mutex. Makes what is not there yet.
   ReconcilerInstruments& of(std::string_view reconciler);
 
+  /// Under the mutex, as is the next. Nothing happens unless gauges by partition are wanted. These exist for the
+  /// covered partitions and no others.
+  void set_partitions(const Partitions& covered);
+  /// What a scan has seen; 0 where nothing was due.
+  void set_oldest_due(std::string_view reconciler, const std::map<PartitionKey, UnixMillis>& by_partition);
+
   prometheus::Registry registry;
   ProcessCollector process;
 
@@ -97,6 +103,9 @@ struct Instruments {
   std::map<std::string, ReconcilerInstruments, std::less<>> reconcilers;  // guarded by mutex
   CounterSet connects;                                                    // guarded by mutex
   CounterSet database_errors;                                             // guarded by mutex
+  prometheus::Family<prometheus::Gauge>* oldest_due_in = nullptr;  // guarded by mutex; null: not wanted
+  std::map<std::string, std::map<PartitionKey, prometheus::Gauge*>, std::less<>>
+      oldest_due_gauges;  // guarded by mutex
 
   // Apart from the other, because the pool's own lock is taken under it.
   std::mutex pool_mutex;

@@ -43,6 +43,7 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   if (report.complete) {
     to.due_rows.Set(static_cast<double>(report.scanned));
     to.oldest_due.Set(unix_seconds_or_zero(report.oldest_due));
+    instruments_->set_oldest_due(event.reconciler, report.oldest_due_in);
   }
   if (report.complete || !report.failure) {
     to.next_due.Set(unix_seconds_or_zero(report.next_due));
@@ -66,6 +67,8 @@ void Metrics::schema_version(int version) noexcept {
 void Metrics::partitions(const Coverage& coverage) noexcept {
   instruments_->partitions_covered.Set(static_cast<double>(coverage.covered.size()));
   instruments_->partitions_left_out.Set(static_cast<double>(coverage.left_out.size()));
+  const std::lock_guard lock(instruments_->mutex);
+  instruments_->set_partitions(coverage.covered);
 }
 
 void Metrics::waited(std::chrono::duration<double> for_connection) noexcept {

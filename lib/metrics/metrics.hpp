@@ -34,6 +34,7 @@ struct Description {
   std::vector<Reconciler> reconcilers;
   Build build;
   int pool_size = 0;
+  bool per_partition = false;  ///< with the gauges that have a label for the partition
 };
 
 /// The daemon's metrics: hears of events as an observer of the supervisor, of the pool and of the lease

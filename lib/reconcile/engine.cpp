@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <random>
 #include <tuple>
@@ -24,10 +25,11 @@ constexpr std::size_t kMostLocked = 2;
 
 /// What a scan has shown.
 struct Seen {
-  std::vector<Candidate> few;             ///< all due rows of the partitions that have few
-  std::vector<Candidate> oldest_of_many;  ///< the oldest row of each partition that may have more
-  std::vector<Candidate> coming;          ///< rows that are not due yet
-  std::optional<UnixMillis> cut_off;      ///< there may be more rows coming behind this due time
+  std::vector<Candidate> few;                        ///< all due rows of the partitions that have few
+  std::vector<Candidate> oldest_of_many;             ///< the oldest row of each partition that may have more
+  std::vector<Candidate> coming;                     ///< rows that are not due yet
+  std::optional<UnixMillis> cut_off;                 ///< there may be more rows coming behind this due time
+  std::map<PartitionKey, UnixMillis> oldest_due_in;  ///< of each partition with a due row
 };
 
 Seen sort_out(const std::vector<Candidate>& rows) {
@@ -37,6 +39,7 @@ Seen sort_out(const std::vector<Candidate>& rows) {
     while (end < rows.size() && rows[end].key.partition == rows[i].key.partition) ++end;
     const bool full = end - i == static_cast<std::size_t>(kScanDepth);
     const Candidate& last = rows[end - 1];
+    if (rows[i].due) seen.oldest_due_in.emplace(rows[i].key.partition, rows[i].due_at);
     if (full && last.due) seen.oldest_of_many.push_back(rows[i]);
     if (full && !last.due && (!seen.cut_off || last.due_at < *seen.cut_off)) seen.cut_off = last.due_at;
     for (; i < end; ++i) {
@@ -180,6 +183,7 @@ void Engine::scan_and_work_off(Worker& worker) {
   if (limited) job_->deadline = options.deadline + (job_->clock.now() - before);
   TickReport& report = worker.report();
   report.complete = !report.failure;
+  report.oldest_due_in = std::move(seen.oldest_due_in);
   const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + options.scan_ahead;
   upcoming_.replace(std::move(seen.coming), seen.cut_off.value_or(scanned_up_to));
   report.paged = !seen.oldest_of_many.empty();

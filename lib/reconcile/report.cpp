@@ -31,6 +31,10 @@ void TickReport::add(TickReport&& other) {
   add_counts(errors, other.errors);
   more = more || other.more;
   take_earlier(oldest_due, other.oldest_due);
+  for (const auto& [partition, due_at] : other.oldest_due_in) {
+    const auto [there, is_new] = oldest_due_in.emplace(partition, due_at);
+    if (!is_new) there->second = std::min(there->second, due_at);
+  }
   take_earlier(next_due, other.next_due);
   lateness.add(other.lateness);
   append(moves, std::move(other.moves));

@@ -63,7 +63,9 @@ struct TickReport {
   bool paged = false;     ///< some partitions had much due: what falls due in them next was not seen
   bool more = false;      ///< the tick ended with due rows it had not read: run again at once
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
-  std::optional<UnixMillis> next_due;    ///< when the earliest row that was not due yet may be taken
+  std::map<PartitionKey, UnixMillis>
+      oldest_due_in;                   ///< the same by partition, of a scan; no entry where none was due
+  std::optional<UnixMillis> next_due;  ///< when the earliest row that was not due yet may be taken
   std::optional<UnixMillis>
       known_until;                  ///< what may be taken before that is known, but for rows written since
   UnixMillis database_time{};       ///< by the database's clock, when the tick first read

@@ -29,7 +29,8 @@ const StandingClock kClock;
 ff::metrics::Description two_reconcilers() {
   return {{{"attempt_timeout", {"retried", "failed"}}, {"lease_expiry", {"reclaimed"}}},
           {"0.1.0", "abc123", "g++ 12.2", "15.3"},
-          8};
+          8,
+          false};
 }
 
 /// The value of a sample by its name and labels as they are written, without the common prefix.
@@ -334,6 +335,31 @@ TEST_CASE("threads that tell and scrape at once lose nothing") {
   CHECK(sample(text, R"(processed_total{outcome="retried",reconciler="newcomer"})") == "1800");
   CHECK(sample(text, R"(row_lateness_seconds_count{reconciler="newcomer"})") == "2400");
   CHECK(sample(text, R"(db_connects_total{result="success"})") == "600");
+}
+
+TEST_CASE("gauges by partition are there where they are wanted, for the covered partitions") {
+  auto description = two_reconcilers();
+  for (const bool wanted : {false, true}) {
+    description.per_partition = wanted;
+    Metrics metrics(description, kClock);
+    const auto of = [&](int partition) {
+      return sample(metrics, "partition_oldest_due_timestamp_seconds{partition=\"" +
+                                 std::to_string(partition) + "\",reconciler=\"attempt_timeout\"}");
+    };
+    metrics.partitions({.count = 4, .covered = {{0}, {1}, {2}}, .left_out = {{3}}, .not_there = {}});
+    CHECK(of(1) == (wanted ? "0" : "absent"));
+    auto report = busy_report();
+    report.oldest_due_in = {{{1}, unix_millis(1'600'000'000'500)}, {{3}, unix_millis(1)}};
+    tick(metrics, report);
+    CHECK(of(0) == (wanted ? "0" : "absent"));
+    CHECK(of(1) == (wanted ? "1600000000.5" : "absent"));
+    CHECK(of(3) == "absent");
+    metrics.partitions({.count = 4, .covered = {{0}, {3}}, .left_out = {{1}, {2}}, .not_there = {}});
+    CHECK(of(1) == "absent");
+    CHECK(of(3) == (wanted ? "0" : "absent"));
+    tick(metrics, busy_report());
+    CHECK(of(3) == (wanted ? "0" : "absent"));
+  }
 }
 
 TEST_CASE("promtool finds nothing to say about the metrics") {
