@@ -161,8 +161,22 @@ void Audit::visit(const Sweep& sweep, const Partitions& partitions) {
       visit(sweep, {middle, partitions.end()});
       return;
     }
-    omissions_.push_back({names_of(sweep), sweep.space, partitions, error.what()});
+    leave_out({names_of(sweep), sweep.space, partitions, error.what()});
   }
+}
+
+// What fails alike in many groups is said once.
+void Audit::leave_out(const Omission& omission) {
+  const auto its = std::ranges::find_if(omissions_, [&](const Omission& other) {
+    return other.checks == omission.checks && other.error == omission.error;
+  });
+  if (its == omissions_.end()) {
+    omissions_.push_back(omission);
+    return;
+  }
+  Partitions both;
+  std::ranges::set_union(its->partitions, omission.partitions, std::back_inserter(both));
+  its->partitions = std::move(both);
 }
 
 bool Audit::look() {

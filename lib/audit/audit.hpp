@@ -91,6 +91,7 @@ class Audit {
 
   Found read(const Sweep& sweep, const Partitions& partitions);
   void visit(const Sweep& sweep, const Partitions& partitions);
+  void leave_out(const Omission& omission);
 
   pg::Connection& connection_;
   const Ground ground_;

@@ -73,6 +73,12 @@ TEST_CASE("a check that cannot be made is said to be left out, and the others ar
   CHECK_THAT(report.omissions[0].error, Catch::Contains("ff_quota_policy"));
   REQUIRE(report.verdicts.size() == 1);
   CHECK(report.verdicts[0].check->name == "active_in_part");
+  // Said once for all groups of partitions.
+  audit::Audit everywhere(stage.db, audit::all_ground(stage.db));
+  everywhere.look();
+  const auto omissions = everywhere.look_again().omissions;
+  REQUIRE(omissions.size() == 1);
+  CHECK(omissions[0].partitions == partition_range({0}, {255}));
 }
 
 TEST_CASE("every check has a meaning and a remedy, and a name of its own") {

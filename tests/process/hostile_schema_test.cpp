@@ -143,6 +143,12 @@ TEST_CASE("nothing that others have put on the path of the daemon, or of a super
   check({"status"});
   check({"check-db"});
   check({"explain", execution});
+  const Ended audited = stage.as(role, {"audit"});
+  CAPTURE(audited.out, audited.err);
+  CHECK(audited.code == 1);  // much of it has been due for long
+  CHECK((audited.out + audited.err).find("hostile ") == std::string::npos);
+  // The grants of reconcilers are not those of whoever reads everything.
+  if (role == "postgres") CHECK(audited.out.find("NOT CHECKED") == std::string::npos);
   std::size_t busy = 0;
   for (const reconcile::Reconciler& reconciler : reconcile::registry())
     if (check({"tick", std::string(reconciler.name)}).find(": 0 due") == std::string::npos) ++busy;
