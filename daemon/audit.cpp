@@ -31,7 +31,7 @@ std::optional<Partitions> named_partitions(const Arguments& arguments) {
 }
 
 // Of each space the partitions that are chosen, as daemons share them out.
-audit::Ground chosen(audit::Ground all, const std::optional<Partitions>& named,
+audit::Spaces chosen(audit::Spaces all, const std::optional<Partitions>& named,
                      const config::Config& config) {
   const PartitionChoice choice = named ? PartitionChoice{*named} : config.partitions;
   const Coverage flows = cover(choice, static_cast<int>(all.flows.size()));
@@ -138,15 +138,15 @@ int audit_database(const Arguments& arguments) {
   set_up_log({config::LogLevel::error, config.log.format});
   const pg::Connector connector = make_connector(config.database);
   pg::Pool pool(connector, 1, config.database.acquire_timeout);
-  audit::Ground ground;
+  audit::Spaces spaces;
   audit::Report report;
   try {
     auto connection = pool.acquire();
-    ground = chosen(audit::all_ground(*connection), named, config);
-    audit::Audit audit(*connection, ground);
-    if (!audit.look()) {
+    spaces = chosen(audit::all_spaces(*connection), named, config);
+    audit::Audit audit(*connection, spaces);
+    if (!audit.check()) {
       std::this_thread::sleep_for(audit::Audit::kBetween);
-      report = audit.look_again();
+      report = audit.confirm();
     }
   } catch (const pg::Error& error) {
     if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;
@@ -154,9 +154,9 @@ int audit_database(const Arguments& arguments) {
     return kProblem;
   }
   if (arguments.has("json"))
-    print_json(report, limit, ground.flows);
+    print_json(report, limit, spaces.flows);
   else
-    print_text(report, limit, static_cast<std::int64_t>(ground.flows.size()));
+    print_text(report, limit, static_cast<std::int64_t>(spaces.flows.size()));
   return report.verdicts.empty() && report.omissions.empty() ? kDone : kProblem;
 }
 

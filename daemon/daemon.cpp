@@ -105,7 +105,7 @@ Daemon::Daemon(config::Config config)
             &pool_events_),
       monitor_(
           config_.recovery_grace,
-          DatabaseLook(
+          DatabaseProbe(
               pool_, config_.partitions, [this](const pg::Error& error) { metrics_.database_error(error); },
               [this] {
                 monitor_.check_now();

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/config.hpp"
-#include "database_look.hpp"
+#include "database_probe.hpp"
 #include "http_server.hpp"
 #include "metrics/metrics.hpp"
 #include "pg/pool.hpp"

@@ -11,7 +11,7 @@
 namespace ff::audit {
 namespace {
 
-// So many rows of a problem are looked at one by one in each group of partitions; the others are counted.
+// So many rows of a problem are read one by one in each group of partitions; the others are counted.
 constexpr std::int64_t kMostRows = 1000;
 
 // $1: how many rows of each problem
@@ -63,17 +63,17 @@ Partitions keys(std::int32_t number) {
   return number < 1 ? Partitions{} : partition_range({0}, {static_cast<std::int16_t>(number - 1)});
 }
 
-const Partitions& partitions_of(const Ground& ground, Space space) {
+const Partitions& partitions_of(const Spaces& spaces, Space space) {
   static const Partitions none;
   switch (space) {
     case Space::flows:
-      return ground.flows;
+      return spaces.flows;
     case Space::budgets:
-      return ground.budgets;
+      return spaces.budgets;
     case Space::quotas:
-      return ground.quotas;
+      return spaces.quotas;
     case Space::workers:
-      return ground.workers;
+      return spaces.workers;
     case Space::none:
       break;
   }
@@ -118,7 +118,7 @@ const std::vector<std::string>& tables() {
   return all;
 }
 
-Ground all_ground(pg::Connection& connection) {
+Spaces all_spaces(pg::Connection& connection) {
   const pg::Result rows = connection.execute(kSizes);
   const pg::Row row = rows.one();
   return {keys(row.get<std::int32_t>(0)), keys(row.get<std::int32_t>(1)), keys(row.get<std::int32_t>(2)),
@@ -179,24 +179,24 @@ void Audit::leave_out(const Omission& omission) {
   its->partitions = std::move(both);
 }
 
-bool Audit::look() {
+bool Audit::check() {
   found_.clear();
   omissions_.clear();
   for (const Sweep& sweep : sweeps()) {
     if (sweep.space == Space::none) visit(sweep, {});
-    const reconcile::Groups groups(partitions_of(ground_, sweep.space));
+    const reconcile::Groups groups(partitions_of(spaces_, sweep.space));
     for (const Partitions& group : groups.all()) visit(sweep, group);
   }
   return found_.empty() && omissions_.empty();
 }
 
-Report Audit::look_again() {
+Report Audit::confirm() {
   const auto first = std::exchange(found_, {});
   std::map<const Check*, Verdict> verdicts;
   for (const auto& [place, before] : first) {
-    const std::size_t looked_at = found_.size();
+    const std::size_t checked = found_.size();
     visit(*place.sweep, place.partitions);
-    for (std::size_t i = looked_at; i < found_.size(); ++i) {
+    for (std::size_t i = checked; i < found_.size(); ++i) {
       const Found& now = found_[i].second;
       std::map<std::string, std::int64_t> listed;
       for (const Row& row : now.rows) {

@@ -24,10 +24,10 @@ struct Finding {
 struct Verdict {
   const Check* check;
   std::vector<Finding> rows;
-  std::int64_t more = 0;  ///< beyond the rows that are looked at one by one
+  std::int64_t more = 0;  ///< beyond the rows that are read one by one
 };
 
-/// What could not be looked at, and why.
+/// What could not be checked, and why.
 struct Omission {
   std::string checks;  ///< their names
   Space space;
@@ -40,15 +40,15 @@ struct Report {
   std::vector<Omission> omissions;
 };
 
-/// How many partitions of each space are looked at.
-struct Ground {
+/// Which partitions of each space are checked.
+struct Spaces {
   Partitions flows;
   Partitions budgets;
   Partitions quotas;
   Partitions workers;
 };
 /// All that the database has. Throws pg::Error.
-Ground all_ground(pg::Connection& connection);
+Spaces all_spaces(pg::Connection& connection);
 
 /// The illegal states and drifted counters of a database. What live workers are just doing is illegal for a moment, too,
 /// where a check compares what several transactions write one after the other: so a row counts once it was seen twice,
@@ -60,14 +60,14 @@ Ground all_ground(pg::Connection& connection);
 class Audit {
  public:
   /// The connection must outlive it.
-  Audit(pg::Connection& connection, Ground ground) : connection_(connection), ground_(std::move(ground)) {}
+  Audit(pg::Connection& connection, Spaces spaces) : connection_(connection), spaces_(std::move(spaces)) {}
 
-  /// True: nothing was found, so no second look is needed. Throws pg::Error where the connection is lost.
-  bool look();
-  /// Looks again where something was found.
-  Report look_again();
+  /// True: nothing was found, so there is nothing to confirm. Throws pg::Error where the connection is lost.
+  bool check();
+  /// Checks again where something was found.
+  Report confirm();
 
-  /// So long after the first look the second one is worth it.
+  /// So long after check() it is worth it.
   static constexpr Milliseconds kBetween{5'000};
 
  private:
@@ -94,7 +94,7 @@ class Audit {
   void leave_out(const Omission& omission);
 
   pg::Connection& connection_;
-  const Ground ground_;
+  const Spaces spaces_;
   std::vector<std::pair<Place, Found>> found_;
   std::vector<Omission> omissions_;
 };

@@ -39,9 +39,9 @@ TEST_CASE("audit finds nothing after a random history but what FlowFabric is kno
     Generator(stage, generator_of(seed, false)).play();
     stage.run_out();
     auto connection = stage.database().connect();
-    audit::Audit audit(connection, audit::all_ground(connection));
-    audit.look();
-    const audit::Report report = audit.look_again();
+    audit::Audit audit(connection, audit::all_spaces(connection));
+    audit.check();
+    const audit::Report report = audit.confirm();
     for (const audit::Omission& omission : report.omissions)
       FAIL_CHECK(omission.checks + ": " + omission.error);
     for (const audit::Verdict& verdict : report.verdicts)

@@ -37,9 +37,9 @@ struct AuditStage {
   audit::Report audit(const std::function<void()>& meanwhile = [] {}) {
     const Partitions one{kPartition};
     audit::Audit its(db, {one, one, one, one});
-    if (its.look()) return {};
+    if (its.check()) return {};
     meanwhile();
-    return its.look_again();
+    return its.confirm();
   }
 
   /// Does what the audit says that mends this row.

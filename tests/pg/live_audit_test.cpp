@@ -23,9 +23,9 @@ TEST_CASE("audit finds nothing where every state there is is as its writers leav
   AuditStage stage;
   const auto before = snapshot(stage.db);
   const Partitions all = partition_range({0}, {255});
-  audit::Audit its(stage.db, audit::all_ground(stage.db));
-  const bool clean = its.look();
-  CHECK(names(its.look_again()) == "");
+  audit::Audit its(stage.db, audit::all_spaces(stage.db));
+  const bool clean = its.check();
+  CHECK(names(its.confirm()) == "");
   CHECK(clean);
   CHECK(diff(before, snapshot(stage.db)).empty());
 }
@@ -74,9 +74,9 @@ TEST_CASE("a check that cannot be made is said to be left out, and the others ar
   REQUIRE(report.verdicts.size() == 1);
   CHECK(report.verdicts[0].check->name == "active_in_part");
   // Said once for all groups of partitions.
-  audit::Audit everywhere(stage.db, audit::all_ground(stage.db));
-  everywhere.look();
-  const auto omissions = everywhere.look_again().omissions;
+  audit::Audit everywhere(stage.db, audit::all_spaces(stage.db));
+  everywhere.check();
+  const auto omissions = everywhere.confirm().omissions;
   REQUIRE(omissions.size() == 1);
   CHECK(omissions[0].partitions == partition_range({0}, {255}));
 }

@@ -120,8 +120,8 @@ bool reads_all(Stage& stage) {
     lease::look(*connection, means, 0);
     lease::read_writers(*connection);
     audit::Audit audit(*connection, {{{0}}, {{0}}, {{0}}, {{0}}});
-    audit.look();
-    return means.locks && means.sequence && audit.look_again().omissions.empty();
+    audit.check();
+    return means.locks && means.sequence && audit.confirm().omissions.empty();
   } catch (const pg::Error& error) {
     CAPTURE(error.what());
     CHECK(error.sqlstate() == "42501");

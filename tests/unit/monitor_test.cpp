@@ -37,7 +37,7 @@ struct Bench final : Observer {
 
   Observation check() {
     ++checks;
-    if (on_look) on_look();
+    if (on_check) on_check();
     const std::lock_guard lock(mutex);
     return now;
   }
@@ -49,7 +49,7 @@ struct Bench final : Observer {
     monitor.start([this] { ++changes; }, [this] { ++confirmed; });
   }
   /// Until at least one further check has ended.
-  void look_again() {
+  void check_again() {
     // The check that is counted next may be under way already; the one after it began after the wish.
     const int until = checks + 2;
     REQUIRE(test::wait_until([&] {
@@ -64,7 +64,7 @@ struct Bench final : Observer {
 
   std::mutex mutex;
   Observation now = seen(Found::writable);
-  std::function<void()> on_look;
+  std::function<void()> on_check;
   std::vector<std::pair<State, std::string>> told;
   std::atomic<int> checks{0};
   std::atomic<int> changes{0};
@@ -90,18 +90,18 @@ TEST_CASE("a monitor tells each change of state once") {
   Bench bench;
   bench.start();
   REQUIRE(test::wait_until([&] { return bench.changes == 1; }));
-  bench.look_again();
+  bench.check_again();
   bench.becomes(Found::unreachable, "connection refused");
-  bench.look_again();
+  bench.check_again();
   REQUIRE(test::wait_until([&] { return bench.monitor.state() == State::unreachable; }));
   CHECK(bench.monitor.reason() == "connection refused");
   CHECK_FALSE(bench.monitor.may_run());
-  bench.look_again();
+  bench.check_again();
   bench.becomes(Found::read_only, "a standby");
-  bench.look_again();
+  bench.check_again();
   REQUIRE(test::wait_until([&] { return bench.monitor.state() == State::read_only; }));
   bench.becomes(Found::writable);
-  bench.look_again();
+  bench.check_again();
   REQUIRE(test::wait_until([&] { return bench.monitor.state() == State::ready; }));
   bench.monitor.stop();
   CHECK(bench.all_told() ==
@@ -117,7 +117,7 @@ TEST_CASE("a monitor tells when the reason changes though the state does not") {
   bench.start();
   REQUIRE(test::wait_until([&] { return bench.all_told().size() == 1; }));
   bench.becomes(Found::unreachable, "password authentication failed");
-  bench.look_again();
+  bench.check_again();
   REQUIRE(test::wait_until([&] { return bench.all_told().size() == 2; }));
   CHECK(bench.all_told().back() ==
         std::pair(State::unreachable, std::string("password authentication failed")));
@@ -162,7 +162,7 @@ TEST_CASE(
 TEST_CASE("while a check is asked for nothing may start, until the next check has ended") {
   Bench bench;
   std::atomic<bool> may_end{true};
-  bench.on_look = [&] { REQUIRE(test::wait_until([&] { return may_end.load(); })); };
+  bench.on_check = [&] { REQUIRE(test::wait_until([&] { return may_end.load(); })); };
   bench.start();
   REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
   may_end = false;
@@ -178,7 +178,7 @@ TEST_CASE("while a check is asked for nothing may start, until the next check ha
 TEST_CASE("what a check finds after the monitor was asked to stop is told to nobody") {
   Bench bench;
   std::atomic<bool> may_end{false};
-  bench.on_look = [&] { test::wait_until([&] { return may_end.load(); }); };
+  bench.on_check = [&] { test::wait_until([&] { return may_end.load(); }); };
   bench.start();
   REQUIRE(test::wait_until([&] { return bench.checks == 1; }));
   bench.monitor.request_stop();

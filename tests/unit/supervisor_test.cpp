@@ -57,14 +57,14 @@ struct Bench {
 
   Observation check() {
     ++checks;
-    if (on_look) on_look();
+    if (on_check) on_check();
     Observation observation;
     observation.found = found;
     observation.server_uptime = uptime;
     observation.server_started_at = unix_millis(1'700'000'000'000);
     return observation;
   }
-  void look_again(int times = 2) {
+  void check_again(int times = 2) {
     const int until = checks + times;
     REQUIRE(wait_until([&] {
       monitor.check_now();
@@ -83,7 +83,7 @@ struct Bench {
   Observer nobody;
   std::atomic<Found> found{Found::writable};
   std::atomic<int> checks{0};
-  std::function<void()> on_look;
+  std::function<void()> on_check;
   std::atomic<Milliseconds> uptime{Milliseconds{24h}};
   Monitor monitor;
   std::optional<Supervisor> supervisor;
@@ -106,23 +106,23 @@ TEST_CASE("nothing ticks while there is no database, everything when it comes, a
   bench.found = Found::unreachable;
   Counted counted("any", false, bench.clock);
   bench.start({&counted.runner});
-  bench.look_again(4);
+  bench.check_again(4);
   CHECK(counted.ticks == 0);
 
   bench.found = Found::writable;
-  bench.look_again();
+  bench.check_again();
   CHECK(wait_until([&] { return counted.ticks >= 3; }));
 
   bench.found = Found::unreachable;
-  bench.look_again();
+  bench.check_again();
   REQUIRE(wait_until([&] { return bench.monitor.state() == State::unreachable && counted.inside == 0; }));
-  bench.look_again();
+  bench.check_again();
   const int ticks = counted.ticks;
-  bench.look_again(4);
+  bench.check_again(4);
   CHECK(counted.ticks == ticks);
 
   bench.found = Found::writable;
-  bench.look_again();
+  bench.check_again();
   CHECK(wait_until([&] { return counted.ticks >= ticks + 3; }));
   bench.drain();
 }
@@ -208,7 +208,7 @@ TEST_CASE("a check that finds all well does not cut short the pause after a fail
   bench.start({&counted.runner});
   REQUIRE(wait_until([&] { return counted.ticks == 1 && bench.checks >= 2; }));
   REQUIRE(wait_until([&] { return bench.monitor.may_run(); }));
-  bench.look_again(6);
+  bench.check_again(6);
   CHECK(counted.ticks == 1);
   bench.drain();
 }
@@ -250,7 +250,7 @@ TEST_CASE("join waits for a check that is under way, which may call the supervis
   Counted counted("any", false, bench.clock);
   std::atomic<bool> interrupted{false};
   std::atomic<bool> ended{false};
-  bench.on_look = [&] {
+  bench.on_check = [&] {
     wait_until([&] { return interrupted.load(); });
     ended = true;
   };

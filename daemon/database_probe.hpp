@@ -14,7 +14,7 @@ namespace ff::daemon {
 /// of before, is its schema fit, and are the partitions there that are to be looked after. The schema is verified
 /// when the server is a new one or was not fit, the partitions are counted at each check: somebody may add some.
 /// One thread at a time.
-class DatabaseLook {
+class DatabaseProbe {
  public:
   using OnError = std::function<void(const pg::Error&)>;
   using OnCoverage = std::function<void(const Coverage&)>;
@@ -23,8 +23,8 @@ class DatabaseLook {
   /// act on what may be another server.
   /// `on_coverage` is called when what the choice comes to is known or has changed, before the check that found
   /// it says that anybody may run.
-  DatabaseLook(pg::Pool& pool, PartitionChoice partitions, OnError on_error,
-               std::function<void()> on_connection_lost, OnCoverage on_coverage)
+  DatabaseProbe(pg::Pool& pool, PartitionChoice partitions, OnError on_error,
+                std::function<void()> on_connection_lost, OnCoverage on_coverage)
       : pool_(pool),
         partitions_(std::move(partitions)),
         on_error_(std::move(on_error)),
@@ -34,7 +34,7 @@ class DatabaseLook {
   supervisor::Observation operator()();
 
  private:
-  supervisor::Observation look();
+  supervisor::Observation probe();
   static std::optional<pg::ServerInfo> ask(pg::PooledConnection& connection);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
   void count_partitions(pg::Connection& connection, supervisor::Observation& seen);

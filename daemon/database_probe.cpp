@@ -1,4 +1,4 @@
-#include "database_look.hpp"
+#include "database_probe.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -19,9 +19,9 @@ SteadyTime answer_wanted_by() {
 
 }  // namespace
 
-Observation DatabaseLook::operator()() {
+Observation DatabaseProbe::operator()() {
   try {
-    return look();
+    return probe();
   } catch (const pg::Error& error) {
     on_error_(error);
     verified_on_.reset();
@@ -37,7 +37,7 @@ Observation DatabaseLook::operator()() {
   }
 }
 
-Observation DatabaseLook::look() {
+Observation DatabaseProbe::probe() {
   std::optional<pg::PooledConnection> connection(pool_.acquire());
   std::optional<pg::ServerInfo> server = ask(*connection);
   if (!server) {
@@ -61,7 +61,7 @@ Observation DatabaseLook::look() {
 }
 
 // Nothing: the connection is of no use any more.
-std::optional<pg::ServerInfo> DatabaseLook::ask(pg::PooledConnection& connection) {
+std::optional<pg::ServerInfo> DatabaseProbe::ask(pg::PooledConnection& connection) {
   try {
     const pg::ServerInfo server = pg::server_info(*connection, answer_wanted_by());
     return server.writable ? std::optional(server) : std::nullopt;
@@ -71,7 +71,7 @@ std::optional<pg::ServerInfo> DatabaseLook::ask(pg::PooledConnection& connection
   }
 }
 
-void DatabaseLook::verify_schema(pg::Connection& connection, Observation& seen) {
+void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen) {
   const migrate::State schema = migrate::inspect(connection);
   schema_version_ = schema.schema_version();
   for (const std::string& warning : schema.warnings) spdlog::warn("schema: {}", warning);
@@ -86,7 +86,7 @@ void DatabaseLook::verify_schema(pg::Connection& connection, Observation& seen) 
     seen.reason += (seen.reason.empty() ? "" : "; ") + problem;
 }
 
-void DatabaseLook::count_partitions(pg::Connection& connection, Observation& seen) {
+void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& seen) {
   const int count = migrate::flow_partitions(connection, answer_wanted_by());
   if (count < 1) {
     verified_on_

@@ -1,5 +1,5 @@
-// What a look at the database finds, and what of it is told: here the partitions.
-#include "database_look.hpp"
+// What a probe of the database finds, and what of it is told: here the partitions.
+#include "database_probe.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -22,50 +22,50 @@ struct Stage {
   pg::Connection db = database.connect();
   pg::Pool pool{database.connector(), 1, Milliseconds{5'000}};
   std::vector<Coverage> told;
-  daemon::DatabaseLook look{pool, partitions, [](const pg::Error&) {}, [] {},
-                            [this](const Coverage& coverage) { told.push_back(coverage); }};
+  daemon::DatabaseProbe probe{pool, partitions, [](const pg::Error&) {}, [] {},
+                              [this](const Coverage& coverage) { told.push_back(coverage); }};
 };
 
 }  // namespace
 
-TEST_CASE("what is covered is told at the first look and when it changes") {
+TEST_CASE("what is covered is told at the first check and when it changes") {
   Stage stage(PartitionShard{0, 2});
-  CHECK(stage.look().found == Found::writable);
-  CHECK(stage.look().found == Found::writable);
+  CHECK(stage.probe().found == Found::writable);
+  CHECK(stage.probe().found == Found::writable);
   REQUIRE(stage.told.size() == 1);
   CHECK(stage.told[0] == cover(PartitionShard{0, 2}, 256));
 
   stage.set_partitions(1024);
-  CHECK(stage.look().found == Found::writable);
+  CHECK(stage.probe().found == Found::writable);
   REQUIRE(stage.told.size() == 2);
   CHECK(stage.told[1].covered.back() == PartitionKey{1022});
 }
 
 TEST_CASE("partitions that are not there make the schema unfit until they are") {
   Stage stage(partition_range({254}, {257}));
-  const auto unfit = stage.look();
+  const auto unfit = stage.probe();
   CHECK(unfit.found == Found::schema_outdated);
   CHECK(unfit.reason == "partitions 256-257 are not there: ff_partition_config has 256 (0-255)");
 
   stage.set_partitions(258);
-  const auto fit = stage.look();
+  const auto fit = stage.probe();
   CHECK(fit.found == Found::writable);
   CHECK(fit.reason.empty());
 
   stage.set_partitions(255);
-  CHECK(stage.look().reason == "partitions 255-257 are not there: ff_partition_config has 255 (0-254)");
+  CHECK(stage.probe().reason == "partitions 255-257 are not there: ff_partition_config has 255 (0-254)");
   CHECK(stage.told.size() == 3);
 }
 
 TEST_CASE("a partition configuration that goes while the daemon runs is noticed and comes back") {
   Stage stage(AllPartitions{});
-  CHECK(stage.look().found == Found::writable);
+  CHECK(stage.probe().found == Found::writable);
   stage.db.execute("DELETE FROM ff_partition_config");
-  CHECK(stage.look().found == Found::schema_outdated);
-  CHECK(stage.look().reason == "table ff_partition_config has no row");
+  CHECK(stage.probe().found == Found::schema_outdated);
+  CHECK(stage.probe().reason == "table ff_partition_config has no row");
   stage.db.execute(
       "INSERT INTO ff_partition_config (num_flow_partitions, num_budget_partitions, num_quota_partitions, "
       "ff_version) VALUES (8, 8, 8, 'x')");
-  CHECK(stage.look().found == Found::writable);
+  CHECK(stage.probe().found == Found::writable);
   CHECK(stage.told.back().covered == partition_range({0}, {7}));
 }
