@@ -223,6 +223,19 @@ TEST_CASE("a malformed command line is exit code 64 and touches no database") {
   CHECK(!refused.err.empty());
 }
 
+TEST_CASE("tick all ends beside a budget that is due again before the others have had their turn") {
+  Bench bench;
+  const Uuid id = bench.lapsed();
+  bench.db.execute(
+      "INSERT INTO ff_budget_policy (partition_key, budget_id, policy_json, created_at_ms, updated_at_ms, "
+      "next_reset_at_ms) VALUES (3, 'b', '{\"reset_interval_ms\": 1}', 1, 1, 1)");
+  const Ended done = bench.tick({"all"});
+  CHECK(done.code == 0);
+  CHECK(bench.moved(id));
+  CHECK_THAT(done.out, Catch::Contains("budget_reset: 1 due, 1 moved"));
+  CHECK_THAT(done.out, Catch::EndsWith("nothing is left due\n"));
+}
+
 TEST_CASE("a server that is away is exit code 69 for commands that do one thing") {
   const TemporaryDirectory nothing_there;
   using Words = std::vector<std::string>;
