@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
 
@@ -87,7 +89,14 @@ void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen)
 }
 
 void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& seen) {
-  const int count = migrate::flow_partitions(connection, answer_wanted_by());
+  int count = 0;
+  try {
+    count = migrate::flow_partitions(connection, answer_wanted_by());
+    why_uncounted_.clear();
+  } catch (const pg::Error& error) {
+    if (!coverage_ || error.connection_lost() || error.timed_out()) throw;
+    return keep_count(connection, error, seen);
+  }
   if (count < 1) {
     verified_on_
         .reset();  // the row was there when the schema was verified, which will say what has become of it
@@ -101,6 +110,16 @@ void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& se
   }
   seen.reason = reason_against(*coverage_);
   if (!seen.reason.empty()) seen.found = Observation::Found::schema_outdated;
+}
+
+// The server is there, and its schema may be fit: then what was taken away is the privilege to count, and what was
+// counted last is no worse than before.
+void DatabaseProbe::keep_count(pg::Connection& connection, const pg::Error& error, Observation& seen) {
+  on_error_(error);
+  verify_schema(connection, seen);
+  if (seen.found != Observation::Found::writable) return;
+  seen.reason = std::string("the partitions are not counted any more: ") + error.what();
+  if (std::exchange(why_uncounted_, seen.reason) != seen.reason) spdlog::warn("{}", seen.reason);
 }
 
 }  // namespace ff::daemon

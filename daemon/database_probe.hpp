@@ -38,6 +38,7 @@ class DatabaseProbe {
   static std::optional<pg::ServerInfo> ask(pg::PooledConnection& connection);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
   void count_partitions(pg::Connection& connection, supervisor::Observation& seen);
+  void keep_count(pg::Connection& connection, const pg::Error& error, supervisor::Observation& seen);
 
   pg::Pool& pool_;
   const PartitionChoice partitions_;
@@ -47,6 +48,7 @@ class DatabaseProbe {
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   int schema_version_ = 0;
   std::optional<Coverage> coverage_;
+  std::string why_uncounted_;  // as logged; empty while they are counted
 };
 
 }  // namespace ff::daemon

@@ -90,7 +90,10 @@ bool StatusBoard::has_fault() const {
 std::string StatusBoard::readiness_json() const {
   const std::lock_guard lock(mutex_);
   auto reasons = ordered_json::array();
-  if (!supervisor::is_ready(state_)) reasons.push_back(reason_.empty() ? std::string(name(state_)) : reason_);
+  if (!reason_.empty())
+    reasons.push_back(reason_);
+  else if (!supervisor::is_ready(state_))
+    reasons.push_back(std::string(name(state_)));
   for (const auto& [its_name, entry] : reconcilers_)
     if (entry.consecutive_failures >= kFaultyFrom)
       reasons.push_back(its_name + ": the last " + std::to_string(entry.consecutive_failures) +

@@ -13,7 +13,7 @@ struct Observation {
   enum class Found { writable, read_only, unreachable, schema_outdated };
 
   Found found = Found::unreachable;
-  std::string reason;                           ///< for people; empty when writable
+  std::string reason;                           ///< for people; empty when all is well
   bool authentication = false;                  ///< the server refused who we are: somebody has to act
   std::optional<UnixMillis> server_started_at;  ///< by the server's clock; names one uninterrupted server
   Milliseconds server_uptime{0};

@@ -69,3 +69,29 @@ TEST_CASE("a partition configuration that goes while the daemon runs is noticed 
   CHECK(stage.probe().found == Found::writable);
   CHECK(stage.told.back().covered == partition_range({0}, {7}));
 }
+
+TEST_CASE("who may not count the partitions any more goes on with the last count and says so") {
+  const test::Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE ROLE counter LOGIN; GRANT SELECT ON ff_partition_config TO counter");
+  const pg::Connector connector(
+      {.conninfo = database.conninfo() + " user=counter", .relation = "ff_exec_core"});
+  pg::Pool pool{connector, 1, Milliseconds{5'000}};
+  std::vector<Coverage> told;
+  daemon::DatabaseProbe probe{pool, AllPartitions{}, [](const pg::Error&) {}, [] {},
+                              [&](const Coverage& coverage) { told.push_back(coverage); }};
+  CHECK(probe().reason.empty());
+  db.execute("REVOKE SELECT ON ff_partition_config FROM counter");
+  for (int i = 0; i < 2; ++i) {
+    const auto kept = probe();
+    CHECK(kept.found == Found::writable);
+    CHECK_THAT(kept.reason, Catch::StartsWith("the partitions are not counted any more: permission denied"));
+  }
+  db.execute("GRANT SELECT ON ff_partition_config TO counter");
+  CHECK(probe().reason.empty());
+  CHECK(told.size() == 1);
+  db.execute("ALTER TABLE ff_partition_config RENAME TO gone");
+  CHECK(probe().found == Found::schema_outdated);
+  db.execute("ALTER TABLE gone RENAME TO ff_partition_config");
+  CHECK(probe().found == Found::writable);
+}
