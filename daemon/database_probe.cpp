@@ -112,11 +112,15 @@ void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& se
   if (!seen.reason.empty()) seen.found = Observation::Found::schema_outdated;
 }
 
-// The server is there, and its schema may be fit: then what was taken away is the privilege to count, and what was
-// counted last is no worse than before.
+// The server is there. Unless its schema is not fit any more, what was taken away is the privilege to count, which
+// verifying the schema wants, too; and what was counted last is no worse than before.
 void DatabaseProbe::keep_count(pg::Connection& connection, const pg::Error& error, Observation& seen) {
   on_error_(error);
-  verify_schema(connection, seen);
+  try {
+    verify_schema(connection, seen);
+  } catch (const pg::Error& again) {
+    if (again.connection_lost() || again.timed_out()) throw;
+  }
   if (seen.found != Observation::Found::writable) return;
   seen.reason = std::string("the partitions are not counted any more: ") + error.what();
   if (std::exchange(why_uncounted_, seen.reason) != seen.reason) spdlog::warn("{}", seen.reason);

@@ -153,7 +153,7 @@ constexpr std::string_view kChildren = R"(
 
 // $1 "<table> <index>". An index of a partitioned table is valid once every child has its part.
 constexpr std::string_view kIndexesMissing = R"(
-  SELECT split_part(item, ' ', 2) AS name, 
+  SELECT split_part(item, ' ', 2) AS name,
          (SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
            WHERE c.oid = to_regclass({schema_text} || split_part(item, ' ', 1))) AS schema,
          'index ' || split_part(item, ' ', 2) || ' on ' || split_part(item, ' ', 1) || ' is missing or invalid' AS sentence,
@@ -236,9 +236,13 @@ std::vector<Missing> missing_indexes(pg::Connection& connection) {
   std::vector<Missing> missing;
   for (const pg::Row row : connection.execute(kIndexesMissing, pg::Params::of(kIndexes))) {
     const auto name = row.get<std::string>("name");
-    std::string next = "SET search_path = " + row.get<std::string>("schema") + "; ";
-    if (row.get<bool>("is_there")) next += "DROP INDEX " + name + "; ";
-    next += statement_of(name) + "; -- nobody writes into the table meanwhile";
+    std::string next;
+    // Without it the table itself is missing, which another sentence says.
+    if (const auto schema = row.get<std::optional<std::string>>("schema")) {
+      next = "SET search_path = " + *schema + "; ";
+      if (row.get<bool>("is_there")) next += "DROP INDEX " + name + "; ";
+      next += statement_of(name) + "; -- nobody writes into the table meanwhile";
+    }
     missing.push_back({printable(row.get<std::string>("sentence")), printable(next)});
   }
   return missing;

@@ -73,7 +73,7 @@ TEST_CASE("a partition configuration that goes while the daemon runs is noticed 
 TEST_CASE("who may not count the partitions any more goes on with the last count and says so") {
   const test::Database database;
   auto db = database.connect();
-  db.execute_script("CREATE ROLE counter LOGIN; GRANT SELECT ON ff_partition_config TO counter");
+  db.execute_script("CREATE ROLE counter LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO counter");
   const pg::Connector connector(
       {.conninfo = database.conninfo() + " user=counter", .relation = "ff_exec_core"});
   pg::Pool pool{connector, 1, Milliseconds{5'000}};
