@@ -109,10 +109,10 @@ void check(const Command& command, const Arguments& arguments) {
       throw UsageError(std::string(command.name) + " has no option --" + std::string(o.name));
   }
   const auto& words = arguments.words();
-  if (words.size() > command.most_words)
-    throw UsageError(std::string(command.name) + ": stray word " + quoted(words[command.most_words]));
-  if (words.size() < command.least_words)
-    throw UsageError(std::string(command.name) + ": missing " + std::string(command.words));
+  if (words.size() > command.words.most)
+    throw UsageError(std::string(command.name) + ": stray word " + quoted(words[command.words.most]));
+  if (words.size() < command.words.least)
+    throw UsageError(std::string(command.name) + ": missing " + std::string(command.words.usage));
 }
 
 std::string option_line(const Option& o) {
@@ -173,7 +173,8 @@ std::string help(const std::vector<Command>& commands, const Command* command) {
     }
     return text + "\n`ff-reconcilerd COMMAND --help` lists a command's options.\n";
   }
-  text += std::string(command->name) + (command->words.empty() ? "" : " " + std::string(command->words)) +
+  text += std::string(command->name) +
+          (command->words.usage.empty() ? "" : " " + std::string(command->words.usage)) +
           (command->options.empty() ? "" : " [OPTION...]") + "\n\n" + std::string(command->summary) + "\n";
   if (!command->options.empty()) text += '\n';
   for (const std::string_view name : command->options) text += option_line(option(name));

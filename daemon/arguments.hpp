@@ -35,12 +35,15 @@ class Arguments {
 
 /// One of the program's commands.
 struct Command {
+  struct Words {
+    std::string_view usage = {};  ///< how they are written in the usage line
+    std::size_t least = 0;
+    std::size_t most = 0;
+  };
   std::string_view name;
-  std::string_view words;  ///< how its words are written in the usage line
+  Words words;
   std::string_view summary;
   std::vector<std::string_view> options;  ///< names from the table of all options
-  std::size_t least_words;
-  std::size_t most_words;
   int (*run)(const Arguments&);
 };
 

@@ -13,10 +13,10 @@ int nothing(const Arguments&) {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
-      {"run", "", "The daemon.", {"config"}, 0, 0, nothing},
-      {"tick", "NAME...|all", "One pass.", {"config", "batch-size", "dry-run", "json"}, 1, 3, nothing},
-      {"check-config", "[FILE]", "Validates.", {"print-default"}, 0, 1, nothing},
-      {"version", "", "Version.", {}, 0, 0, nothing},
+      {"run", {}, "The daemon.", {"config"}, nothing},
+      {"tick", {"NAME...|all", 1, 3}, "One pass.", {"config", "batch-size", "dry-run", "json"}, nothing},
+      {"check-config", {"[FILE]", 0, 1}, "Validates.", {"print-default"}, nothing},
+      {"version", {}, "Version.", {}, nothing},
   };
   return all;
 }
