@@ -9,24 +9,7 @@ namespace {
 // The core rows of all that have not ended, as c: by ff_exec_core_lane_phase_idx, lane by lane, so that what has ended
 // costs nothing.
 constexpr std::string_view kLiving = R"sql((
-    WITH RECURSIVE lane AS (
-      SELECT p.partition_key, (SELECT l.lane_id
-                                 FROM {schema}.ff_exec_core l
-                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
-                                ORDER BY l.lane_id
-                                LIMIT 1) AS lane_id
-        FROM unnest({partitions}) AS p(partition_key)
-       UNION ALL
-      SELECT p.partition_key, (SELECT l.lane_id
-                                 FROM {schema}.ff_exec_core l
-                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
-                                  AND l.lane_id > p.lane_id
-                                ORDER BY l.lane_id
-                                LIMIT 1)
-        FROM lane p
-       WHERE p.lane_id IS NOT NULL
-    ),
-    lanes AS MATERIALIZED (SELECT partition_key, array_agg(lane_id) AS lane_ids FROM lane GROUP BY partition_key)
+    WITH RECURSIVE {lanes}
     SELECT r.*
       FROM lanes
      CROSS JOIN LATERAL (SELECT i.*, i.xmin

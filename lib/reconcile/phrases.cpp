@@ -6,6 +6,26 @@
 namespace ff::reconcile {
 namespace {
 
+// Names the lanes of each partition, one by one along ff_exec_core_lane_phase_idx, and gives them as one row a partition.
+constexpr std::string_view kLanes = R"sql(lane AS (
+      SELECT p.partition_key, (SELECT l.lane_id
+                                 FROM {schema}.ff_exec_core l
+                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
+                                ORDER BY l.lane_id
+                                LIMIT 1) AS lane_id
+        FROM unnest({partitions}) AS p(partition_key)
+       UNION ALL
+      SELECT p.partition_key, (SELECT l.lane_id
+                                 FROM {schema}.ff_exec_core l
+                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
+                                  AND l.lane_id > p.lane_id
+                                ORDER BY l.lane_id
+                                LIMIT 1)
+        FROM lane p
+       WHERE p.lane_id IS NOT NULL
+    ),
+    lanes AS MATERIALIZED (SELECT partition_key, array_agg(lane_id) AS lane_ids FROM lane GROUP BY partition_key))sql";
+
 const std::vector<Fragment>& of_executions() {
   static const std::vector<Fragment> all{
       // The core row of the execution of a row, as something to join with ON true. It is looked up by its key, row by
@@ -31,29 +51,13 @@ const std::vector<Fragment>& of_executions() {
       // The same for a core row that is missing.
       {"no_filter", "{namespace} IS NULL AND {tag_key} IS NULL"},
 
+      {"lanes", std::string(kLanes)},
       // The core rows of runnable executions, found by ff_exec_core_lane_phase_idx, as something to select from: the
       // lanes of each partition one after the other, and of each those that are runnable. So what has ended costs
       // nothing, however much of it there is. The lanes make one row a partition: it is looked for once for each.
       {"runnable_by_lane",
        R"sql((
-    WITH RECURSIVE lane AS (
-      SELECT p.partition_key, (SELECT l.lane_id
-                                 FROM {schema}.ff_exec_core l
-                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
-                                ORDER BY l.lane_id
-                                LIMIT 1) AS lane_id
-        FROM unnest({partitions}) AS p(partition_key)
-       UNION ALL
-      SELECT p.partition_key, (SELECT l.lane_id
-                                 FROM {schema}.ff_exec_core l
-                                WHERE {in_partitions:l} AND l.partition_key = p.partition_key
-                                  AND l.lane_id > p.lane_id
-                                ORDER BY l.lane_id
-                                LIMIT 1)
-        FROM lane p
-       WHERE p.lane_id IS NOT NULL
-    ),
-    lanes AS MATERIALIZED (SELECT partition_key, array_agg(lane_id) AS lane_ids FROM lane GROUP BY partition_key)
+    WITH RECURSIVE {lanes}
     SELECT lanes.partition_key, r.execution_id, r.flow_id, r.eligibility_state, r.public_state, r.blocking_reason,
            r.created_at_ms, r.raw_fields
       FROM lanes

@@ -1,48 +1,17 @@
-// One session: deadlines, interrupts, errors, prepared statements, transactions.
+// One session: deadlines, interrupts, errors, prepared statements.
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
 
+#include "pg/pg_session.hpp"
 #include "pg/server.hpp"
-#include "pg/transaction.hpp"
-#include "support/database.hpp"
-#include "support/engine.hpp"
 #include "support/log_capture.hpp"
 
 using namespace ff;
-using test::Database;
+using namespace ff::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-std::int32_t pid_of(pg::Connection& connection) {
-  return connection.execute("SELECT pg_backend_pid()").one().get<std::int32_t>(0);
-}
-
-/// Until the server shows that many sessions in the middle of this statement.
-void await_running(pg::Connection& db, const std::string& statement, int sessions) {
-  while (test::number(db,
-                      "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = $1"
-                      " AND pid <> pg_backend_pid()",
-                      pg::Params::of(statement)) != sessions)
-    std::this_thread::yield();
-}
-
-pg::Error error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const pg::Error& error) {
-    return error;
-  }
-  throw std::logic_error("nothing was thrown");
-}
-
-/// Whether `action` comes to its end within a time that is far from that of what it interrupts.
-bool is_prompt(const std::function<void()>& action) {
-  const auto started = Clock::system().now();
-  action();
-  return Clock::system().now() - started < 5s;
-}
 
 constexpr auto kSleep = "SELECT pg_sleep(30)";
 
@@ -138,13 +107,6 @@ TEST_CASE("what a row holds is no part of an error's message") {
   CHECK_THAT(log.lines().back(), Catch::StartsWith("debug ") && Catch::Contains("a customer's"));
 }
 
-TEST_CASE("a session that is silent in a transaction for long is ended by its server") {
-  const Database database;
-  auto db = database.connect();
-  const pg::Transaction transaction(db);
-  CHECK(db.execute("SHOW idle_in_transaction_session_timeout").one().get<std::string>(0) == "10s");
-}
-
 TEST_CASE("a statement is prepared once per session and reused") {
   const Database database;
   auto db = database.connect();
@@ -185,94 +147,6 @@ TEST_CASE("a session whose prepared statements get lost goes on without") {
   CHECK(error.retryable());
   CHECK(db.execute_prepared("SELECT $1 + 1", pg::Params::of(1)).one().get<std::int32_t>(0) == 2);
   CHECK(test::number(db, "SELECT count(*) FROM pg_prepared_statements") == 0);
-}
-
-TEST_CASE("a transaction that is not committed is rolled back when it ends") {
-  const Database database;
-  auto db = database.connect();
-  db.execute("CREATE TABLE t (n int)");
-  {
-    pg::Transaction transaction(db);
-    transaction.execute("INSERT INTO t VALUES (1)");
-    CHECK_FALSE(db.idle());
-  }
-  CHECK(db.idle());
-  CHECK(test::number(db, "SELECT count(*) FROM t") == 0);
-  pg::Transaction transaction(db);
-  transaction.execute("INSERT INTO t VALUES (1)");
-  transaction.commit();
-  CHECK(test::number(db, "SELECT count(*) FROM t") == 1);
-}
-
-TEST_CASE("a transaction sets its limits for itself only") {
-  const Database database;
-  pg::ConnectOptions options = database.connector().options();
-  options.statement_timeout = 4s;
-  auto db = pg::Connector(options).connect(Clock::system().now() + 10s);
-  const auto show =
-      "SELECT concat_ws(' ', current_setting('statement_timeout'), current_setting('lock_timeout'),"
-      " current_setting('jit'), current_setting('plan_cache_mode'),"
-      " current_setting('transaction_isolation'))";
-  const auto before = db.execute(show).one().get<std::string>(0);
-  {
-    pg::Transaction transaction(db, {.plan = pg::Plan::generic});
-    CHECK(transaction.execute(show).one().get<std::string>(0) ==
-          "4s 1s off force_generic_plan read committed");
-  }
-  {
-    pg::Transaction transaction(db);
-    CHECK(transaction.execute(show).one().get<std::string>(0) == "4s 1s off auto read committed");
-    transaction.commit();
-  }
-  CHECK(db.execute(show).one().get<std::string>(0) == before);
-}
-
-TEST_CASE("commit of a transaction that had failed says so instead of pretending") {
-  const Database database;
-  auto db = database.connect();
-  pg::Transaction transaction(db);
-  CHECK_THROWS_AS(transaction.execute("SELECT 1 / 0"), pg::Error);
-  const auto error = error_of([&] { transaction.commit(); });
-  CHECK(error.sqlstate() == "25P02");
-  CHECK_FALSE(error.outcome_unknown());
-  CHECK(db.idle());
-}
-
-TEST_CASE("a commit whose session is killed has an unknown outcome") {
-  const Database database;
-  auto db = database.connect();
-  db.execute_script(
-      "CREATE TABLE t (n int); CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-      "PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(30); RETURN NULL; END $$; "
-      "CREATE CONSTRAINT TRIGGER die AFTER INSERT ON t INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "
-      "die()");
-  pg::Transaction transaction(db);
-  transaction.execute("INSERT INTO t VALUES (1)");
-  const auto error = error_of([&] { transaction.commit(); });
-  CHECK(error.outcome_unknown());
-  CHECK(error.connection_lost());
-  CHECK_FALSE(error.retryable());
-  CHECK(db.lost());
-}
-
-TEST_CASE("a commit that is interrupted has an unknown outcome") {
-  const Database database;
-  auto watcher = database.connect();
-  pg::Interrupt interrupt;
-  auto db = database.connector().connect(Clock::system().now() + 10s, &interrupt);
-  db.execute_script(
-      "CREATE TABLE t (n int); CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-      "PERFORM pg_sleep(30); RETURN NULL; END $$; "
-      "CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON t INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION "
-      "wait()");
-  pg::Transaction transaction(db);
-  transaction.execute("INSERT INTO t VALUES (1)");
-  std::thread raiser([&] {
-    await_running(watcher, "COMMIT", 1);
-    interrupt.raise();
-  });
-  CHECK(is_prompt([&] { CHECK(error_of([&] { transaction.commit(); }).outcome_unknown()); }));
-  raiser.join();
 }
 
 TEST_CASE("a connection gives back the statements that it has not met for longest") {
@@ -329,41 +203,6 @@ TEST_CASE("several statements go in one round trip, and end with the first that 
   CHECK(test::number(db, "SELECT count(*) FROM t") == 1);
   CHECK_FALSE(db.has_prepared("SELECT $1::int + 7"));
   CHECK(db.execute_prepared("SELECT $1::int + 7", two).one().get<int>(0) == 9);
-}
-
-TEST_CASE("a transaction begins with its first statement, and one without a statement never") {
-  const Database database;
-  auto db = database.connect();
-  auto other = database.connect();
-  const auto pid = pid_of(db);
-  const auto state = [&] {
-    return other.execute("SELECT state FROM pg_stat_activity WHERE pid = $1", pg::Params::of(pid))
-        .one()
-        .get<std::string>(0);
-  };
-  {
-    pg::Transaction empty(db);
-    CHECK_FALSE(db.idle());
-    CHECK(state() == "idle");
-    empty.commit();
-    CHECK(db.idle());
-  }
-  pg::Transaction transaction(db);
-  transaction.execute("SELECT 1");
-  CHECK(state() == "idle in transaction");
-  transaction.commit();
-  CHECK(state() == "idle");
-}
-
-TEST_CASE("a transaction whose session is lost ends quietly") {
-  const Database database;
-  auto db = database.connect();
-  auto other = database.connect();
-  {
-    pg::Transaction transaction(db);
-    other.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(pid_of(db)));
-  }
-  CHECK_FALSE(db.idle());
 }
 
 TEST_CASE("a server tells its time, its start, its version and whether it takes writes") {
