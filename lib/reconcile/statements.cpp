@@ -203,8 +203,9 @@ Statements::Statements(const Reconciler& reconciler) try {
               {"candidate_keys", candidate_keys},
               {"scan", std::string(reconciler.scan)},
               {"act", std::string(reconciler.act)}});
-  const auto make = [&](std::string_view text, const std::vector<Fragment>& own = {}) {
-    return Statement(Fragments(common).add(own).expand(text));
+  const auto make = [&](std::string_view verb, std::string_view text, const std::vector<Fragment>& own = {}) {
+    return Statement(fmt::format("/* ff-reconcilerd {} {} */", reconciler.name, verb) +
+                     Fragments(common).add(own).expand(text));
   };
 
   Numbering of_page = number;
@@ -216,7 +217,7 @@ Statements::Statements(const Reconciler& reconciler) try {
     position += fmt::format(", {}::{}", of_page.next(), column.type);
   const auto page_of = [&](const std::string& behind, const std::string& then_by) {
     return make(
-        kPage,
+        "scan", kPage,
         {{"limit", limit}, {"ahead", ahead}, {"from", from}, {"behind", behind}, {"then_by", then_by}});
   };
   page = page_of("", "");
@@ -225,16 +226,16 @@ Statements::Statements(const Reconciler& reconciler) try {
 
   const std::string one = Numbering(number).next();
   if (!reconciler.execution_column.empty())
-    of_execution = make(kOfExecution,
+    of_execution = make("scan", kOfExecution,
                         {{"execution_column", std::string(reconciler.execution_column)}, {"execution", one}});
-  still_due = make(kStillDue);
-  act = make(kAct);
+  still_due = make("check", kStillDue);
+  act = make("act", kAct);
   if (!reconciler.forbidden.empty())
-    forbidden = make(kForbidden, {{"forbidden", std::string(reconciler.forbidden)}});
-  backlog = make(kBacklog, {{"cap", one}});
+    forbidden = make("check", kForbidden, {{"forbidden", std::string(reconciler.forbidden)}});
+  backlog = make("count", kBacklog, {{"cap", one}});
   if (const auto& walk = reconciler.walk)
-    slice_end =
-        make(kSliceEnd, {{"walk_table", std::string(walk->table)}, {"walk_key", std::string(walk->key)}});
+    slice_end = make("scan", kSliceEnd,
+                     {{"walk_table", std::string(walk->table)}, {"walk_key", std::string(walk->key)}});
 } catch (const std::invalid_argument& error) {
   throw std::invalid_argument(std::string(reconciler.name) + ": " + error.what());
 }

@@ -43,6 +43,9 @@ class Statement {
 /// the pair itself uses ($1 the partitions, $2 to $4 the filter, the bounds of a slice, its own), which every statement
 /// has, and the holdoff in milliseconds, come those named here; `slice_end` has parameters of its own.
 ///
+/// Each begins with a comment for pg_stat_activity and the server's log: whose it is, and what it does (scan, act, check
+/// before or after an act, count).
+///
 /// Making them throws std::invalid_argument for a pair with a placeholder that means nothing.
 struct Statements {
   explicit Statements(const Reconciler& reconciler);
