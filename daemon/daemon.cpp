@@ -7,6 +7,7 @@
 #include "build_info.hpp"
 #include "check/replicas.hpp"
 #include "config/options.hpp"
+#include "config/print.hpp"
 #include "configuration.hpp"
 #include "pg/server.hpp"
 
@@ -24,6 +25,8 @@ metrics::Description description(const config::Config& config) {
   description.build = {kVersion, kRevision, kCompiler, std::to_string(pg::libpq_version())};
   description.pool_size = config.database.pool_size;
   description.per_partition = config.metrics.per_partition;
+  description.partitions = format_choice(config.partitions);
+  description.config_hash = config::fingerprint(config, reconciler_decls());
   return description;
 }
 
@@ -203,18 +206,19 @@ void Daemon::tell_members() {
 
 std::vector<std::string> Daemon::reload(config::Config wanted) {
   auto restart = config::restart_needed(config_, wanted);
+  const std::uint64_t hash = config::fingerprint(wanted, reconciler_decls());
   {
     const std::lock_guard lock(mutex_);
     current_ = std::move(wanted);
     tell_members();
   }
   supervisor_.reconsider();
-  metrics_.config_reloaded(true);
+  metrics_.config_reloaded(hash);
   return restart;
 }
 
 void Daemon::reload_failed() {
-  metrics_.config_reloaded(false);
+  metrics_.config_reloaded(std::nullopt);
 }
 
 }  // namespace ff::daemon

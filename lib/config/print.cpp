@@ -116,6 +116,16 @@ std::string print(const Config& config, const std::vector<ReconcilerDecl>& decls
   return Printer(config, decls, false).text();
 }
 
+// FNV-1a, folded: std::hash promises nothing beyond one process.
+std::uint64_t fingerprint(const Config& config, const std::vector<ReconcilerDecl>& decls) {
+  Config shared = config;
+  shared.partitions = Config{}.partitions;
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char byte : print(shared, decls))
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
+  return (hash >> 48) ^ (hash & 0xffffffffffff);
+}
+
 std::string print_default(const std::vector<ReconcilerDecl>& decls) {
   return Printer(defaults(decls), decls, true).text();
 }

@@ -186,7 +186,11 @@ Instruments::Instruments(const Description& description)
               .Add({})),
       reload_success_time(gauges(registry, "config_last_reload_success_timestamp_seconds",
                                  "When the configuration was last read without a problem, in Unix time.")
-                              .Add({})) {
+                              .Add({})),
+      config_hash(gauges(registry, "config_hash",
+                         "Hash of the configuration as last read without a problem, but for `partitions` and "
+                         "secrets: replicas with the same settings show the same.")
+                      .Add({})) {
   for (const auto& [name, outcomes] : description.reconcilers) {
     const std::vector<std::string_view> known(outcomes.begin(), outcomes.end());
     reconcilers.try_emplace(name, families, name, known);
@@ -203,6 +207,9 @@ Instruments::Instruments(const Description& description)
             {"revision", build.revision},
             {"compiler", build.compiler},
             {"libpq_version", build.libpq_version}})
+      .Set(1);
+  gauges(registry, "partitions_info", "Always 1; the label says which partitions are configured.")
+      .Add({{"partitions", description.partitions}})
       .Set(1);
 }
 

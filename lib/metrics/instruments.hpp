@@ -130,6 +130,7 @@ struct Instruments {
   prometheus::Gauge& partitions_left_out;
   prometheus::Gauge& reload_successful;
   prometheus::Gauge& reload_success_time;
+  prometheus::Gauge& config_hash;
 };
 
 }  // namespace ff::metrics

@@ -18,7 +18,7 @@ double unix_seconds_or_zero(const std::optional<UnixMillis>& at) {
 Metrics::Metrics(const Description& description, const Clock& clock)
     : clock_(clock), instruments_(std::make_unique<Instruments>(description)) {
   Metrics::state_changed(supervisor::State::starting, {});
-  config_reloaded(true);
+  config_reloaded(description.config_hash);
 }
 
 Metrics::~Metrics() = default;
@@ -102,9 +102,11 @@ void Metrics::database_error(const pg::Error& error) noexcept {
   instruments_->database_errors.add(error.error_class(), 1);
 }
 
-void Metrics::config_reloaded(bool successful) noexcept {
-  instruments_->reload_successful.Set(successful ? 1 : 0);
-  if (successful) instruments_->reload_success_time.Set(unix_seconds(clock_.wall()));
+void Metrics::config_reloaded(std::optional<std::uint64_t> hash) noexcept {
+  instruments_->reload_successful.Set(hash ? 1 : 0);
+  if (!hash) return;
+  instruments_->reload_success_time.Set(unix_seconds(clock_.wall()));
+  instruments_->config_hash.Set(static_cast<double>(*hash));
 }
 
 void Metrics::http_connection_displaced() noexcept {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +37,8 @@ struct Description {
   Build build;
   int pool_size = 0;
   bool per_partition = false;  ///< with the gauges that have a label for the partition
+  std::uint64_t config_hash = 0;
+  std::string partitions = {};  ///< as they are configured
 };
 
 /// The daemon's metrics: hears of events as an observer of the supervisor, of the pool and of the lease
@@ -69,8 +73,9 @@ class Metrics final : public supervisor::Observer, public pg::PoolObserver, publ
   /// Which partitions this daemon looks after, of those that the database has.
   void partitions(const Coverage& coverage) noexcept;
 
-  /// A re-reading of the configuration ended; a failed one left the earlier configuration in force.
-  void config_reloaded(bool successful) noexcept;
+  /// A re-reading of the configuration ended, with what it has for a hash; nothing: it failed, and the earlier
+  /// configuration stays.
+  void config_reloaded(std::optional<std::uint64_t> hash) noexcept;
 
   /// The HTTP server has closed a connection to make place for another.
   void http_connection_displaced() noexcept;

@@ -60,9 +60,13 @@ TEST_CASE("an interval, a filter and enabled change in place") {
 
   SECTION("a shorter interval holds at once") {
     const double before = ticks(daemon);
+    const double hash = daemon.metric("ff_reconciler_config_hash");
     reload(daemon, config("interval: 20ms"));
     CHECK(wait_until([&] { return ticks(daemon) >= before + 5; }));
     CHECK(daemon.metric("ff_reconciler_config_last_reload_successful") == 1);
+    CHECK(daemon.metric("ff_reconciler_config_hash") != hash);
+    reload(daemon, config("interval: 1h"));
+    CHECK(daemon.metric("ff_reconciler_config_hash") == hash);
   }
   SECTION("a filter decides whose leases are taken") {
     reload(daemon, config("interval: 20ms, filter: {namespace: ours}"));

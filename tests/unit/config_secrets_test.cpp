@@ -8,6 +8,15 @@
 using namespace ff::config;
 using namespace ff::config::samples;
 
+TEST_CASE("a fingerprint tells settings apart, but for secrets and for which partitions a replica has") {
+  const auto of = [](const std::string& text) { return fingerprint(load_yaml(text), decls()); };
+  const auto one = of("partitions: 0-127\ndatabase: {url: 'postgresql://u:hunter2@h/d'}\n");
+  CHECK(of("partitions: 128-255\ndatabase: {url: 'postgresql://u:swordfish@h/d'}\n") == one);
+  CHECK(of("database: {url: 'postgresql://u:hunter2@other/d'}\n") != one);
+  CHECK(of("threads: 3\ndatabase: {url: 'postgresql://u:hunter2@h/d'}\n") != one);
+  CHECK(one >> 48 == 0);
+}
+
 TEST_CASE("a connection string without a secret is shown as it is") {
   for (const char* conninfo :
        {"", "flowfabric", "postgresql://db/flowfabric",

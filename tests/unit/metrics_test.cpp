@@ -269,7 +269,9 @@ TEST_CASE("the pool's events and its connections at the moment of the scrape are
 TEST_CASE("a failed reload keeps the time of the last good one") {
   Metrics metrics(two_reconcilers(), kClock);
   CHECK(sample(metrics, "config_last_reload_successful") == "1");
-  metrics.config_reloaded(false);
+  metrics.config_reloaded(0xffffffffffff);
+  metrics.config_reloaded(std::nullopt);
+  CHECK(sample(metrics, "config_hash") == "281474976710655");
   CHECK(sample(metrics, "config_last_reload_successful") == "0");
   CHECK(sample(metrics, "config_last_reload_success_timestamp_seconds") == "1700000000");
 }
