@@ -33,6 +33,7 @@ constexpr std::array kOptions{
     Option{"limit", "N", "rows shown of each check (default 20), the others are counted"},
     Option{"dry-run", "", "say what would be done and do nothing"},
     Option{"json", "", "one JSON object a line"},
+    Option{"ready", "", "ask /readyz instead: whether reconcilers run"},
     Option{"fan-out", "N", "hash children per table of a new schema (default 256)"},
     Option{"role", "NAME", "the role to grant to, as it is named (default: one to replace)"},
     Option{"print-default", "", "print a complete commented file instead"},

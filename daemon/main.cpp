@@ -60,7 +60,11 @@ const std::vector<Command>& commands() {
        "The rows that a running daemon has set aside because they fail, and what tries them again.",
        {"config", "url", "json"},
        quarantine},
-      {"healthcheck", {}, "Asks a running daemon's /livez.", {"config", "address"}, healthcheck},
+      {"healthcheck",
+       {},
+       "Asks a running daemon's /livez; exit code 0: it is well.",
+       {"config", "address", "ready"},
+       healthcheck},
       {"version", {}, "Version, commit, compiler, libpq.", {"json"}, version},
   };
   return all;

@@ -285,6 +285,9 @@ TEST_CASE("healthcheck asks the daemon, wherever it is told to listen") {
   const Ended by_flag = run_binary({"healthcheck", "--address", address});
   CHECK(by_flag.code == 0);
   CHECK(by_flag.out + by_flag.err == "");
+  const Ended not_ready = run_binary({"healthcheck", "--ready", "--address", address});
+  CHECK(not_ready.code == 1);
+  CHECK_THAT(not_ready.err, Catch::Contains("/readyz answers 503") && Catch::Contains("\"state\""));
   CHECK(run_binary({"healthcheck"}, {{"FF_RECONCILER_HTTP_LISTEN", address}}).code == 0);
   const TemporaryDirectory directory;
   CHECK(run_binary({"healthcheck", "--config",
