@@ -30,10 +30,13 @@ std::vector<Chapter> chapters() {
   return {
       {"around the daemons",
        {},
-       {kills(), terminated_sessions(), connection_limit(), password_rotated(), silence_to_daemons(),
-        silence_to_server(), silence_both_ways(), slow_network(), clocks_off()}},
-      // Workers wait for the rows that it holds, and give their step up.
-      {"a replica that freezes", {.outages = true}, {frozen_replica()}},
+       {kills(), terminated_sessions(), connection_limit(), password_rotated(), slow_network(),
+        clocks_off()}},
+      // What a replica has acted on and not committed stays locked until the server ends its session, at most 10 s later.
+      // Workers wait for those rows, and give their step up.
+      {"a replica that freezes or is cut off",
+       {.outages = true},
+       {frozen_replica(), silence_to_daemons(), silence_to_server(), silence_both_ways()}},
       {"the server", {.outages = true}, {immediate_restart(), killed_session(), standstill()}},
   };
 }
