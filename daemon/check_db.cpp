@@ -31,9 +31,9 @@ constexpr std::int64_t kOldSnapshot = 5'000'000;  // transactions
 constexpr Milliseconds kLongestEcho = 3s;
 
 /// Prints each line as soon as it is known, and remembers the worst.
-class Page {
+class Report {
  public:
-  explicit Page(bool json) : json_(json) {}
+  explicit Report(bool json) : json_(json) {}
 
   void add(const Lines& lines) {
     for (const Line& line : lines) {
@@ -104,31 +104,31 @@ config::Database by_any_server(config::Database database) {
 /// The checks, one after the other; later ones rely on what earlier ones have found.
 class Checks {
  public:
-  Checks(const config::Config& config, Page& page)
+  Checks(const config::Config& config, Report& report)
       : config_(config),
-        page_(page),
+        report_(report),
         connector_(make_connector(by_any_server(config.database))),
         connection_(connect(make_connector(config.database))) {}
 
   void all() {
     bool writable = true;
-    page_.ask("writable", [&] {
+    report_.ask("writable", [&] {
       Lines lines = check::server(connection_);
       writable = lines.front().verdict == Verdict::fine;
       return lines;
     });
-    page_.ask("tls", [&] {
+    report_.ask("tls", [&] {
       return check::encryption(connection_, pg::parse_conninfo(config_.database.url).value("sslmode"));
     });
-    page_.ask("privileges", [&] { return privileges(); });
-    const bool readable = page_.ask("schema", [&] { return schema(); });
+    report_.ask("privileges", [&] { return privileges(); });
+    const bool readable = report_.ask("schema", [&] { return schema(); });
     if (readable && usable_) tables();
-    page_.ask("strangers", [&] { return check::strangers(connection_); });
-    page_.ask("listen", [&] { return listen(writable); });
-    page_.ask("long_transactions", [&] { return check::long_transactions(connection_, kLongTransaction); });
-    page_.ask("oldest_snapshot", [&] { return check::oldest_snapshot(connection_, kOldSnapshot); });
-    page_.ask("autovacuum", [&] { return check::autovacuum(connection_); });
-    page_.ask("dead_rows", [&] { return check::dead_rows(connection_); });
+    report_.ask("strangers", [&] { return check::strangers(connection_); });
+    report_.ask("listen", [&] { return listen(writable); });
+    report_.ask("long_transactions", [&] { return check::long_transactions(connection_, kLongTransaction); });
+    report_.ask("oldest_snapshot", [&] { return check::oldest_snapshot(connection_, kOldSnapshot); });
+    report_.ask("autovacuum", [&] { return check::autovacuum(connection_); });
+    report_.ask("dead_rows", [&] { return check::dead_rows(connection_); });
   }
 
  private:
@@ -141,7 +141,7 @@ class Checks {
       if (!error.not_writable()) throw;
       connection.emplace(connector_.connect(deadline()));
     }
-    page_.add({{"reachable", Verdict::fine, printable(connection->description())}});
+    report_.add({{"reachable", Verdict::fine, printable(connection->description())}});
     return std::move(*connection);
   }
 
@@ -152,10 +152,10 @@ class Checks {
   }
 
   void tables() {
-    page_.ask("indexes", [&] { return check::indexes(connection_); });
-    page_.ask("triggers", [&] { return check::triggers(connection_); });
-    if (!page_.ask("partitions", [&] { return partitions(); })) return;
-    page_.ask("replicas", [&] { return check::replicas(check::replicas(connection_), count_); });
+    report_.ask("indexes", [&] { return check::indexes(connection_); });
+    report_.ask("triggers", [&] { return check::triggers(connection_); });
+    if (!report_.ask("partitions", [&] { return partitions(); })) return;
+    report_.ask("replicas", [&] { return check::replicas(check::replicas(connection_), count_); });
     plans();
   }
 
@@ -205,11 +205,11 @@ class Checks {
     int most_locks = 0;
     for (const config::Reconciler& its : config_.reconcilers) {
       if (!its.enabled) continue;
-      page_.ask("scan", [&] { return plan(its, most_locks); });
+      report_.ask("scan", [&] { return plan(its, most_locks); });
     }
     // So many may be at work at a time: its threads and their helpers, each over one connection.
     const int at_work = std::min(config_.database.pool_size, config_.threads + config_.helpers);
-    page_.ask("locks", [&] { return check::lock_table(connection_, at_work, most_locks); });
+    report_.ask("locks", [&] { return check::lock_table(connection_, at_work, most_locks); });
   }
 
   Lines plan(const config::Reconciler& its, int& most_locks) {
@@ -241,7 +241,7 @@ class Checks {
   }
 
   const config::Config& config_;
-  Page& page_;
+  Report& report_;
   const pg::Connector connector_;
   pg::Connection connection_;
   Partitions covered_;
@@ -254,18 +254,18 @@ class Checks {
 int check_db(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
   set_up_log({config::LogLevel::error, config.log.format});
-  Page page(arguments.has("json"));
+  Report report(arguments.has("json"));
   try {
-    Checks(config, page).all();
+    Checks(config, report).all();
   } catch (const pg::Error& error) {
     const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
     if (!away) throw;
-    page.add({{"reachable", Verdict::problem, printable(error.what()),
-               "see that the server runs, and that host, port, role, password and pg_hba.conf are right"}});
-    page.end();
+    report.add({{"reachable", Verdict::problem, printable(error.what()),
+                 "see that the server runs, and that host, port, role, password and pg_hba.conf are right"}});
+    report.end();
     return kUnreachable;
   }
-  return page.end();
+  return report.end();
 }
 
 }  // namespace ff::daemon

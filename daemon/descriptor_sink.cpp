@@ -12,7 +12,7 @@
 namespace ff::daemon {
 namespace {
 
-constexpr Milliseconds kPatience{100};  // for a reader that is only slow
+constexpr Milliseconds kPatienceWithReader{100};  // for a reader that is only slow
 
 // A pipe has room for PIPE_BUF bytes when it is said to be writable; a file always is.
 bool has_room(int descriptor, Milliseconds patience) {
@@ -37,7 +37,7 @@ void DescriptorSink::sink_it_(const spdlog::details::log_msg& message) {
 // False: nobody reads. Part of the line may be written.
 bool DescriptorSink::write(std::string_view text) {
   while (!text.empty()) {
-    if (!has_room(descriptor_, kPatience)) return false;
+    if (!has_room(descriptor_, kPatienceWithReader)) return false;
     const ssize_t written = ::write(descriptor_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (written < 0 && errno != EINTR && errno != EAGAIN) return false;
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));

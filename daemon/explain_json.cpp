@@ -10,14 +10,10 @@ namespace {
 using explain::Facts;
 using nlohmann::ordered_json;
 
-template <typename Value>
-ordered_json or_null(const std::optional<Value>& value) {
-  return value ? ordered_json(*value) : ordered_json();
-}
-ordered_json or_null(const std::optional<std::string>& text) {
+ordered_json shown(const std::optional<std::string>& text) {
   return text ? ordered_json(printable(*text)) : ordered_json();
 }
-ordered_json or_null(const std::optional<Uuid>& uuid) {
+ordered_json shown(const std::optional<Uuid>& uuid) {
   return uuid ? ordered_json(to_string(*uuid)) : ordered_json();
 }
 
@@ -27,17 +23,17 @@ ordered_json state_json(const explain::Core& core) {
           {"eligibility_state", printable(core.eligibility_state)},
           {"public_state", printable(core.public_state)},
           {"attempt_state", printable(core.attempt_state)},
-          {"blocking_reason", or_null(core.blocking_reason)},
-          {"cancellation_reason", or_null(core.cancellation_reason)},
+          {"blocking_reason", shown(core.blocking_reason)},
+          {"cancellation_reason", shown(core.cancellation_reason)},
           {"attempt_index", core.attempt_index},
           {"max_retries", core.max_retries},
-          {"flow", or_null(core.flow)},
+          {"flow", shown(core.flow)},
           {"lane", printable(core.lane)},
-          {"namespace", or_null(core.name_space)},
+          {"namespace", shown(core.name_space)},
           {"created_at_ms", count(core.created_at)},
           {"terminal_at_ms", time_json(core.terminal_at)},
           {"deadline_at_ms", time_json(core.deadline_at)},
-          {"last_failure", or_null(core.last_failure)}};
+          {"last_failure", shown(core.last_failure)}};
 }
 
 ordered_json attempts_json(const Facts& facts) {
@@ -45,10 +41,10 @@ ordered_json attempts_json(const Facts& facts) {
   for (const explain::Attempt& attempt : facts.attempts)
     all.push_back({{"attempt_index", attempt.index},
                    {"current", &attempt == facts.current_attempt()},
-                   {"worker", or_null(attempt.worker)},
+                   {"worker", shown(attempt.worker)},
                    {"lease_epoch", attempt.epoch},
                    {"lease_expires_at_ms", time_json(attempt.lease_expires_at)},
-                   {"outcome", or_null(attempt.outcome)},
+                   {"outcome", shown(attempt.outcome)},
                    {"reclaims", attempt.reclaims}});
   return all;
 }
@@ -67,7 +63,7 @@ ordered_json suspension_json(const Facts& facts) {
   return {{"suspended_at_ms", count(facts.suspension->suspended_at)},
           {"timeout_at_ms", time_json(facts.suspension->timeout_at)},
           {"timeout_behavior", printable(facts.suspension->behavior)},
-          {"reason", or_null(facts.suspension->reason)}};
+          {"reason", shown(facts.suspension->reason)}};
 }
 
 ordered_json waitpoints_json(const Facts& facts) {

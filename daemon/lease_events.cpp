@@ -108,10 +108,6 @@ bool write_out(std::string_view text, const pg::Interrupt& end) {
   return true;
 }
 
-nlohmann::ordered_json or_null(const std::optional<std::string>& text) {
-  return text ? nlohmann::ordered_json(*text) : nlohmann::ordered_json();
-}
-
 std::string line_of(const lease::Event& event) {
   const lease::Occurrence& what = occurrence(event);
   const nlohmann::ordered_json line{{"event_id", what.cursor.event_id},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/partition_choice.hpp"
@@ -8,6 +9,11 @@
 
 /// The JSON forms that scripts rely on; all commands and pages that show these things use these.
 namespace ff::daemon {
+
+template <typename Value>
+nlohmann::ordered_json or_null(const std::optional<Value>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
 
 /// The key of a row of this pair by the names of its columns.
 nlohmann::ordered_json key_json(const reconcile::Reconciler& pair, const reconcile::RowKey& key);

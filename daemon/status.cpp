@@ -40,10 +40,6 @@ std::string_view word(migrate::Origin origin) {
   return "none";
 }
 
-ordered_json or_null(const std::optional<int>& number) {
-  return number ? ordered_json(*number) : ordered_json();
-}
-
 // "3.2 s ago", "in 12 s", "-"
 std::string relative(const std::optional<UnixMillis>& at, UnixMillis now) {
   return at ? explain::when(*at, now) : "-";

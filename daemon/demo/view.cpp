@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Doing = sandbox::WorkerState::Doing;
-using Lines = std::vector<std::string>;
+using TextLines = std::vector<std::string>;
 
 constexpr Milliseconds kRateWindow = 5s;
 constexpr std::size_t kIdWidth = 7;
@@ -53,7 +53,7 @@ const char* state_sgr(const std::string& state) {
   return state == "ready" ? kGreen : state == "recovering" || state == "starting" ? kYellow : kRed;
 }
 
-Lines head(const Scene& scene, const Style& style) {
+TextLines head(const Scene& scene, const Style& style) {
   const std::string how_long =
       scene.length ? clock(scene.elapsed) + " of " + clock(*scene.length) : clock(scene.elapsed);
   const std::string how_to_end =
@@ -68,7 +68,7 @@ Lines head(const Scene& scene, const Style& style) {
           StyledLine(style).add(" metrics   ", kDim).add(scene.metrics_url, kCyan)};
 }
 
-Lines story(const Scene& scene, const Style& style) {
+TextLines story(const Scene& scene, const Style& style) {
   const auto told = [&](const std::string& text) { return StyledLine(style).add(text); };
   if (scene.state == "recovering")
     return {told(" The server has just started. Workers could not renew their leases while it was"),
@@ -82,10 +82,10 @@ Lines story(const Scene& scene, const Style& style) {
 }
 
 // Reconcilers with all their numbers, one a line, and what is off; `only_leases`: without the others.
-Lines table(const Scene& scene, const Style& style, bool only_leases) {
+TextLines table(const Scene& scene, const Style& style, bool only_leases) {
   const int kNumbers = only_leases ? 22 : 26;
   constexpr int kNumbersWidth = 34;
-  Lines lines{
+  TextLines lines{
       StyledLine(style)
           .add(" DAEMON", kBold)
           .column(kNumbers)
@@ -107,10 +107,10 @@ Lines table(const Scene& scene, const Style& style, bool only_leases) {
 }
 
 // The same in little space: those that take leases in full, of the others how many rows they have moved.
-Lines grid(const Scene& scene, const Style& style) {
+TextLines grid(const Scene& scene, const Style& style) {
   constexpr int kColumns[] = {1, 41};
   constexpr int kNumber = 25;
-  Lines lines = table(scene, style, true);
+  TextLines lines = table(scene, style, true);
   std::vector<const Scene::Reconciler*> others;
   for (const Scene::Reconciler& its : scene.reconcilers)
     if (!its.takes_leases) others.push_back(&its);
@@ -161,9 +161,9 @@ std::string worker_line(const Scene& scene, const sandbox::WorkerState& worker, 
   return line;
 }
 
-Lines workers(const Scene& scene, const Style& style) {
+TextLines workers(const Scene& scene, const Style& style) {
   const sandbox::WorkCounts& work = scene.work;
-  Lines lines{
+  TextLines lines{
       StyledLine(style)
           .add(" WORKERS", kBold)
           .column(22)
@@ -174,7 +174,7 @@ Lines workers(const Scene& scene, const Style& style) {
   return lines;
 }
 
-Lines executions(const Scene& scene, const Style& style) {
+TextLines executions(const Scene& scene, const Style& style) {
   const sandbox::Census& census = scene.census;
   StyledLine alive(style);
   alive.add(" EXECUTIONS", kBold).column(22);
@@ -191,8 +191,8 @@ Lines executions(const Scene& scene, const Style& style) {
   return {alive, ended};
 }
 
-Lines latest(const Scene& scene, const Style& style, std::size_t most) {
-  Lines lines{StyledLine(style).add(" LATELY", kBold)};
+TextLines latest(const Scene& scene, const Style& style, std::size_t most) {
+  TextLines lines{StyledLine(style).add(" LATELY", kBold)};
   const std::size_t number = std::min(most - 1, scene.latest.size());
   for (auto it = scene.latest.end() - static_cast<std::ptrdiff_t>(number); it != scene.latest.end(); ++it) {
     const Milliseconds at = scene.elapsed - since(scene, it->at);
@@ -201,7 +201,7 @@ Lines latest(const Scene& scene, const Style& style, std::size_t most) {
   return lines;
 }
 
-void append(Lines& all, Lines more) {
+void append(TextLines& all, TextLines more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
@@ -238,18 +238,18 @@ std::vector<std::string> screen(const Scene& scene, const Style& style) {
   constexpr std::size_t kLeastLatest = 3;
   const auto rows = static_cast<std::size_t>(std::max(style.rows, 1));
   const bool roomy = rows >= kRoomForTable;
-  std::vector<Lines> sections{roomy ? table(scene, style, false) : grid(scene, style),
-                              executions(scene, style), workers(scene, style)};
+  std::vector<TextLines> sections{roomy ? table(scene, style, false) : grid(scene, style),
+                                  executions(scene, style), workers(scene, style)};
   // On a small screen the explanation gives way to what happens, once it can have been read.
   if (roomy || scene.elapsed < kFirstGlance || scene.state == "recovering")
     sections.insert(sections.begin(), story(scene, style));
 
-  Lines lines = head(scene, style);
+  TextLines lines = head(scene, style);
   std::size_t needed = lines.size();
-  for (const Lines& section : sections) needed += section.size();
+  for (const TextLines& section : sections) needed += section.size();
   const bool airy = needed + sections.size() + 1 + kLeastLatest <= rows;
   if (needed > rows && sections.size() > 3) sections.erase(sections.begin());
-  for (const Lines& section : sections) {
+  for (const TextLines& section : sections) {
     if (airy) lines.push_back("");
     append(lines, section);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/text.hpp"
+
 namespace ff {
 namespace {
 
@@ -16,12 +18,6 @@ bool is_letter(char c) {
 bool is_name(std::string_view text) {
   return !text.empty() &&
          std::ranges::all_of(text, [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlanks = " \n";
-  const auto first = text.find_first_not_of(kBlanks);
-  return first == npos ? std::string_view{} : text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
 }
 
 /// At most `most` parts, the last of which takes all that is left.

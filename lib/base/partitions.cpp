@@ -4,15 +4,10 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "base/text.hpp"
+
 namespace ff {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t";
-  const auto first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
 
 PartitionKey parse_key(std::string_view text, std::string_view part) {
   PartitionKey key;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/text.hpp"
 #include "config/loader.hpp"
 #include "config/nearest.hpp"
 
@@ -7,10 +8,6 @@ namespace ff::config {
 namespace {
 
 constexpr std::string_view kPrefix = "FF_RECONCILER_";
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 /// Kubernetes gives every container of a namespace variables for each Service in it: one that is named
 /// `ff-reconciler` makes FF_RECONCILER_SERVICE_HOST, FF_RECONCILER_PORT and FF_RECONCILER_PORT_9464_TCP_ADDR.

@@ -94,9 +94,8 @@ class Printer {
   }
 
   static std::string remark(const Option& option) {
-    using Type = Option::Type;
-    const bool bounded =
-        option.type != Type::text && option.type != Type::partitions && option.type != Type::address;
+    const bool bounded = option.type != Option::Type::text && option.type != Option::Type::partitions &&
+                         option.type != Option::Type::address;
     std::string notes = bounded ? range(option) : "";
     if (!option.reloadable) notes += notes.empty() ? "restart" : "; restart";
     if (option.summary.empty() || notes.empty()) return option.summary + notes;

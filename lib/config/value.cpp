@@ -9,6 +9,7 @@
 
 #include "base/duration.hpp"
 #include "base/printable.hpp"
+#include "base/text.hpp"
 #include "base/utf8.hpp"
 
 namespace ff::config {
@@ -22,10 +23,6 @@ constexpr std::int64_t kMostShards = 32'768;
 
 [[noreturn]] void refuse(const std::string& why) {
   throw std::invalid_argument(why);
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 /// YAML 1.1 would read 010 as eight, people as ten: neither, then.

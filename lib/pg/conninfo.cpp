@@ -18,10 +18,10 @@ struct FreeOptions {
 };
 using OptionList = std::unique_ptr<PQconninfoOption, FreeOptions>;
 
-struct Finish {
+struct EndAttempt {
   void operator()(PGconn* connection) const { PQfinish(connection); }
 };
-using Attempt = std::unique_ptr<PGconn, Finish>;
+using Attempt = std::unique_ptr<PGconn, EndAttempt>;
 
 // A word that libpq knows for no setting.
 constexpr const char* kNoWord = "none-of-libpq's-words";

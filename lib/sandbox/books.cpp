@@ -68,10 +68,6 @@ constexpr std::string_view kCompletions = R"sql(
    WHERE e.partition_key = ANY($1) AND c.partition_key = ANY($1) AND c.lane_id = $2
    GROUP BY e.outcome)sql";
 
-pg::Params of(const Realm& realm) {
-  return pg::Params::of(realm.partitions, realm.name);
-}
-
 void expect(Verdict& verdict, const std::string& what, std::int64_t expected, std::int64_t found) {
   verdict.numbers += (verdict.numbers.empty() ? "" : ", ") + std::to_string(found) + " " + what;
   if (expected != found)

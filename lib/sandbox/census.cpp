@@ -66,11 +66,11 @@ constexpr std::string_view kOpen = R"sql(
          (SELECT count(*) FROM ff_budget_policy WHERE $3 AND next_reset_at_ms IS NOT NULL),
          (SELECT count(*) FROM ff_worker_registry WHERE namespace = $2))sql";
 
+}  // namespace
+
 pg::Params of(const Realm& realm) {
   return pg::Params::of(realm.partitions, realm.name);
 }
-
-}  // namespace
 
 std::int64_t Census::total() const {
   std::int64_t sum = 0;

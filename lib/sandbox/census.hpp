@@ -16,6 +16,9 @@ struct Realm {
   Partitions partitions;
 };
 
+/// $1 partition keys, $2 its name.
+pg::Params of(const Realm& realm);
+
 /// What there is at one moment.
 struct Census {
   std::map<std::string, std::int64_t> executions;  ///< by what public_state should be

@@ -16,7 +16,7 @@ constexpr Milliseconds kTrialWithin = 5s;
 constexpr Milliseconds kTrialAgain = 1min;
 constexpr Milliseconds kAskAgain = 15s;
 // Notifications that come in a storm are heard this often.
-constexpr Milliseconds kBreath = 50ms;
+constexpr Milliseconds kBetweenWakes = 50ms;
 
 SteadyTime in(Milliseconds time) {
   return Clock::system().now() + time;
@@ -112,7 +112,7 @@ void Notifications::hear(pg::Listener& listener, int wanted) {
       const std::lock_guard lock(mutex_);
       for (const std::string& channel : heard) last_heard_[channel] = Clock::system().now();
     }
-    pause(kBreath);
+    pause(kBetweenWakes);
   }
 }
 
