@@ -93,9 +93,9 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
                           "When the last successful tick ended, in Unix time; 0 before the first.")),
       consecutive_failures(
           gauges(registry, "consecutive_failures", "Ticks that failed since the last successful one.")),
-      due_rows(gauges(
-          registry, "due_rows",
-          "Rows that the last tick found due. Capped: it counts only the rows that this tick looked at.")),
+      due_rows(
+          gauges(registry, "due_rows",
+                 "Rows that the last tick found due. Capped: it counts only the rows that this tick read.")),
       oldest_due(
           gauges(registry, "oldest_due_timestamp_seconds",
                  "Due time of the oldest row that the last tick found due, in Unix time; 0 when none was.")),
@@ -154,7 +154,7 @@ Instruments::Instruments(const Description& description)
           counters(registry, "db_pool_timeouts_total", "Waits for a place in the pool that were given up.")
               .Add({})),
       writable(
-          gauges(registry, "db_writable", "1 if the last look found a server that takes writes.").Add({})),
+          gauges(registry, "db_writable", "1 if the last check found a server that takes writes.").Add({})),
       lease_held_back(
           gauges(
               registry, "lease_history_held_back_seconds",
