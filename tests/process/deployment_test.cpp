@@ -3,6 +3,7 @@
 #include <cctype>
 #include <filesystem>
 
+#include "support/database.hpp"
 #include "support/process.hpp"
 
 using namespace ff::test;
@@ -28,6 +29,33 @@ TEST_CASE("systemd finds nothing to say about the unit") {
   const Ended verified = run({"systemd-analyze", "verify", "--man=no", unit_in(directory)});
   CHECK(verified.code == 0);
   CHECK(verified.out + verified.err == "");
+}
+
+TEST_CASE("what is installed runs, and its units name it") {
+  const TemporaryDirectory directory;
+  const std::string build = std::filesystem::path(FF_BINARY).parent_path();
+  const Ended installed = run({"cmake", "--install", build, "--strip", "--prefix", "/opt/ff"},
+                              {{"DESTDIR", directory.path().string()}});
+  REQUIRE(installed.code == 0);
+  const auto place = directory.path() / "opt/ff";
+  CHECK(run({place / "bin/ff-reconcilerd", "version"}).code == 0);
+  CHECK(exists(place / "share/doc/ff-reconciler/config/ff-reconciler.yaml"));
+  // As they are for the prefix that the build has, and the binary under test in its place.
+  for (const std::string instance : {"", "@orders"}) {
+    const std::string unit = directory.path() / ("ff-reconcilerd" + instance + ".service");
+    const Ended made =
+        run({"sh", "-c", "sed \"s#/[a-z/]*bin/ff-reconcilerd#$1#\" \"$2\" > \"$3\"", "sh", FF_BINARY,
+             place / "lib/systemd/system" /
+                 (instance.empty() ? "ff-reconcilerd.service" : "ff-reconcilerd@.service"),
+             unit});
+    REQUIRE(made.code == 0);
+    const Ended verified = run({"systemd-analyze", "verify", "--man=no", unit});
+    CHECK(verified.code == 0);
+    CHECK(verified.out + verified.err == "");
+    const Ended line = run({"grep", "^ExecStart=", unit});
+    CHECK_THAT(line.out, Catch::EndsWith(instance.empty() ? "ff-reconciler/ff-reconciler.yaml\n"
+                                                          : "ff-reconciler/%i.yaml\n"));
+  }
 }
 
 TEST_CASE("the unit is confined") {
@@ -79,6 +107,15 @@ TEST_CASE("the configurations for Kubernetes are ones that the daemon accepts") 
   CHECK_THAT(checked.out, Catch::Contains("listen: 0.0.0.0:9464"));
 }
 
+TEST_CASE("the image runs with the database's URL alone") {
+  const std::string file = kSource + "/config/container/ff-reconciler.yaml";
+  const Ended checked =
+      run_binary({"check-config", file}, {{"FF_DATABASE_URL", "postgresql://ff_reconciler@db/flowfabric"}});
+  CAPTURE(checked.err);
+  CHECK(checked.code == 0);
+  CHECK_THAT(checked.out, Catch::Contains("listen: 0.0.0.0:9464"));
+}
+
 TEST_CASE("every command in the documentation is one that there is, with the options that it has") {
   // A command line begins a line, or stands in back quotes.
   const Ended found =
@@ -98,6 +135,20 @@ TEST_CASE("every command in the documentation is one that there is, with the opt
       if (word.starts_with("--")) CHECK(help.out.find(word.substr(0, word.find('='))) != std::string::npos);
   }
   CHECK(count > 10);
+}
+
+TEST_CASE("the page about metrics has every metric, and no other") {
+  const Database database;
+  RunningDaemon daemon(
+      {.conninfo = database.conninfo(), .config = "partitions: 0-3\nmetrics: {per_partition: true}\n"});
+  REQUIRE(wait_until([&] { return daemon.ready(); }));
+  const Ended there = run({"sh", "-c", R"(printf %s "$1" | sed -n 's/^# TYPE \([^ ]*\) .*/\1/p' | sort)",
+                           "sh", daemon.get("/metrics").body});
+  const Ended named = run(
+      {"sh", "-c", R"(grep '^| `' "$1/docs/metrics.md" | cut -d '|' -f 2 | grep -o '[a-z_]*_[a-z_]*' | sort)",
+       "sh", kSource});
+  CHECK(there.out.size() > 500);
+  CHECK(there.out == named.out);
 }
 
 TEST_CASE("every metric that a rule or the dashboard asks for is one that the daemon has") {
