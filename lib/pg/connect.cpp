@@ -12,6 +12,7 @@
 
 #include "base/printable.hpp"
 #include "base/small_file.hpp"
+#include "base/text.hpp"
 #include "pg/wait.hpp"
 
 namespace ff::pg {
@@ -25,10 +26,6 @@ const std::array<std::pair<const char*, const char*>, 4> kDetection{{{"keepalive
                                                                      {"keepalives_interval", "5"},
                                                                      {"keepalives_count", "3"},
                                                                      {"tcp_user_timeout", "10000"}}};
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 std::string place_of(const Keywords& server) {
   const std::string& host = server.at("host");
@@ -69,10 +66,6 @@ std::string read_password(const std::string& path) {
     throw Error(Error::Kind::connection, "the password file " + path + ": " + error.what());
   }
 }
-
-struct Finish {
-  void operator()(PGconn* connection) const { PQfinish(connection); }
-};
 
 // libpq 15 has no function that returns the SQLSTATE of a connection that was refused, but says it in the
 // text when it is asked to be verbose: "FATAL:  28P01: password authentication failed …" and a line with the
@@ -233,7 +226,7 @@ Connection Connector::connect_one(const Keywords& place, SteadyTime deadline,
   keywords.push_back(nullptr);
   values.push_back(nullptr);
 
-  std::unique_ptr<PGconn, Finish> raw(PQconnectStartParams(keywords.data(), values.data(), 0));
+  std::unique_ptr<PGconn, Connection::Finish> raw(PQconnectStartParams(keywords.data(), values.data(), 0));
   if (!raw) throw Error(Error::Kind::connection, "out of memory");
   establish(raw.get(), deadline, interrupt, place_of(place));
   const auto reported = [&](const char* name) { return PQparameterStatus(raw.get(), name); };

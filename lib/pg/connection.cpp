@@ -35,16 +35,16 @@ std::string name_of(std::string_view text) {
   return "ff_" + std::to_string(std::hash<std::string_view>{}(text));
 }
 
-std::string trimmed(const char* message) {
+std::string without_end_of_line(const char* message) {
   std::string text = message == nullptr ? "" : message;
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }
 
 Error server_error(const PGresult* result, std::string_view sql) {
-  const auto field = [&](int code) { return trimmed(PQresultErrorField(result, code)); };
+  const auto field = [&](int code) { return without_end_of_line(PQresultErrorField(result, code)); };
   std::string message = printable(field(PG_DIAG_MESSAGE_PRIMARY));
-  if (message.empty()) message = printable(trimmed(PQresultErrorMessage(result)));
+  if (message.empty()) message = printable(without_end_of_line(PQresultErrorMessage(result)));
   const std::string sqlstate = field(PG_DIAG_SQLSTATE);
   if (!sqlstate.empty()) message += " (SQLSTATE " + sqlstate + ")";
   // It may hold a whole row with what a customer keeps in it: for whoever debugs, and for nobody else.

@@ -86,13 +86,15 @@ class Connection {
   /// Where it is connected to ("host:port/database as user"), for people.
   std::string description() const;
 
+  /// Ends a connection of libpq's.
+  struct Finish {
+    void operator()(pg_conn* connection) const;
+  };
+
  private:
   friend class Connector;
   friend class Listener;
   friend class Transaction;
-  struct Finish {
-    void operator()(pg_conn* connection) const;
-  };
 
   Connection(pg_conn* owned, Milliseconds statement_timeout, const Interrupt* interrupt);
 

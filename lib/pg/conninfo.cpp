@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/printable.hpp"
+#include "pg/connection.hpp"
 
 namespace ff::pg {
 namespace {
@@ -18,10 +19,7 @@ struct FreeOptions {
 };
 using OptionList = std::unique_ptr<PQconninfoOption, FreeOptions>;
 
-struct EndAttempt {
-  void operator()(PGconn* connection) const { PQfinish(connection); }
-};
-using Attempt = std::unique_ptr<PGconn, EndAttempt>;
+using Attempt = std::unique_ptr<PGconn, Connection::Finish>;
 
 // A word that libpq knows for no setting.
 constexpr const char* kNoWord = "none-of-libpq's-words";

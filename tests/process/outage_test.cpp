@@ -34,7 +34,7 @@ void migrate_database(PrivateServer& server) {
   migrate::up(db, Database::kFanOut);
 }
 
-Uuid insert_lapsed(pg::Connection& db) {
+Uuid insert_due(pg::Connection& db) {
   const Uuid id = insert_core(db, {.partition = {2}, .policy = max_retries(3)});
   insert_attempt(db, {.partition = {2}, .execution = id, .lease_expires_at_ms = now_ms(db) - 1000});
   return id;
@@ -72,7 +72,7 @@ TEST_CASE("a daemon whose database is away is alive and unready, and becomes rea
   server.start();
   REQUIRE(wait_until([&] { return daemon.ready(); }));
   auto db = connect(server);
-  const Uuid id = insert_lapsed(db);
+  const Uuid id = insert_due(db);
   CHECK(wait_until([&] { return moved(db, id); }));
   CHECK(daemon.stop() == 0);
 }
@@ -90,7 +90,7 @@ TEST_CASE("a daemon survives its server's restart and crash, and takes no lease 
   REQUIRE(wait_until([&] { return daemon.state() == "unreachable"; }));
   server.start();
   auto db = connect(server);
-  const Uuid id = insert_lapsed(db);
+  const Uuid id = insert_due(db);
   const SteadyTime back = Clock::system().now();
   REQUIRE(wait_until([&] { return daemon.state() == "recovering"; }));
   CHECK(daemon.get("/readyz").status == 200);
@@ -116,11 +116,11 @@ TEST_CASE("a restart that is over before anybody looks starts the recovery grace
   REQUIRE(wait_until([&] { return daemon.state() == "ready"; }));
   {
     auto db = connect(server);
-    insert_lapsed(db);  // moved at once or after the restart, which does not matter here
+    insert_due(db);  // moved at once or after the restart, which does not matter here
   }
   server.restart(PrivateServer::Stop::immediate);
   auto db = connect(server);
-  const Uuid id = insert_lapsed(db);
+  const Uuid id = insert_due(db);
   const SteadyTime back = Clock::system().now();
   REQUIRE(wait_until([&] { return moved(db, id); }));
   CHECK(Clock::system().now() - back > 2s);
@@ -134,7 +134,7 @@ TEST_CASE(
   migrate_database(server);
   server.restart();
   auto db = connect(server);
-  const Uuid id = insert_lapsed(db);
+  const Uuid id = insert_due(db);
   RunningDaemon daemon({.conninfo = server.conninfo(kDatabase), .config = config("1h")});
   REQUIRE(wait_until([&] { return daemon.state() == "recovering"; }));
   CHECK_FALSE(moved(db, id));
@@ -167,7 +167,7 @@ TEST_CASE("a server that turns read-only makes the daemon idle, with one line, u
   db.execute("ALTER SYSTEM RESET default_transaction_read_only");
   db.execute("SELECT pg_reload_conf()");
   CHECK(wait_until([&] { return daemon.ready(); }));
-  const Uuid id = insert_lapsed(db);
+  const Uuid id = insert_due(db);
   CHECK(wait_until([&] { return moved(db, id); }));
   CHECK(daemon.stop() == 0);
 }

@@ -14,7 +14,7 @@ constexpr const char* kQuick =
     "recovery_grace: 0s\nreconcilers:\n  lease_expiry: {interval: 100ms}\n  attempt_timeout: {interval: "
     "100ms}\n";
 
-Uuid insert_lapsed(pg::Connection& db, PartitionKey partition) {
+Uuid lapsed_in(pg::Connection& db, PartitionKey partition) {
   const Uuid id = insert_core(db, {.partition = partition, .policy = max_retries(3)});
   insert_attempt(db, {.partition = partition, .execution = id, .lease_expires_at_ms = now_ms(db) - 1000});
   return id;
@@ -50,8 +50,8 @@ TEST_CASE("who configures no partitions looks after all of them, beyond the firs
   set_partitions(db, 1024);
   std::vector<Uuid> lapsed;
   for (const std::int16_t key : std::vector<std::int16_t>{0, 255, 256, 700, 1023})
-    lapsed.push_back(insert_lapsed(db, {key}));
-  const Uuid beyond = insert_lapsed(db, {1024});
+    lapsed.push_back(lapsed_in(db, {key}));
+  const Uuid beyond = lapsed_in(db, {1024});
 
   RunningDaemon daemon({.conninfo = database.conninfo(), .config = kQuick});
   REQUIRE(wait_until([&] { return daemon.ready(); }));
@@ -67,8 +67,8 @@ TEST_CASE("who configures no partitions looks after all of them, beyond the firs
 TEST_CASE("partitions that are left out show on the page, in a gauge, in the log and in the status") {
   Database database;
   auto db = database.connect();
-  const Uuid own = insert_lapsed(db, {3});
-  const Uuid of_others = insert_lapsed(db, {4});
+  const Uuid own = lapsed_in(db, {3});
+  const Uuid of_others = lapsed_in(db, {4});
   RunningDaemon daemon(
       {.conninfo = database.conninfo(), .config = "partitions: 0-3,128\n" + std::string(kQuick)});
   REQUIRE(wait_until([&] { return daemon.ready(); }));
@@ -92,7 +92,7 @@ TEST_CASE("partitions that are left out show on the page, in a gauge, in the log
 TEST_CASE("a daemon whose partitions are not there lives, is not ready and says why") {
   Database database;
   auto db = database.connect();
-  const Uuid own = insert_lapsed(db, {3});
+  const Uuid own = lapsed_in(db, {3});
   const std::string reason = "partitions 256-300 are not there: ff_partition_config has 256 (0-255)";
   RunningDaemon daemon(
       {.conninfo = database.conninfo(), .config = "partitions: 0-300\n" + std::string(kQuick)});
@@ -121,7 +121,7 @@ TEST_CASE("a daemon whose partitions are not there lives, is not ready and says 
 TEST_CASE("a shard that comes to no partition at all has nothing to do") {
   Database database;
   auto db = database.connect();
-  const Uuid of_others = insert_lapsed(db, {3});
+  const Uuid of_others = lapsed_in(db, {3});
   const Ended tick = run_binary({"tick", "all"}, at(database, "{shard: 300, of: 301}"));
   CHECK(tick.code == 0);
   CHECK(tick.err.empty());
@@ -134,7 +134,7 @@ TEST_CASE("partitions that are added while the daemon runs are looked after with
   RunningDaemon daemon({.conninfo = database.conninfo(), .config = kQuick});
   REQUIRE(wait_until([&] { return daemon.ready(); }));
   set_partitions(db, 512);
-  const Uuid in_a_new_one = insert_lapsed(db, {300});
+  const Uuid in_a_new_one = lapsed_in(db, {300});
   CHECK(wait_until([&] { return given_back(db, in_a_new_one); }));
   CHECK(gauge(daemon, "covered") == 512);
   CHECK(daemon.stop() == 0);
@@ -149,8 +149,8 @@ TEST_CASE("what is reloaded holds for the partitions of the start") {
            "  attempt_timeout: {interval: 100ms, grace: " +
            grace + "}\n";
   };
-  const Uuid own = insert_lapsed(db, {3});
-  const Uuid of_others = insert_lapsed(db, {4});
+  const Uuid own = lapsed_in(db, {3});
+  const Uuid of_others = lapsed_in(db, {4});
   RunningDaemon daemon({.conninfo = database.conninfo(), .config = with_grace("{shard: 1, of: 2}", "1h")});
   REQUIRE(wait_until([&] { return daemon.ready(); }));
   daemon.rewrite_config(with_grace("all", "0s"));

@@ -36,7 +36,7 @@ void reload(RunningDaemon& daemon, const std::string& wanted) {
   REQUIRE(wait_until([&] { return lines() > before; }));
 }
 
-Uuid insert_lapsed(pg::Connection& db, const Json& raw_fields = Json::object()) {
+Uuid lapsed_of(pg::Connection& db, const Json& raw_fields = Json::object()) {
   const Uuid id = insert_core(db, {.partition = {1}, .policy = max_retries(9), .raw_fields = raw_fields});
   insert_attempt(db, {.partition = {1}, .execution = id, .lease_expires_at_ms = now_ms(db) - 1000});
   return id;
@@ -70,8 +70,8 @@ TEST_CASE("an interval, a filter and enabled change in place") {
   }
   SECTION("a filter decides whose leases are taken") {
     reload(daemon, config("interval: 20ms, filter: {namespace: ours}"));
-    const Uuid theirs = insert_lapsed(db, origin("theirs", "i-1"));
-    const Uuid ours = insert_lapsed(db, origin("ours", "i-1"));
+    const Uuid theirs = lapsed_of(db, origin("theirs", "i-1"));
+    const Uuid ours = lapsed_of(db, origin("ours", "i-1"));
     REQUIRE(wait_until([&] { return moved(db, ours); }));
     const double before = ticks(daemon);
     REQUIRE(wait_until([&] { return ticks(daemon) >= before + 3; }));
@@ -81,13 +81,13 @@ TEST_CASE("an interval, a filter and enabled change in place") {
   }
   SECTION("a reconciler is switched off and on") {
     reload(daemon, config("interval: 20ms"));
-    REQUIRE(wait_until([&] { return moved(db, insert_lapsed(db)) || ticks(daemon) > 3; }));
+    REQUIRE(wait_until([&] { return moved(db, lapsed_of(db)) || ticks(daemon) > 3; }));
     reload(daemon, config("enabled: false, interval: 20ms"));
     // A tick that had been let in before may still end; two equal counts some time apart show that it is
     // over.
     double last = -1;
     REQUIRE(wait_until([&] { return std::exchange(last, ticks(daemon)) == last; }));
-    const Uuid id = insert_lapsed(db);
+    const Uuid id = lapsed_of(db);
     const double before = ticks(daemon);
     reload(daemon, config("enabled: false, interval: 10ms"));
     CHECK(ticks(daemon) == before);
@@ -106,13 +106,13 @@ TEST_CASE("the log level changes in place") {
   daemon.rewrite_config(config("interval: 20ms", "log: {level: error}\n"));
   daemon.process().signal(SIGHUP);
   REQUIRE(wait_until([&] {  // at level error a successful reload is not logged
-    const Uuid id = insert_lapsed(db);
+    const Uuid id = lapsed_of(db);
     const std::string log = daemon.process().err();
     return wait_until([&] { return moved(db, id); }) &&
            daemon.metric("ff_reconciler_config_last_reload_successful") == 1 && daemon.process().err() == log;
   }));
   reload(daemon, config("interval: 20ms", "log: {level: info}\n"));
-  const Uuid id = insert_lapsed(db);
+  const Uuid id = lapsed_of(db);
   REQUIRE(wait_until([&] { return moved(db, id); }));
   CHECK(wait_until(
       [&] { return daemon.process().err().rfind("retried=1") > daemon.process().err().rfind("reloaded"); }));
@@ -149,7 +149,7 @@ TEST_CASE("what takes a restart is named in a warning and keeps its value") {
   CHECK(daemon.process().err_has("partitions has changed, which takes a restart"));
   CHECK_FALSE(daemon.process().err_has("http.listen has changed"));
   CHECK(daemon.metric("ff_reconciler_db_connections_max") == pool);
-  const Uuid id = insert_lapsed(db);
+  const Uuid id = lapsed_of(db);
   CHECK(wait_until([&] { return moved(db, id); }));
   CHECK(daemon.stop() == 0);
 }

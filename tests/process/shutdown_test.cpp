@@ -21,7 +21,7 @@ std::string config(const std::string& grace) {
 }
 
 /// A lapsed lease, told of as the workers do.
-Uuid insert_lapsed(pg::Connection& db) {
+Uuid insert_due(pg::Connection& db) {
   const Uuid id = insert_core(db, {.partition = {1}, .policy = max_retries(3)});
   insert_attempt(db, {.partition = {1}, .execution = id, .lease_expires_at_ms = now_ms(db) - 1000});
   insert(db, "ff_lease_event",
@@ -59,7 +59,7 @@ constexpr const char* kSleeps = "wait_event = 'PgSleep'";
 TEST_CASE("a batch under way is finished within the grace") {
   Database database;
   auto db = database.connect();
-  const Uuid id = insert_lapsed(db);
+  const Uuid id = insert_due(db);
   slow_down(db, "2");
   RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("20s")});
   REQUIRE(daemon_waits(db, kSleeps));
@@ -72,7 +72,7 @@ TEST_CASE("a batch under way is finished within the grace") {
 TEST_CASE("a batch that outlasts the grace is cancelled and rolled back") {
   Database database;
   auto db = database.connect();
-  insert_lapsed(db);
+  insert_due(db);
   slow_down(db, "25");
   const auto before = snapshot(db);
   RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("500ms")});
@@ -95,7 +95,7 @@ TEST_CASE("a batch that outlasts the grace is cancelled and rolled back") {
 TEST_CASE("while it finishes the daemon is alive but not ready") {
   Database database;
   auto db = database.connect();
-  insert_lapsed(db);
+  insert_due(db);
   slow_down(db, "25");
   RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("60s")});
   REQUIRE(daemon_waits(db, kSleeps));
