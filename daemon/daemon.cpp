@@ -152,7 +152,7 @@ std::vector<supervisor::Runner*> Daemon::runners() const {
 Routes Daemon::routes() {
   return {{"/metrics",
            [this] {
-             return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", metrics_.scrape()};
+             return HttpReply{200, metrics::kContentType, metrics_.scrape()};
            }},
           {"/livez",
            [this] { return alive() ? json(200, R"({"alive":true})") : json(503, R"({"alive":false})"); }},
@@ -201,6 +201,7 @@ void Daemon::tell_members() {
     members_[i]->runner.change(
         timing_of(its, engine.reconciler()),
         [&engine, scope = scope_of(current_, its, covered_)] { engine.set_scope(scope); });
+    metrics_.reconciler_enabled(its.name, its.enabled);
   }
 }
 

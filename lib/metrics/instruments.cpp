@@ -82,8 +82,9 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
       ticks(counters(
           registry, "ticks_total",
           "Ticks by result: a failure could not go on, a success did, though single rows may have failed.")),
-      ticks_missed(counters(registry, "ticks_missed_total",
-                            "Whole intervals without a tick because the one before was still running.")),
+      ticks_missed(
+          counters(registry, "ticks_missed_total",
+                   "Whole intervals by which ticks started later than planned: no thread was free.")),
       tick_duration(histograms(registry, "tick_duration_seconds", "How long a tick took.")),
       tick_start_delay(histograms(registry, "tick_start_delay_seconds",
                                   "How long after its planned time a tick started.")),
@@ -93,12 +94,12 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
                           "When the last successful tick ended, in Unix time; 0 before the first.")),
       consecutive_failures(
           gauges(registry, "consecutive_failures", "Ticks that failed since the last successful one.")),
-      due_rows(
-          gauges(registry, "due_rows",
-                 "Rows that the last tick found due. Capped: it counts only the rows that this tick read.")),
+      due_rows(gauges(registry, "due_rows",
+                      "Rows that the last scan found due, moved since or not. Of a large backlog only those "
+                      "that it read.")),
       oldest_due(
           gauges(registry, "oldest_due_timestamp_seconds",
-                 "Due time of the oldest row that the last tick found due, in Unix time; 0 when none was.")),
+                 "Due time of the oldest row that the last scan found due, in Unix time; 0 when none was.")),
       next_due(
           gauges(registry, "next_due_timestamp_seconds",
                  "When the next row falls due, in Unix time, as the last tick saw it; 0 when it saw none.")),
@@ -133,6 +134,10 @@ void ReconcilerInstruments::observe_lateness(const reconcile::Lateness& lateness
   }
   // Without the early ones: a sum that can fall would look like a restart.
   row_lateness.ObserveMultiple(increments, seconds(lateness.sum()));
+}
+
+void ReconcilerInstruments::clear_gauges() {
+  for (auto* gauge : {&consecutive_failures, &due_rows, &oldest_due, &next_due, &quarantined}) gauge->Set(0);
 }
 
 Instruments::Instruments(const Description& description)

@@ -64,6 +64,8 @@ struct ReconcilerInstruments {
                         std::span<const std::string_view> outcomes);
 
   void observe_lateness(const reconcile::Lateness& lateness);
+  /// Of what the last tick saw.
+  void clear_gauges();
 
   CounterSet processed;
   CounterSet errors;
@@ -79,6 +81,7 @@ struct ReconcilerInstruments {
   prometheus::Gauge& oldest_due;
   prometheus::Gauge& next_due;
   prometheus::Gauge& quarantined;
+  bool enabled = true;
 };
 
 /// Every instrument of the daemon. What a comment calls guarded is used under that mutex only; the rest is

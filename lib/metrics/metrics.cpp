@@ -36,8 +36,9 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   to.ticks_missed.Increment(static_cast<double>(event.missed));
   to.tick_duration.Observe(event.duration.count());
   to.tick_start_delay.Observe(event.start_delay.count());
-  to.consecutive_failures.Set(event.consecutive_failures);
   if (!report.failure) to.last_success.Set(unix_seconds(clock_.wall()));
+  if (!to.enabled) return;
+  to.consecutive_failures.Set(event.consecutive_failures);
   // Of the rows a tick that failed at once knows nothing, and one that took what had been seen coming only what
   // comes next: what the last scan saw stands.
   if (report.complete) {
@@ -100,6 +101,15 @@ void Metrics::lease_history_held_back(Milliseconds since) noexcept {
 void Metrics::database_error(const pg::Error& error) noexcept {
   const std::lock_guard lock(instruments_->mutex);
   instruments_->database_errors.add(error.error_class(), 1);
+}
+
+void Metrics::reconciler_enabled(std::string_view reconciler, bool enabled) noexcept {
+  const std::lock_guard lock(instruments_->mutex);
+  auto& its = instruments_->of(reconciler);
+  its.enabled = enabled;
+  if (enabled) return;
+  its.clear_gauges();
+  instruments_->set_oldest_due(reconciler, {});
 }
 
 void Metrics::config_reloaded(std::optional<std::uint64_t> hash) noexcept {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/partition_choice.hpp"
@@ -72,6 +73,10 @@ class Metrics final : public supervisor::Observer, public pg::PoolObserver, publ
 
   /// Which partitions this daemon looks after, of those that the database has.
   void partitions(const Coverage& coverage) noexcept;
+
+  /// Whether a reconciler is switched on. What one that is off saw last is over: its gauges are 0, also when its last
+  /// tick ends only afterwards.
+  void reconciler_enabled(std::string_view reconciler, bool enabled) noexcept;
 
   /// A re-reading of the configuration ended, with what it has for a hash; nothing: it failed, and the earlier
   /// configuration stays.

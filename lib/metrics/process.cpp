@@ -3,12 +3,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
 #include <string>
+
+#include "base/time.hpp"
 
 namespace ff::metrics {
 namespace {
@@ -18,7 +21,7 @@ using prometheus::MetricType;
 
 struct Stat {
   double cpu_seconds;
-  double start_after_boot_seconds;
+  double start_after_boot;  // seconds
   double virtual_bytes;
   double resident_bytes;
 };
@@ -47,11 +50,13 @@ std::optional<Stat> read_stat() {
               resident_pages * static_cast<double>(sysconf(_SC_PAGESIZE))};
 }
 
-std::optional<double> boot_time() {
-  std::ifstream file("/proc/stat");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("btime ")) return std::stod(line.substr(6));
-  return std::nullopt;
+// By the clock that the kernel counts it by, and not by /proc/stat, which a confined unit does not see.
+std::optional<double> started_at() {
+  const auto stat = read_stat();
+  timespec now{};
+  if (!stat || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
+  const double up = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+  return unix_seconds(Clock::system().wall()) - (up - stat->start_after_boot);
 }
 
 std::optional<double> count_open_fds() {
@@ -78,6 +83,8 @@ MetricFamily family(const char* name, const char* help, MetricType type, double 
 
 }  // namespace
 
+ProcessCollector::ProcessCollector() : started_at_(started_at()) {}
+
 std::vector<MetricFamily> ProcessCollector::Collect() const {
   std::vector<MetricFamily> all;
   if (const auto stat = read_stat()) {
@@ -87,10 +94,10 @@ std::vector<MetricFamily> ProcessCollector::Collect() const {
                          MetricType::Gauge, stat->virtual_bytes));
     all.push_back(family("process_resident_memory_bytes", "Memory held in RAM in bytes.", MetricType::Gauge,
                          stat->resident_bytes));
-    if (const auto boot = boot_time())
-      all.push_back(family("process_start_time_seconds", "When the process started, in Unix time.",
-                           MetricType::Gauge, *boot + stat->start_after_boot_seconds));
   }
+  if (started_at_)
+    all.push_back(family("process_start_time_seconds", "When the process started, in Unix time.",
+                         MetricType::Gauge, *started_at_));
   if (const auto open = count_open_fds())
     all.push_back(family("process_open_fds", "File descriptors in use.", MetricType::Gauge, *open));
   if (const auto most = max_fds())

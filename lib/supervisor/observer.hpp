@@ -50,8 +50,7 @@ struct TickEvent {
   const reconcile::TickReport& report;
   std::chrono::duration<double> start_delay;  ///< behind the planned start
   std::chrono::duration<double> duration;
-  std::int64_t missed =
-      0;  ///< whole intervals that passed without a tick because the previous one was still running
+  std::int64_t missed = 0;  ///< whole intervals in start_delay: no thread was free
   int consecutive_failures = 0;
 };
 

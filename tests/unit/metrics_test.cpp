@@ -158,7 +158,7 @@ TEST_CASE("a lateness below zero counts as none") {
   CHECK(sample(metrics, R"(row_lateness_seconds_count{reconciler="attempt_timeout"})") == "1");
 }
 
-TEST_CASE("the gauges of a reconciler say what its last look saw, and what comes next") {
+TEST_CASE("the gauges of a reconciler say what its last scan saw, and what comes next") {
   Metrics metrics(two_reconcilers(), kClock);
   tick(metrics, busy_report());
   auto text = metrics.scrape();
@@ -187,6 +187,29 @@ TEST_CASE("the gauges of a reconciler say what its last look saw, and what comes
   CHECK(sample(text, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "0");
   CHECK(sample(text, R"(next_due_timestamp_seconds{reconciler="attempt_timeout"})") == "0");
   CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "0");
+}
+
+TEST_CASE(
+    "a reconciler that is switched off leaves no gauge behind, nor does the tick that ends afterwards") {
+  Metrics metrics(two_reconcilers(), kClock);
+  tick(metrics, busy_report());
+  tick(metrics, busy_report(), "lease_expiry");
+  metrics.reconciler_enabled("attempt_timeout", false);
+  const auto is_clear = [&] {
+    for (const auto* gauge :
+         {"due_rows", "oldest_due_timestamp_seconds", "next_due_timestamp_seconds", "quarantined_rows"}) {
+      CAPTURE(gauge);
+      CHECK(sample(metrics, std::string(gauge) + R"({reconciler="attempt_timeout"})") == "0");
+      CHECK(sample(metrics, std::string(gauge) + R"({reconciler="lease_expiry"})") != "0");
+    }
+  };
+  is_clear();
+  tick(metrics, busy_report());
+  is_clear();
+  CHECK(sample(metrics, R"(processed_total{outcome="retried",reconciler="attempt_timeout"})") == "6");
+  metrics.reconciler_enabled("attempt_timeout", true);
+  tick(metrics, busy_report());
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "9");
 }
 
 TEST_CASE("a tick that failed before its scan is no success and leaves what the last scan saw") {
