@@ -4,6 +4,7 @@
 #include <iostream>
 #include <numeric>
 
+#include "base/printable.hpp"
 #include "commands.hpp"
 #include "config/problem.hpp"
 #include "configuration.hpp"
@@ -91,6 +92,15 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
                        {"due_at_ms", count(move.due_at)}})
               << '\n';
   }
+  for (const reconcile::Fault& fault : report.faults) {
+    std::cout << dump({{"reconciler", reconciler.name},
+                       {"would", "fail"},
+                       {"partition", fault.key.partition.value},
+                       {"key", key_json(*fault.pair, fault.key)},
+                       {"sqlstate", fault.error.sqlstate()},
+                       {"message", fault.error.what()}})
+              << '\n';
+  }
   ordered_json line{{"reconciler", reconciler.name}, {"partitions", format_partitions(scope.partitions)}};
   line.update(counts_json(report));
   line["duration_seconds"] = seconds;
@@ -103,6 +113,12 @@ void print_text(const Reconciler& reconciler, const TickReport& report, double s
     std::cout << fmt::format("would {:<14} {} partition={} due_at_ms={}", move.outcome,
                              dump(key_json(*move.pair, move.key)), move.key.partition.value,
                              count(move.due_at))
+              << '\n';
+  }
+  for (const reconcile::Fault& fault : report.faults) {
+    std::cout << fmt::format("would {:<14} {} partition={}: {}", "fail",
+                             dump(key_json(*fault.pair, fault.key)), fault.key.partition.value,
+                             printable(fault.error.what()))
               << '\n';
   }
   std::string details;

@@ -221,7 +221,7 @@ Trial trial_of(const reconcile::TickReport& report) {
   for (const auto& [outcome, count] : report.outcomes) trial.outcomes.push_back(outcome);
   trial.locked = report.skipped.contains(reconcile::Skip::locked);
   if (report.failure) trial.error = said_by(*report.failure);
-  if (!report.faults.empty()) trial.error = said_by(report.faults.front());
+  if (!report.faults.empty()) trial.error = said_by(report.faults.front().error);
   return trial;
 }
 

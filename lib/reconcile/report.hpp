@@ -39,6 +39,13 @@ struct Move {
   const Reconciler* pair = nullptr;  ///< whose columns the key has
 };
 
+/// A row that fails by itself, as a dry run saw it.
+struct Fault {
+  const Reconciler* pair = nullptr;  ///< whose columns the key has
+  RowKey key;
+  pg::Error error;
+};
+
 /// A row that failed by itself and is left out for a while.
 struct SetAside {
   RowKey key;
@@ -77,8 +84,8 @@ struct TickReport {
   /// Set when the tick could not go on (connection, privileges, …). What is counted above happened all the
   /// same.
   std::optional<pg::Error> failure;
-  /// Of a dry run: why rows would be set aside.
-  std::vector<pg::Error> faults;
+  /// Of a dry run: the rows that would be quarantined.
+  std::vector<Fault> faults;
 
   /// Adds what another worker of the same tick did. `quarantined` and `database_time` are the tick's own.
   void add(TickReport&& other);

@@ -238,7 +238,7 @@ void Worker::blame(const Candidate& row, const pg::Error& error) {
 void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickReport& report) {
   ++report.errors[std::string(error.error_class())];
   if (job.options.dry_run) {
-    report.faults.push_back(error);
+    report.faults.push_back({&job.reconciler, row.key, error});
     return;
   }
   const bool known = job.quarantine.contains(row.key);

@@ -127,6 +127,29 @@ TEST_CASE("tick --dry-run lists each row and writes nothing") {
   CHECK(diff(before, snapshot(bench.db)).empty());
 }
 
+TEST_CASE("tick --dry-run names each row that would fail, and why") {
+  Bench bench;
+  const Uuid id = bench.lapsed(3);
+  bench.lapsed(4);
+  bench.db.execute_script(
+      "CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS"
+      " $$BEGIN RAISE EXCEPTION 'not this one' USING ERRCODE = '22012'; END$$;"
+      "CREATE TRIGGER poison BEFORE UPDATE ON ff_attempt FOR EACH ROW WHEN (old.partition_key = 3)"
+      " EXECUTE FUNCTION poison()");
+  const Ended json = bench.tick({"attempt_timeout", "--dry-run", "--json"});
+  CHECK(json.code == 1);
+  const auto all = lines(json.out);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0]["would"] == "retried");
+  CHECK(all[1]["would"] == "fail");
+  CHECK(all[1]["key"]["execution_id"] == to_string(id));
+  CHECK(all[1]["sqlstate"] == "22012");
+  CHECK_THAT(all[1]["message"].get<std::string>(), Catch::Contains("not this one"));
+  const Ended text = bench.tick({"attempt_timeout", "--dry-run"});
+  CHECK_THAT(text.out, Catch::Contains("would fail") && Catch::Contains(to_string(id)) &&
+                           Catch::Contains("not this one") && Catch::Contains("1 would move"));
+}
+
 TEST_CASE("tick --execution moves one row and leaves its neighbours alone") {
   Bench bench;
   const Uuid id = bench.lapsed(5);
