@@ -40,11 +40,11 @@ TEST_CASE("what is installed runs, and its units name it") {
   const auto place = directory.path() / "opt/ff";
   CHECK(run({place / "bin/ff-reconcilerd", "version"}).code == 0);
   CHECK(exists(place / "share/doc/ff-reconciler/config/ff-reconciler.yaml"));
-  // As they are for the prefix that the build has, and the binary under test in its place.
+  // systemd wants the program to be there: the binary under test stands for the installed one.
   for (const std::string instance : {"", "@orders"}) {
     const std::string unit = directory.path() / ("ff-reconcilerd" + instance + ".service");
     const Ended made =
-        run({"sh", "-c", "sed \"s#/[a-z/]*bin/ff-reconcilerd#$1#\" \"$2\" > \"$3\"", "sh", FF_BINARY,
+        run({"sh", "-c", "sed \"s#/opt/ff/bin/ff-reconcilerd#$1#\" \"$2\" > \"$3\"", "sh", FF_BINARY,
              place / "lib/systemd/system" /
                  (instance.empty() ? "ff-reconcilerd.service" : "ff-reconcilerd@.service"),
              unit});
@@ -53,8 +53,9 @@ TEST_CASE("what is installed runs, and its units name it") {
     CHECK(verified.code == 0);
     CHECK(verified.out + verified.err == "");
     const Ended line = run({"grep", "^ExecStart=", unit});
-    CHECK_THAT(line.out, Catch::EndsWith(instance.empty() ? "ff-reconciler/ff-reconciler.yaml\n"
-                                                          : "ff-reconciler/%i.yaml\n"));
+    CHECK_THAT(line.out, Catch::StartsWith("ExecStart=" FF_BINARY " run "));
+    CHECK_THAT(line.out, Catch::EndsWith(instance.empty() ? "/opt/ff/etc/ff-reconciler/ff-reconciler.yaml\n"
+                                                          : "/opt/ff/etc/ff-reconciler/%i.yaml\n"));
   }
 }
 
@@ -107,7 +108,7 @@ TEST_CASE("the configurations for Kubernetes are ones that the daemon accepts") 
   CHECK_THAT(checked.out, Catch::Contains("listen: 0.0.0.0:9464"));
 }
 
-TEST_CASE("the image runs with the database's URL alone") {
+TEST_CASE("the image's configuration is complete with the database's URL") {
   const std::string file = kSource + "/config/container/ff-reconciler.yaml";
   const Ended checked =
       run_binary({"check-config", file}, {{"FF_DATABASE_URL", "postgresql://ff_reconciler@db/flowfabric"}});
