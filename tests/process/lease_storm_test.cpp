@@ -25,7 +25,7 @@ constexpr int kProducers = 16;
 constexpr std::int16_t kPartitions = 32;
 constexpr std::int64_t kEvents = 200'000;
 constexpr int kKills = 10;
-constexpr Milliseconds kPatience{600'000};
+constexpr Milliseconds kPatience{120'000};
 
 /// A server of the test's own, because it is restarted. Durable: a crash must not take a commit that was
 /// seen.
@@ -133,9 +133,11 @@ class Subscriber {
     collect();
     start();
   }
-  std::size_t count() const {
-    const std::string out = process_->out();
-    return ids_.size() + static_cast<std::size_t>(std::count(out.begin(), out.end(), '\n'));
+  std::size_t count() {
+    const std::string more = process_->out(counted_bytes_);
+    counted_bytes_ += more.size();
+    counted_lines_ += static_cast<std::size_t>(std::count(more.begin(), more.end(), '\n'));
+    return ids_.size() + counted_lines_;
   }
   const std::vector<std::int64_t>& stop() {
     process_->signal(SIGTERM);
@@ -151,6 +153,7 @@ class Subscriber {
         std::vector<std::string>{FF_BINARY, "lease-events", "--follow", "--after", cursor_}, environment_);
   }
   void collect() {
+    counted_bytes_ = counted_lines_ = 0;
     std::istringstream out(process_->out());
     for (std::string line; std::getline(out, line);) {
       if (out.eof()) break;  // cut off by the kill: not printed
@@ -162,8 +165,10 @@ class Subscriber {
 
   const Environment environment_;
   std::string cursor_ = "020000000000000000";
-  std::vector<std::int64_t> ids_;
+  std::vector<std::int64_t> ids_;  // of the lives before this one
   std::unique_ptr<Process> process_;
+  std::size_t counted_bytes_ = 0;  // of what this life has written
+  std::size_t counted_lines_ = 0;
   std::optional<int> code_;
 };
 

@@ -37,12 +37,12 @@ int memory_file(const char* name) {
   return fd;
 }
 
-std::string content(int fd) {
+std::string content(int fd, std::size_t from = 0) {
   struct stat state {};
   if (::fstat(fd, &state) != 0) fail("fstat");
-  std::string text(static_cast<std::size_t>(state.st_size), '\0');
+  std::string text(static_cast<std::size_t>(state.st_size) - from, '\0');
   // The position belongs to the program that writes.
-  const ssize_t got = ::pread(fd, text.data(), text.size(), 0);
+  const ssize_t got = ::pread(fd, text.data(), text.size(), static_cast<off_t>(from));
   if (got < 0) fail("pread");
   text.resize(static_cast<std::size_t>(got));
   return text;
@@ -152,8 +152,8 @@ std::optional<int> Process::wait(Milliseconds at_most) {
   return ended_;
 }
 
-std::string Process::out() const {
-  return content(out_);
+std::string Process::out(std::size_t from) const {
+  return content(out_, from);
 }
 std::string Process::err() const {
   return content(err_);

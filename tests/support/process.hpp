@@ -54,8 +54,8 @@ class Process {
   /// How it ended: the exit code, or 128 + the signal's number as a shell says it. Nothing: it runs still.
   std::optional<int> wait(Milliseconds at_most = Milliseconds{60'000});
 
-  /// What it has written so far.
-  std::string out() const;
+  /// What it has written so far, from its byte `from` on, which it must have written already.
+  std::string out(std::size_t from = 0) const;
   std::string err() const;
   bool err_has(const std::string& text) const { return err().find(text) != std::string::npos; }
 
