@@ -117,27 +117,6 @@ TEST_CASE("the image's configuration is complete with the database's URL") {
   CHECK_THAT(checked.out, Catch::Contains("listen: 0.0.0.0:9464"));
 }
 
-TEST_CASE("every command in the documentation is one that there is, with the options that it has") {
-  // A command line begins a line, or stands in back quotes.
-  const Ended found =
-      run({"sh", "-c",
-           R"(cd "$1" && grep -ohE '(^|^\$ |`)ff-reconcilerd [a-z][^`#]*' README.md docs/*.md | sort -u)",
-           "sh", kSource});
-  std::istringstream lines(found.out);
-  int count = 0;
-  for (std::string line; std::getline(lines, line); ++count) {
-    CAPTURE(line);
-    std::istringstream words(line.substr(line.find("ff-reconcilerd ") + 15));
-    std::string command;
-    words >> command;
-    const Ended help = run_binary({command, "--help"});
-    CHECK(help.code == 0);
-    for (std::string word; words >> word;)
-      if (word.starts_with("--")) CHECK(help.out.find(word.substr(0, word.find('='))) != std::string::npos);
-  }
-  CHECK(count > 10);
-}
-
 TEST_CASE("the page about metrics has every metric, and no other") {
   const Database database;
   RunningDaemon daemon(

@@ -1,0 +1,210 @@
+// What README and the pages in docs say to type: each command is one that there is, and is run.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+#include "support/rows.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Why a line of a shell block is not run here.
+struct Exception {
+  std::string begins;
+  std::string why;
+};
+const std::vector<Exception> kNotRun{
+    {"./dev ", "builds and tests all of it, this test included"},
+    {"apt-get ", "changes the machine"},
+    {"editor ", "wants somebody at the keyboard"},
+    {"install -D ", "writes into /etc"},
+    {"systemctl ", "wants systemd as the first process; deployment_test verifies the units"},
+    {"docker ", "wants a container daemon; deployment_test reads the image's configuration"},
+};
+
+std::vector<fs::path> pages() {
+  std::vector<fs::path> all{FF_SOURCE_DIRECTORY "/README.md"};
+  for (const auto& entry : fs::directory_iterator(FF_SOURCE_DIRECTORY "/docs"))
+    if (entry.path().extension() == ".md") all.push_back(entry.path());
+  return all;
+}
+
+struct Block {
+  std::string place;  ///< the page and the line of its first line
+  std::string language;
+  std::vector<std::string> lines;
+};
+
+std::vector<Block> blocks() {
+  std::vector<Block> all;
+  for (const fs::path& page : pages()) {
+    std::ifstream text(page);
+    bool inside = false;
+    int number = 0;
+    for (std::string line; std::getline(text, line);) {
+      ++number;
+      if (line.starts_with("```")) {
+        if (!inside)
+          all.push_back({page.filename().string() + ':' + std::to_string(number + 1), line.substr(3), {}});
+        inside = !inside;
+      } else if (inside) {
+        all.back().lines.push_back(line);
+      }
+    }
+  }
+  return all;
+}
+
+/// A line of a shell block, or one of a session with its answer, without the comment behind it.
+std::optional<std::string> command_in(const Block& block, std::string line) {
+  if (line.starts_with("$ "))
+    line = line.substr(2);
+  else if (block.language != "sh")
+    return std::nullopt;
+  line = line.substr(0, line.find("  #"));
+  return line.empty() || line.starts_with("#") ? std::nullopt : std::optional(line);
+}
+
+/// A database with the execution that the pages speak of, the configuration file that they name, and a daemon.
+class Installation {
+ public:
+  Installation() {
+    auto db = database_.connect();
+    insert_core(db, {.partition = {12},
+                     .execution = *parse_uuid("0190c5a4-7f3e-7b1a-9c2d-3e4f5a6b7c8d"),
+                     .state = runnable()});
+    port_ = std::to_string(daemon_.port());
+    REQUIRE(wait_until([&] { return daemon_.ready(); }));
+  }
+
+  /// With our names for what is called otherwise everywhere.
+  std::string as_it_is_here(std::string line) const {
+    const std::map<std::string, std::string> names{
+        {"/etc/ff-reconciler/ff-reconciler.yaml", file_},
+        {"FILE", file_},
+        {"NAME", "lease_expiry"},
+        {"ff-reconcilerd ", FF_BINARY " "},
+        {"{fp:N}:UUID", "{fp:12}:0190c5a4-7f3e-7b1a-9c2d-3e4f5a6b7c8d"},
+        {"postgresql://owner@/flowfabric", "\"$URL\""},
+        {"-url URL", "-url \"$URL\""},
+        {"127.0.0.1:9464", "127.0.0.1:" + port_}};
+    for (const auto& [name, ours] : names)
+      for (auto at = line.find(name); at != line.npos; at = line.find(name, at + ours.size()))
+        line.replace(at, name.size(), ours);
+    return line.substr(0, line.find_last_not_of(' ') + 1);
+  }
+
+  /// Ends with 0; what goes on until it is stopped is stopped once it is at work.
+  void run(const std::string& line) const {
+    const bool goes_on = line.find(" run ") != line.npos || line.find("--follow") != line.npos;
+    const std::vector<std::string> shell{"sh", "-c", (goes_on ? "exec " : "") + line};
+    Environment environment{{"FF_DATABASE_URL", database_.conninfo()},
+                            {"URL", database_.conninfo()},
+                            {"FF_RECONCILER_HTTP_LISTEN", "127.0.0.1:" + (goes_on ? "0" : port_)}};
+    if (!goes_on) {
+      const Ended ended = test::run(shell, environment);
+      CAPTURE(ended.out, ended.err);
+      CHECK(ended.code == 0);
+      return;
+    }
+    environment["PGAPPNAME"] = "documentation";
+    Process process(shell, environment);
+    auto db = database_.connect();
+    CHECK(wait_until([&] {
+      return db
+          .execute("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'documentation')")
+          .one()
+          .get<bool>(0);
+    }));
+    process.signal(SIGTERM);
+    const auto code = process.wait();
+    CAPTURE(process.out(), process.err());
+    CHECK(code == 0);
+  }
+
+ private:
+  Database database_;
+  TemporaryDirectory directory_;
+  const std::string file_ = directory_.write("ff-reconciler.yaml", "threads: 2\n");
+  mutable RunningDaemon daemon_{{.conninfo = database_.conninfo()}};
+  std::string port_;
+};
+
+/// Whole lines of blocks, and commands within a sentence, which stand in back quotes.
+std::vector<std::string> commands_of_ours() {
+  const Ended found =
+      run({"sh", "-c",
+           R"(cd "$1" && grep -ohE '(^|^\$ |`)ff-reconcilerd [a-z][^`#]*' README.md docs/*.md | sort -u)",
+           "sh", FF_SOURCE_DIRECTORY});
+  std::istringstream text(found.out);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(line.substr(line.find("ff-reconcilerd ")));
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("every command in the documentation is one that there is, with the options that it has") {
+  const auto lines = commands_of_ours();
+  CHECK(lines.size() > 10);
+  for (const std::string& line : lines) {
+    CAPTURE(line);
+    std::istringstream words(line.substr(15));
+    std::string command;
+    words >> command;
+    const Ended help = run_binary({command, "--help"});
+    CHECK(help.code == 0);
+    for (std::string word; words >> word;)
+      if (word.starts_with("--")) CHECK(help.out.find(word.substr(0, word.find('='))) != std::string::npos);
+  }
+}
+
+TEST_CASE("every command of ours in the documentation does what it is there for") {
+  const Installation here;
+  std::set<std::string> lines;  // several that differ in the names only are one here
+  for (const std::string& line : commands_of_ours()) lines.insert(here.as_it_is_here(line));
+  for (const std::string& line : lines) {
+    CAPTURE(line);
+    here.run(line);
+  }
+}
+
+TEST_CASE("every other command in a shell block of the documentation has a reason not to be run") {
+  int count = 0;
+  for (const Block& block : blocks()) {
+    for (const std::string& line : block.lines) {
+      const auto command = command_in(block, line);
+      if (!command || command->starts_with("ff-reconcilerd ")) continue;
+      CAPTURE(block.place, *command);
+      CHECK(std::any_of(kNotRun.begin(), kNotRun.end(),
+                        [&](const Exception& exception) { return command->starts_with(exception.begins); }));
+      ++count;
+    }
+  }
+  CHECK(count > 5);
+}
+
+TEST_CASE("every configuration in the documentation is one that the daemon accepts") {
+  const TemporaryDirectory directory;
+  int count = 0;
+  for (const Block& block : blocks()) {
+    if (block.language != "yaml") continue;
+    std::string text;
+    for (const std::string& line : block.lines) text += line + '\n';
+    CAPTURE(block.place, text);
+    const Ended checked = run_binary({"check-config", directory.write("example.yaml", text)});
+    CAPTURE(checked.err);
+    CHECK(checked.code == 0);
+    ++count;
+  }
+  CHECK(count >= 6);
+}
