@@ -74,7 +74,7 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope
     : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.fork_join_),
       runner(
           std::string(reconciler.name), reconciler.takes_leases, timing,
-          [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon.monitor_, options); },
+          [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon, options); },
           {[this, &daemon](SteadyTime since) {
              return unchanged(engine.reconciler(), daemon.notifications_, since);
            },
@@ -85,9 +85,10 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope
            }},
           daemon.observers_, daemon.clock_) {}
 
-reconcile::TickReport Daemon::Member::tick(const supervisor::Monitor& monitor,
-                                           reconcile::TickOptions options) {
-  if (runner.takes_leases()) options.may_write = [&monitor] { return monitor.may_take_leases(); };
+reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOptions options) {
+  if (runner.takes_leases())
+    options.may_write = [&monitor = daemon.monitor_] { return monitor.may_take_leases(); };
+  options.tell = daemon.action_log_.teller();
   return engine.tick(options);
 }
 
@@ -102,6 +103,7 @@ Daemon::Daemon(config::Config config)
       current_(config_),
       metrics_(description(config_), clock_),
       board_(clock_),
+      action_log_(config_.log.actions),
       observers_(metrics_, board_),
       connector_(make_connector(config_.database, check::session_name(kVersion, config_.partitions))),
       pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_,
@@ -208,6 +210,7 @@ void Daemon::tell_members() {
 std::vector<std::string> Daemon::reload(config::Config wanted) {
   auto restart = config::restart_needed(config_, wanted);
   const std::uint64_t hash = config::fingerprint(wanted, reconciler_decls());
+  action_log_.turn(wanted.log.actions);
   {
     const std::lock_guard lock(mutex_);
     current_ = std::move(wanted);

@@ -9,6 +9,7 @@
 #include "config/config.hpp"
 #include "database_probe.hpp"
 #include "http_server.hpp"
+#include "log_actions.hpp"
 #include "metrics/metrics.hpp"
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
@@ -57,7 +58,7 @@ class Daemon {
   struct Member {
     Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Timing timing,
            Daemon& daemon);
-    reconcile::TickReport tick(const supervisor::Monitor& monitor, reconcile::TickOptions options);
+    reconcile::TickReport tick(Daemon& daemon, reconcile::TickOptions options);
     bool unchanged(const reconcile::Reconciler& pair, const supervisor::Notifications& notifications,
                    SteadyTime since) const;
     reconcile::Engine engine;
@@ -93,6 +94,7 @@ class Daemon {
   Partitions covered_;      // guarded by mutex_
   metrics::Metrics metrics_;
   StatusBoard board_;
+  ActionLog action_log_;
   Observers observers_;
   pg::Interrupt interrupt_;
   pg::Connector connector_;

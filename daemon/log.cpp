@@ -10,6 +10,7 @@
 #include "base/log_scope.hpp"
 #include "base/printable.hpp"
 #include "descriptor_sink.hpp"
+#include "log_actions.hpp"
 #include "report_json.hpp"
 
 namespace ff::daemon {
@@ -45,6 +46,7 @@ class PriorityFlag final : public spdlog::custom_flag_formatter {
   std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<PriorityFlag>(); }
 };
 
+// What is JSON already, an action, stands beside the fields that every line has.
 class JsonFormatter final : public spdlog::formatter {
  public:
   void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& out) override {
@@ -52,7 +54,14 @@ class JsonFormatter final : public spdlog::formatter {
     nlohmann::ordered_json line;
     line["time_ms"] = since_epoch.count();
     line["level"] = std::string(spdlog::level::to_string_view(message.level).data());
-    line["message"] = std::string(message.payload.data(), message.payload.size());
+    const std::string_view payload(message.payload.data(), message.payload.size());
+    if (message.logger_name == kActionLog) {
+      line["message"] = "action";
+      const std::string head = dump(line);
+      out.append(head.substr(0, head.size() - 1) + ',' + std::string(payload.substr(1)) + '\n');
+      return;
+    }
+    line["message"] = std::string(payload);
     if (const auto id = LogScope::current(); id != 0) line["tick"] = id;
     const std::string text = dump(line) + '\n';
     out.append(text);

@@ -10,6 +10,7 @@
 #include "configuration.hpp"
 #include "exit_codes.hpp"
 #include "log.hpp"
+#include "log_actions.hpp"
 #include "migrate/migrate.hpp"
 #include "report_json.hpp"
 #include "supervisor/thread_fork_join.hpp"
@@ -138,7 +139,8 @@ class Passes {
          const config::Config& config, pg::Pool& pool, reconcile::ForkJoin& fork_join)
       : execution_(execution(arguments, reconcilers)),
         json_(arguments.has("json")),
-        dry_run_(arguments.has("dry-run")) {
+        dry_run_(arguments.has("dry-run")),
+        action_log_(config.log.actions) {
     reconcile::Family family;
     for (const config::Reconciler& its : config.reconcilers)
       for (const Reconciler* r : reconcilers)
@@ -182,7 +184,8 @@ class Passes {
   }
 
   TickReport one(reconcile::Engine& engine, bool first) {
-    const reconcile::TickOptions options{.dry_run = dry_run_, .list_moves = dry_run_};
+    const reconcile::TickOptions options{
+        .dry_run = dry_run_, .list_moves = dry_run_, .tell = action_log_.teller()};
     const auto started = Clock::system().now();
     TickReport report = execution_ ? engine.tick_one(*execution_, options) : engine.tick(options);
     const double took = std::chrono::duration<double>(Clock::system().now() - started).count();
@@ -205,6 +208,7 @@ class Passes {
   const std::optional<ExecutionId> execution_;
   const bool json_;
   const bool dry_run_;
+  ActionLog action_log_;
   std::vector<reconcile::Engine> engines_;
   std::int64_t errors_ = 0;
   bool failed_ = false;

@@ -57,6 +57,7 @@ enum class LogFormat { text, json };
 struct Log {
   LogLevel level = LogLevel::info;
   LogFormat format = LogFormat::text;
+  bool actions = false;  ///< a line for each execution that was ended and each row that was deleted
 };
 
 struct Shutdown {

@@ -260,6 +260,11 @@ void add_process(std::vector<Option>& table) {
                          .type = Type::choice,
                          .summary = "for people or for machines",
                          .choices = {"text", "json"}}));
+  table.push_back(bound([](auto& c) -> auto& { return c.log.actions; },
+                        {.path = "log.actions",
+                         .type = Type::flag,
+                         .summary = "a line for each execution ended or row deleted",
+                         .reloadable = true}));
   table.push_back(bound([](auto& c) -> auto& { return c.shutdown.grace; },
                         {.path = "shutdown.grace",
                          .type = Type::duration,

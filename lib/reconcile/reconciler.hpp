@@ -56,6 +56,23 @@ struct Walk {
   int rows = 10'000;
 };
 
+/// What an outcome means to an operator who asks who ended an execution: see Action.
+enum class Effect {
+  moved,    ///< the row goes on, or was left alone
+  ended,    ///< its execution has ended
+  deleted,  ///< it is gone, its execution is not, or had ended before
+};
+
+/// What may become of a row, as `act` calls it.
+struct Outcome {
+  // NOLINTNEXTLINE(google-explicit-constructor): most outcomes are a name only.
+  constexpr Outcome(const char* its_name, Effect its_effect = Effect::moved, std::string_view its_reason = {})
+      : name(its_name), effect(its_effect), reason(its_reason) {}
+  std::string_view name;
+  Effect effect;
+  std::string_view reason;  ///< why, in the past tense, for people; of what ends or deletes
+};
+
 /// A reconciler is a pair of statements and the words that describe them; the Engine runs any such pair.
 ///
 /// Both are written without any limit, order, lock-step or clock of their own, and each is a text to be read from top to
@@ -90,14 +107,17 @@ struct Walk {
 /// of the rows that another one finds by and by, walking.
 struct Reconciler {
   std::string_view name;
-  std::string_view summary;                ///< one sentence for operators
-  std::vector<std::string_view> outcomes;  ///< of this pair: see also all_outcomes()
+  std::string_view summary;       ///< one sentence for operators
+  std::vector<Outcome> outcomes;  ///< of this pair: see also all_outcomes()
   /// Outcomes that `act` may return for rows that it has not moved, with a reason of its own: counted, but
   /// not as processed.
   std::vector<std::string_view> left_alone = {};
+  /// Why `act` ends executions that are not those of its rows: all in its relation `ending` (see family/ending.hpp).
+  /// Empty: it ends none.
+  std::string_view ends_others = {};
   std::vector<KeyColumn> key;  ///< beside partition_key
   /// The column of `scan` that holds an execution, by which rows can be named one by one. Empty: there is
-  /// none.
+  /// none. `moved` has it, too, where an outcome ends or deletes.
   std::string_view execution_column = {};
   /// A query for the number of partitions, where the rows have a partition space of their own. Empty: they
   /// are in the configured partitions.
@@ -150,6 +170,9 @@ struct Reconciler {
 
 /// The declared defaults of a reconciler's settings.
 Settings default_settings(const Reconciler& reconciler);
+
+/// Whether it ends executions or deletes rows, with any of its outcomes.
+bool ends_or_deletes(const Reconciler& pair);
 
 /// The outcomes of a reconciler and its companions, each once.
 std::vector<std::string_view> all_outcomes(const Reconciler& reconciler);

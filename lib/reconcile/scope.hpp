@@ -5,6 +5,7 @@
 
 #include "base/partitions.hpp"
 #include "base/scanner_filter.hpp"
+#include "reconcile/action.hpp"
 #include "reconcile/reconciler.hpp"
 
 namespace ff::reconcile {
@@ -42,6 +43,9 @@ struct TickOptions {
   bool dry_run = false;
   /// Fill the report's `moves`.
   bool list_moves = false;
+  /// Told of each execution that was ended and each row that was deleted, once their transaction is over, by the thread
+  /// that did it: any. Must not throw. Empty: nobody is, which costs nothing.
+  std::function<void(const std::vector<Action>&)> tell{};
 };
 
 }  // namespace ff::reconcile

@@ -125,6 +125,20 @@ WITH {clock},
 {act}
 SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms FROM moved, clock)sql";
 
+// The columns behind now_ms are of a row that ended or deleted something, and of each execution that was ended beside the
+// rows, which has no key.
+constexpr std::string_view kActTelling = R"sql(
+WITH {clock},
+{key},
+{act}
+SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms, {execution}::text AS execution, false AS is_beside
+  FROM moved, clock{ended_beside})sql";
+
+constexpr std::string_view kEndedBeside = R"sql(
+ UNION ALL
+SELECT ending.partition_key, {no_keys}, clock.now_ms, ending.public_state, clock.now_ms, ending.execution_id::text, true
+  FROM ending, clock)sql";
+
 constexpr std::string_view kForbidden = R"sql(
 WITH {clock},
 {key}
@@ -157,6 +171,22 @@ SELECT partition_key, {walk_key}, count(*) OVER () AS rows
   ) slice
  ORDER BY partition_key DESC, {walk_key} DESC
  LIMIT 1)sql";
+
+/// `make` as in Statements().
+template <typename Make>
+Statement telling(const Reconciler& reconciler, const Make& make) {
+  std::string no_keys;
+  for (const KeyColumn& column : reconciler.key)
+    no_keys += fmt::format("{}NULL::{}", no_keys.empty() ? "" : ", ", column.type);
+  const bool has_execution = !reconciler.execution_column.empty() &&
+                             std::ranges::any_of(reconciler.outcomes, [](const Outcome& outcome) {
+                               return outcome.effect != Effect::moved;
+                             });
+  return make("act", kActTelling,
+              {{"execution", has_execution ? std::string(reconciler.execution_column) : "NULL"},
+               {"ended_beside", reconciler.ends_others.empty() ? "" : std::string(kEndedBeside)},
+               {"no_keys", no_keys}});
+}
 
 }  // namespace
 
@@ -230,6 +260,7 @@ Statements::Statements(const Reconciler& reconciler) try {
                         {{"execution_column", std::string(reconciler.execution_column)}, {"execution", one}});
   still_due = make("check", kStillDue);
   act = make("act", kAct);
+  if (ends_or_deletes(reconciler)) act_telling = telling(reconciler, make);
   if (!reconciler.forbidden.empty())
     forbidden = make("check", kForbidden, {{"forbidden", std::string(reconciler.forbidden)}});
   backlog = make("count", kBacklog, {{"cap", one}});

@@ -73,6 +73,9 @@ struct Statements {
   /// outcome, now_ms.
   Statement act;
 
+  /// The same, and what actions_of() reads of it: who was ended or deleted. Empty where nobody ever is.
+  Statement act_telling;
+
   /// Returns a row where any of the given rows must not be moved. Parameters as in `still_due`. Empty where nothing
   /// forbids it.
   Statement forbidden;

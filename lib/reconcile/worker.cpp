@@ -22,12 +22,12 @@ bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   return std::ranges::find(reconciler.left_alone, outcome) != reconciler.left_alone.end();
 }
 
-std::vector<Candidate> read_moved(std::span<const pg::Result> results, std::size_t columns) {
+std::vector<Candidate> read_moved(const std::vector<pg::Row>& rows, std::size_t columns) {
   std::vector<Candidate> moved;
-  for (const pg::Result& rows : results)
-    for (const pg::Row row : rows)
-      moved.push_back(
-          {read_key(row, columns), unix_millis(row.get<std::int64_t>(static_cast<int>(columns) + 1)), true});
+  moved.reserve(rows.size());
+  for (const pg::Row row : rows)
+    moved.push_back(
+        {read_key(row, columns), unix_millis(row.get<std::int64_t>(static_cast<int>(columns) + 1)), true});
   return moved;
 }
 
@@ -125,9 +125,11 @@ bool Worker::take_once(Candidates batch) {
   pg::Transaction transaction(
       *connection_, {.plan = pg::Plan::generic, .at_most = hurried_ ? kHurry : Milliseconds::max()});
   const SteadyTime started = job_.clock.now();
-  const std::vector<pg::Result> results = ask_of(transaction, job_.statements.act, batch);
+  const std::vector<pg::Result> results =
+      ask_of(transaction, tells() ? job_.statements.act_telling : job_.statements.act, batch);
   const SteadyTime answered = job_.clock.now();
-  const std::vector<Candidate> moved = read_moved(results, job_.reconciler.key.size());
+  const std::vector<pg::Row> rows = rows_of_batch(results);
+  const std::vector<Candidate> moved = read_moved(rows, job_.reconciler.key.size());
   if (is_forbidden(transaction, moved)) {
     transaction.rollback();
     return false;
@@ -141,20 +143,47 @@ bool Worker::take_once(Candidates batch) {
   if (job_.options.dry_run)
     transaction.rollback();
   else
-    transaction.commit();
-  if (const auto last = std::ranges::find_if(results.rbegin(), results.rend(),
-                                             [](const auto& rows) { return !rows.empty(); });
-      last != results.rend()) {
+    commit(transaction, results);
+  if (!rows.empty()) {
     const int acted_at = static_cast<int>(job_.reconciler.key.size()) + 3;
-    job_.server_clock.learn(started, answered, unix_millis((*last)[0].get<std::int64_t>(acted_at)));
+    job_.server_clock.learn(started, answered, unix_millis(rows.back().get<std::int64_t>(acted_at)));
   }
   const auto took = std::chrono::duration_cast<Milliseconds>(job_.clock.now() - started);
   job_.batch_size.learn(batch.size(), took);
 
-  count_moved(results, moved, took);
+  count_moved(rows, moved, took);
   if (!moved.empty()) job_.suspects.another_went_well();
   if (moved.size() < batch.size()) count_left(batch, moved);
   return true;
+}
+
+bool Worker::tells() const {
+  return job_.options.tell && !job_.options.dry_run && !job_.statements.act_telling.empty();
+}
+
+// Without the executions that were ended beside them. The results must outlive it.
+std::vector<pg::Row> Worker::rows_of_batch(std::span<const pg::Result> results) const {
+  std::vector<pg::Row> its;
+  for (const pg::Result& rows : results)
+    for (const pg::Row row : rows)
+      if (!tells() || !is_beside(row, job_.reconciler)) its.push_back(row);
+  return its;
+}
+
+// Told is what is over: what was rolled back is not, and what may have been committed with that word.
+void Worker::commit(pg::Transaction& transaction, std::span<const pg::Result> results) const {
+  const auto tell = [&](bool committed) {
+    if (!tells()) return;
+    if (const auto actions = actions_of(results, job_.reconciler, committed); !actions.empty())
+      job_.options.tell(actions);
+  };
+  try {
+    transaction.commit();
+  } catch (const pg::Error& error) {
+    if (error.outcome_unknown()) tell(false);
+    throw;
+  }
+  tell(true);
 }
 
 // One call for the rows of each group.
@@ -180,22 +209,21 @@ bool Worker::is_forbidden(pg::Transaction& transaction, Candidates moved) const 
   return std::ranges::any_of(answers, [](const pg::Result& rows) { return !rows.empty(); });
 }
 
-void Worker::count_moved(std::span<const pg::Result> results, Candidates moved, Milliseconds took) {
+void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Milliseconds took) {
   const int outcome_at = static_cast<int>(job_.reconciler.key.size()) + 2;
   std::size_t next = 0;
-  for (const pg::Result& rows : results)
-    for (const pg::Row row : rows) {
-      const auto& [key, due_at, due] = moved[next++];
-      const auto outcome = row.get<std::string>(outcome_at);
-      ++report_.outcomes[outcome];
-      if (!job_.options.dry_run) job_.quarantine.release(key);
-      if (is_left_alone(job_.reconciler, outcome)) continue;
-      ++report_.processed;
-      // A time before 1970 is no time; a difference from it might not even fit.
-      const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
-      report_.lateness.add(acted_at - std::max(due_at, UnixMillis{}) + took);
-      if (job_.options.list_moves) report_.moves.push_back({key, outcome, due_at, &job_.reconciler});
-    }
+  for (const pg::Row row : rows) {
+    const auto& [key, due_at, due] = moved[next++];
+    const auto outcome = row.get<std::string>(outcome_at);
+    ++report_.outcomes[outcome];
+    if (!job_.options.dry_run) job_.quarantine.release(key);
+    if (is_left_alone(job_.reconciler, outcome)) continue;
+    ++report_.processed;
+    // A time before 1970 is no time; a difference from it might not even fit.
+    const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
+    report_.lateness.add(acted_at - std::max(due_at, UnixMillis{}) + took);
+    if (job_.options.list_moves) report_.moves.push_back({key, outcome, due_at, &job_.reconciler});
+  }
 }
 
 // What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the

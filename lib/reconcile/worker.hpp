@@ -53,7 +53,10 @@ class Worker {
   std::vector<pg::Result> ask_of(pg::Transaction& transaction, const Statement& statement,
                                  Candidates rows) const;
   bool is_forbidden(pg::Transaction& transaction, Candidates moved) const;
-  void count_moved(std::span<const pg::Result> results, Candidates moved, Milliseconds took);
+  bool tells() const;
+  std::vector<pg::Row> rows_of_batch(std::span<const pg::Result> results) const;
+  void commit(pg::Transaction& transaction, std::span<const pg::Result> results) const;
+  void count_moved(const std::vector<pg::Row>& rows, Candidates moved, Milliseconds took);
   void count_left(Candidates batch, Candidates moved);
   void count_each_left(Candidates left);
   void blame(const Candidate& row, const pg::Error& error);

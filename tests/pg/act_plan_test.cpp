@@ -39,7 +39,8 @@ const std::vector<Spread>& spreads() {
 
 /// The declared outcomes without those that only somebody else's lock or work brings about.
 std::set<std::string> to_be_seen(const Reconciler& reconciler) {
-  std::set<std::string> names(reconciler.outcomes.begin(), reconciler.outcomes.end());
+  std::set<std::string> names;
+  for (const auto& outcome : reconciler.outcomes) names.emplace(outcome.name);
   names.erase("skipped_locked");
   if (reconciler.name == "dependency") names.erase("noop");
   return names;

@@ -112,7 +112,7 @@ TEST_CASE("every reconciler moves a row that is due and leaves one alone that is
     CHECK(report.processed == 1);
     CHECK(report.next_due.has_value() == stage.may_wait);
     for (const auto& [outcome, count] : report.outcomes)
-      CHECK(std::ranges::count(reconciler.outcomes, outcome) == 1);
+      CHECK(std::ranges::count(reconciler.outcomes, outcome, &reconcile::Outcome::name) == 1);
     CHECK(untouched(db, stage.table, due) == 0);
     CHECK(untouched(db, later) == rows_of_later);
   }

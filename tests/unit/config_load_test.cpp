@@ -28,6 +28,7 @@ TEST_CASE("an empty configuration file is all defaults") {
     CHECK_FALSE(config.http.unready_on_fault);
     CHECK(config.log.level == LogLevel::info);
     CHECK(config.log.format == LogFormat::text);
+    CHECK_FALSE(config.log.actions);
     CHECK(config.shutdown.grace == 20s);
     CHECK_FALSE(config.metrics.per_partition);
     REQUIRE(config.reconcilers.size() == 3);

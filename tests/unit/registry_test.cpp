@@ -1,6 +1,9 @@
 #include "reconcile/family/registry.hpp"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -28,8 +31,8 @@ TEST_CASE("each reconciler is described completely") {
     CHECK(reconciler.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string_view::npos);
     CHECK(reconciler.summary.ends_with("."));
     CHECK(!reconciler.outcomes.empty());
-    CHECK(std::set(reconciler.outcomes.begin(), reconciler.outcomes.end()).size() ==
-          reconciler.outcomes.size());
+    std::set<std::string_view> outcomes;
+    for (const Outcome& outcome : reconciler.outcomes) CHECK(outcomes.insert(outcome.name).second);
     CHECK(!reconciler.key.empty());
     CHECK(reconciler.interval > Milliseconds{0});
     CHECK(reconciler.batch_size > 0);
@@ -72,6 +75,45 @@ TEST_CASE("the statements of a reconciler take keys, locks and time from the eng
       CHECK(reconciler.act.find(number) == std::string_view::npos);
     }
   }
+}
+
+TEST_CASE("each pair whose act ends executions or deletes rows says by which outcomes, and why") {
+  for (const Reconciler& pair : all_pairs()) {
+    CAPTURE(pair.name);
+    const std::string act = Statements(pair).act.over({{2}});
+    const auto has = [&](std::string_view words) { return act.find(words) != std::string::npos; };
+    const bool ends = has("SET lifecycle_phase = 'terminal'") || has("'terminal', 'not_applicable'");
+    const auto with = [&](Effect effect) {
+      return std::ranges::count(pair.outcomes, effect, &Outcome::effect) > 0;
+    };
+    // budget_reset empties a ledger: the budget stays.
+    CHECK(ends_or_deletes(pair) ==
+          ((has("DELETE FROM") && pair.name != "budget_reset") || has("'terminal'")));
+    CHECK((with(Effect::ended) || !pair.ends_others.empty()) == ends);
+    if (!pair.ends_others.empty()) CHECK(has("\nending AS MATERIALIZED"));
+    CHECK(Statements(pair).act_telling.empty() == !ends_or_deletes(pair));
+    for (const Outcome& outcome : pair.outcomes)
+      CHECK(outcome.reason.empty() == (outcome.effect == Effect::moved));
+  }
+}
+
+TEST_CASE("docs/actions.md has a line for each outcome that ends or deletes, with its reason, and no other") {
+  std::set<std::string> told;
+  const auto add = [&](std::string_view name, std::string_view outcome, Effect effect, std::string_view why) {
+    told.insert(fmt::format("| `{}` | `{}` | {} | {} |", name, outcome,
+                            effect == Effect::ended ? "ended" : "deleted", why));
+  };
+  for (const Reconciler& pair : all_pairs()) {
+    for (const Outcome& outcome : pair.outcomes)
+      if (outcome.effect != Effect::moved) add(pair.name, outcome.name, outcome.effect, outcome.reason);
+    if (!pair.ends_others.empty())
+      add(pair.name, pair.name == "dependency" ? "skipped" : "cancelled", Effect::ended, pair.ends_others);
+  }
+  std::set<std::string> documented;
+  std::ifstream file(std::string(FF_SOURCE_DIRECTORY) + "/docs/actions.md");
+  for (std::string line; std::getline(file, line);)
+    if (std::ranges::count(line, '|') == 5 && line.starts_with("| `")) documented.insert(line);
+  CHECK(documented == told);
 }
 
 TEST_CASE("a reconciler with a placeholder that means nothing is refused by its name") {

@@ -86,7 +86,9 @@ Reconciler attempt_timeout() {
       .name = "attempt_timeout",
       .summary =
           "Retries an active execution whose lease has lapsed, or ends it as expired when no retry is left.",
-      .outcomes = {"retried", "expired", "stale_cleared"},
+      .outcomes = {"retried",
+                   {"expired", Effect::ended, "its lease lapsed and no retry was left"},
+                   "stale_cleared"},
       .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
       .execution_column = "execution_id",
       .scan = kScan,

@@ -238,6 +238,7 @@ Reconciler dependency() {
       .summary = "Passes the end of an execution on to those that wait for it.",
       .outcomes = {"advanced", "noop"},
       .left_alone = {"noop"},
+      .ends_others = "what it waited for had become impossible",
       .key = {{"event_id", "bigint"}},
       .execution_column = "execution_id",
       .scan = kScan,

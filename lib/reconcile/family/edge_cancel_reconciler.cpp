@@ -35,7 +35,10 @@ Reconciler edge_cancel_reconciler() {
   using namespace std::chrono_literals;
   return {.name = "edge_cancel_reconciler",
           .summary = "Removes pending sibling cancellations that have nothing left to cancel.",
-          .outcomes = {"sremmed_stale", "completed_drain", "no_op", "malformed"},
+          .outcomes = {{"sremmed_stale", Effect::deleted, "the fan-in is gone or asks for no cancellation"},
+                       {"completed_drain", Effect::deleted, "all listed siblings had ended"},
+                       "no_op",
+                       "malformed"},
           .left_alone = {"no_op", "malformed"},
           .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
           .execution_column = "downstream_eid",

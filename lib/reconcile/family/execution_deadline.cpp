@@ -71,7 +71,7 @@ Reconciler execution_deadline() {
   return {
       .name = "execution_deadline",
       .summary = "Ends an execution that has run past its deadline.",
-      .outcomes = {"expired"},
+      .outcomes = {{"expired", Effect::ended, "its deadline passed"}},
       .key = {{"execution_id", "uuid"}},
       .execution_column = "execution_id",
       .scan = kScan,

@@ -71,7 +71,8 @@ Reconciler outbox_retention() {
   using namespace std::chrono_literals;
   return {.name = "outbox_retention",
           .summary = "Deletes events that are older than anybody will ask for.",
-          .outcomes = {"lease_events_deleted", "completion_events_deleted"},
+          .outcomes = {{"lease_events_deleted", Effect::deleted, "the event was older than retention"},
+                       {"completion_events_deleted", Effect::deleted, "the event was older than retention"}},
           .key = {{"outbox", "text"}, {"event_id", "bigint"}},
           .scan = kScan,
           .act = kAct,

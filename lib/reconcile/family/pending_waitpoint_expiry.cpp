@@ -22,7 +22,7 @@ constexpr std::string_view kScan = R"sql(
 
 constexpr std::string_view kAct = R"sql(
 waitpoint AS MATERIALIZED (
-  SELECT w.partition_key, w.waitpoint_id, w.expires_at_ms AS due_at_ms
+  SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.expires_at_ms AS due_at_ms
     FROM clock, key
     JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
     LEFT JOIN {core_of:w} c ON true
@@ -35,7 +35,7 @@ closed AS (
    USING waitpoint e
    WHERE {in_partitions:w} AND w.partition_key = e.partition_key AND w.waitpoint_id = e.waitpoint_id
 ),
-moved AS (SELECT partition_key, waitpoint_id, due_at_ms, 'closed' AS outcome FROM waitpoint))sql";
+moved AS (SELECT partition_key, waitpoint_id, execution_id, due_at_ms, 'closed' AS outcome FROM waitpoint))sql";
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Reconciler pending_waitpoint_expiry() {
   using namespace std::chrono_literals;
   return {.name = "pending_waitpoint_expiry",
           .summary = "Closes a waitpoint that nobody committed in time.",
-          .outcomes = {"closed"},
+          .outcomes = {{"closed", Effect::deleted, "no suspension used the waitpoint in time"}},
           .key = {{"waitpoint_id", "uuid"}},
           .execution_column = "execution_id",
           .scan = kScan,

@@ -53,11 +53,20 @@ Settings default_settings(const Reconciler& reconciler) {
   return settings;
 }
 
+bool ends_or_deletes(const Reconciler& pair) {
+  return !pair.ends_others.empty() || std::ranges::any_of(pair.outcomes, [](const Outcome& outcome) {
+    return outcome.effect != Effect::moved;
+  });
+}
+
 std::vector<std::string_view> all_outcomes(const Reconciler& reconciler) {
-  auto all = reconciler.outcomes;
-  for (const Reconciler& companion : reconciler.companions)
-    for (const std::string_view outcome : companion.outcomes)
-      if (std::find(all.begin(), all.end(), outcome) == all.end()) all.push_back(outcome);
+  std::vector<std::string_view> all;
+  const auto add = [&](const Reconciler& pair) {
+    for (const Outcome& outcome : pair.outcomes)
+      if (std::ranges::find(all, outcome.name) == all.end()) all.push_back(outcome.name);
+  };
+  add(reconciler);
+  for (const Reconciler& companion : reconciler.companions) add(companion);
   return all;
 }
 

@@ -232,7 +232,10 @@ waitpoint_cleared AS (
    USING clear o
    WHERE {in_partitions:w} AND w.partition_key = o.partition_key AND w.waitpoint_id = o.waitpoint_id
 ),
-moved AS (SELECT partition_key, waitpoint_id, due_at_ms, 'orphan_cleared' AS outcome FROM clear))sql";
+moved AS (SELECT partition_key, waitpoint_id, execution_id, due_at_ms, 'orphan_cleared' AS outcome FROM clear))sql";
+
+constexpr Outcome kOrphanCleared{"orphan_cleared", Effect::deleted,
+                                 "the execution had ended, or was gone, and had left it open"};
 
 }  // namespace
 
@@ -242,8 +245,13 @@ Reconciler suspension_timeout() {
       .name = "suspension_timeout",
       .summary =
           "Resumes or ends an execution that was suspended for too long, as its timeout_behavior says.",
-      .outcomes = {"auto_resumed", "failed", "expired", "escalated", "cancelled", "resumed_before",
-                   "orphan_cleared"},
+      .outcomes = {"auto_resumed",
+                   {"failed", Effect::ended, "its suspension timed out, and timeout_behavior is to fail"},
+                   {"expired", Effect::ended, "its suspension timed out, and timeout_behavior is expire"},
+                   {"escalated", Effect::ended, "its suspension timed out, and timeout_behavior is escalate"},
+                   {"cancelled", Effect::ended, "its suspension timed out, and timeout_behavior is cancel"},
+                   "resumed_before",
+                   kOrphanCleared},
       .key = {{"execution_id", "uuid"}},
       .execution_column = "execution_id",
       .scan = kScan,
@@ -257,7 +265,7 @@ Reconciler suspension_timeout() {
       .privileges = ending::privileges({{"ff_lease_event", "SELECT"}}),
       .interval = 2s};
   Reconciler orphans = timeouts;
-  orphans.outcomes = {"orphan_cleared"};
+  orphans.outcomes = {kOrphanCleared};
   orphans.key = {{"waitpoint_id", "uuid"}};
   orphans.walk = {{.table = "ff_waitpoint_pending", .key = "waitpoint_id"}};
   orphans.scan = kOrphanScan;

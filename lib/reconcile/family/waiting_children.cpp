@@ -64,6 +64,7 @@ Reconciler woken(Reconciler dependency) {
   using namespace std::chrono_literals;
   dependency.outcomes = {"woken"};
   dependency.left_alone = {};
+  dependency.ends_others = {};
   dependency.key = {{"execution_id", "uuid"}};
   dependency.scan = kScan;
   dependency.act = kAct;

@@ -47,7 +47,7 @@ Reconciler worker_registry_ttl() {
   using namespace std::chrono_literals;
   return {.name = "worker_registry_ttl",
           .summary = "Takes a worker that has fallen silent off the register.",
-          .outcomes = {"swept"},
+          .outcomes = {{"swept", Effect::deleted, "the worker sent no heartbeat for its time to live"}},
           .key = {{"namespace", "text"}, {"worker_instance_id", "text"}},
           .partition_count = "SELECT 256",
           .scan = kScan,
