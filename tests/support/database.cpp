@@ -5,18 +5,7 @@
 namespace ff::test {
 namespace {
 
-constexpr Milliseconds kConnectTime{10'000};
-// Of a script that makes tens of thousands of rows while others have the machine. What a product's own limit is about
-// sets one.
 constexpr Milliseconds kStatementTime{300'000};
-
-pg::ConnectOptions options_for(const std::string& conninfo) {
-  pg::ConnectOptions options;
-  options.conninfo = conninfo;
-  options.application_name = "ff-test";
-  options.statement_timeout = kStatementTime;
-  return options;
-}
 
 std::string next_name() {
   static int made = 0;
@@ -37,6 +26,14 @@ const std::string& migrated_template() {
 }
 
 }  // namespace
+
+pg::ConnectOptions options_for(const std::string& conninfo) {
+  pg::ConnectOptions options;
+  options.conninfo = conninfo;
+  options.application_name = "ff-test";
+  options.statement_timeout = kStatementTime;
+  return options;
+}
 
 sandbox::PrivateServer& Database::server() {
   static sandbox::PrivateServer server;

@@ -7,6 +7,13 @@
 
 namespace ff::test {
 
+/// How long a test waits for a connection to a server that runs.
+constexpr Milliseconds kConnectTime{10'000};
+
+/// As a test connects, with minutes for a statement: some make tens of thousands of rows while others have the machine.
+/// What a product's own limit is about sets one.
+pg::ConnectOptions options_for(const std::string& conninfo);
+
 struct EmptyDatabase {};
 constexpr EmptyDatabase empty_database() {
   return {};

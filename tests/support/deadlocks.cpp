@@ -8,7 +8,7 @@
 namespace ff::test {
 namespace {
 
-constexpr const char* kOthers =
+constexpr const char* kOtherTransactions =
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     " AND backend_type = 'client backend'";
 constexpr const char* kDeadlocks =
@@ -17,7 +17,7 @@ constexpr const char* kDeadlocks =
 }  // namespace
 
 std::int64_t deadlocks(pg::Connection& connection) {
-  if (!wait_until([&] { return number(connection, kOthers) == 0; }))
+  if (!wait_until([&] { return number(connection, kOtherTransactions) == 0; }))
     throw std::runtime_error("sessions that may have met a deadlock are still open");
   return number(connection, kDeadlocks);
 }

@@ -15,9 +15,9 @@
 #include <functional>
 #include <memory>
 #include <sstream>
-#include <system_error>
 
 #include "sandbox/server_programs.hpp"
+#include "support/database.hpp"
 #include "support/process.hpp"
 
 namespace ff::test {
@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Milliseconds kConnectTime{10'000};
 constexpr Milliseconds kMigrationTime{300'000};
 constexpr std::string_view kFlowFabricVersion = "0.15.0";
 
@@ -43,10 +42,6 @@ BEGIN
   UPDATE ff_partition_config SET num_flow_partitions = 256 WHERE num_flow_partitions <> 256;
 END $$
 )sql";
-
-[[noreturn]] void fail(const std::string& what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
 
 fs::path of_environment(const char* variable, const char* otherwise) {
   const char* given = std::getenv(variable);
@@ -143,13 +138,6 @@ struct Slot {
 const Slot& slot() {
   static const Slot slot;
   return slot;
-}
-
-pg::ConnectOptions options_for(const std::string& conninfo) {
-  pg::ConnectOptions options;
-  options.conninfo = conninfo;
-  options.application_name = "ff-test";
-  return options;
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 #include "support/holders.hpp"
 
 #include "sandbox/outage.hpp"
+#include "support/database.hpp"
 
 namespace ff::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Milliseconds kConnectTime = 10s;
 constexpr Milliseconds kBetweenConnections = 100ms;
 
 }  // namespace

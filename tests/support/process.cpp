@@ -27,10 +27,6 @@ using namespace std::chrono_literals;
 constexpr Milliseconds kPoll = 10ms;
 constexpr Milliseconds kHttpTime = 10s;
 
-[[noreturn]] void fail(const std::string& what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
-
 int memory_file(const char* name) {
   const int fd = ::memfd_create(name, MFD_CLOEXEC);
   if (fd < 0) fail("memfd_create");
@@ -72,6 +68,10 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
+
+void fail(const std::string& what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
 
 bool wait_until(const std::function<bool()>& holds, Milliseconds at_most) {
   const SteadyTime deadline = Clock::system().now() + at_most;

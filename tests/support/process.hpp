@@ -16,6 +16,9 @@ namespace ff::test {
 /// Asks every few milliseconds until `holds` is true; false when the time is over.
 bool wait_until(const std::function<bool()>& holds, Milliseconds at_most = Milliseconds{30'000});
 
+/// Throws std::system_error for `errno`.
+[[noreturn]] void fail(const std::string& what);
+
 /// A directory that is removed with everything in it.
 class TemporaryDirectory {
  public:

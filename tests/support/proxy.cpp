@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <system_error>
 #include <vector>
 
 #include "base/time.hpp"
@@ -25,10 +24,6 @@ constexpr const char* kSocketName = ".s.PGSQL.5432";  // as of a server at the d
 constexpr Milliseconds kBetweenLooks{20};             // whether a silence is over
 constexpr std::size_t kPartSize = 65'536;
 constexpr std::size_t kMostOnItsWay = 64UL << 20;
-
-[[noreturn]] void fail(const std::string& what) {
-  throw std::system_error(errno, std::generic_category(), what);
-}
 
 sockaddr_un address_of(const fs::path& path) {
   sockaddr_un address{};

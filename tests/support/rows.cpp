@@ -7,20 +7,20 @@
 namespace ff::test {
 namespace {
 
-constexpr std::string_view kTables[] = {"ff_exec_core",
-                                        "ff_flow_core",
-                                        "ff_attempt",
-                                        "ff_edge",
-                                        "ff_edge_group",
-                                        "ff_pending_cancel_groups",
-                                        "ff_suspension_current",
-                                        "ff_waitpoint_pending",
-                                        "ff_completion_event",
-                                        "ff_lease_event",
-                                        "ff_budget_policy",
-                                        "ff_budget_usage",
-                                        "ff_worker_registry",
-                                        "ff_worker_registry_event"};
+constexpr std::string_view kRowTables[] = {"ff_exec_core",
+                                           "ff_flow_core",
+                                           "ff_attempt",
+                                           "ff_edge",
+                                           "ff_edge_group",
+                                           "ff_pending_cancel_groups",
+                                           "ff_suspension_current",
+                                           "ff_waitpoint_pending",
+                                           "ff_completion_event",
+                                           "ff_lease_event",
+                                           "ff_budget_policy",
+                                           "ff_budget_usage",
+                                           "ff_worker_registry",
+                                           "ff_worker_registry_event"};
 
 Json nullable(const auto& value) {
   return value ? Json(*value) : Json(nullptr);
@@ -154,7 +154,7 @@ std::vector<std::string> snapshot(pg::Connection& connection, std::string_view t
 
 std::vector<std::string> snapshot(pg::Connection& connection) {
   std::vector<std::string> lines;
-  for (const std::string_view table : kTables) {
+  for (const std::string_view table : kRowTables) {
     for (const auto& line : snapshot(connection, table)) lines.push_back(std::string(table) + ' ' + line);
   }
   return lines;

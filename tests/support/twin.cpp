@@ -9,27 +9,27 @@
 namespace ff::test {
 namespace {
 
-constexpr const char* kTables[] = {"ff_exec_core",
-                                   "ff_attempt",
-                                   "ff_flow_core",
-                                   "ff_edge",
-                                   "ff_edge_group",
-                                   "ff_pending_cancel_groups",
-                                   "ff_suspension_current",
-                                   "ff_waitpoint_pending",
-                                   "ff_claim_grant",
-                                   "ff_completion_event",
-                                   "ff_lease_event",
-                                   "ff_signal_event",
-                                   "ff_operator_event",
-                                   "ff_lane_registry",
-                                   "ff_budget_policy",
-                                   "ff_budget_usage",
-                                   "ff_budget_usage_by_exec",
-                                   "ff_worker_registry",
-                                   "ff_worker_registry_event",
-                                   "ff_suspend_dedup",
-                                   "ff_budget_usage_dedup"};
+constexpr const char* kMaskedTables[] = {"ff_exec_core",
+                                         "ff_attempt",
+                                         "ff_flow_core",
+                                         "ff_edge",
+                                         "ff_edge_group",
+                                         "ff_pending_cancel_groups",
+                                         "ff_suspension_current",
+                                         "ff_waitpoint_pending",
+                                         "ff_claim_grant",
+                                         "ff_completion_event",
+                                         "ff_lease_event",
+                                         "ff_signal_event",
+                                         "ff_operator_event",
+                                         "ff_lane_registry",
+                                         "ff_budget_policy",
+                                         "ff_budget_usage",
+                                         "ff_budget_usage_by_exec",
+                                         "ff_worker_registry",
+                                         "ff_worker_registry_event",
+                                         "ff_suspend_dedup",
+                                         "ff_budget_usage_dedup"};
 
 // Rounded, so that a slow machine makes no difference; the tests use lengths that are far apart.
 std::string class_of(std::int64_t time_ms, std::int64_t now_ms) {
@@ -69,7 +69,7 @@ void mask(Json& value, std::int64_t now_ms) {
 std::vector<std::string> masked_rows(pg::Connection& db) {
   const std::int64_t now = now_ms(db);
   std::vector<std::string> lines;
-  for (const std::string table : kTables) {
+  for (const std::string table : kMaskedTables) {
     std::vector<Json> rows;
     for (const pg::Row found : db.execute("SELECT row_to_json(t)::text FROM " + table + " t"))
       rows.push_back(Json::parse(found.get<std::string>(0)));
