@@ -50,8 +50,8 @@ class Report {
       return true;
     } catch (const pg::Error& error) {
       if (error.connection_lost() || error.kind() == pg::Error::Kind::timeout) throw;
-      add({{check, Verdict::problem, "it cannot be looked at: " + printable(error.what()),
-            "mend what the lines above tell first"}});
+      add({{check, Verdict::problem, "it could not be checked: " + printable(error.what()),
+            "mend what the lines above name, then run check-db again"}});
       return false;
     }
   }
@@ -164,7 +164,7 @@ class Checks {
     covered_ = coverage.covered;
     count_ = coverage.count;
     const std::string text =
-        fmt::format("{} of {} are looked after by this configuration", covered_.size(), coverage.count);
+        fmt::format("{} of {} are covered by this configuration", covered_.size(), coverage.count);
     if (const std::string reason = reason_against(coverage); !reason.empty())
       return {{"partitions", Verdict::problem, reason,
                fmt::format("partitions: all # or some of 0-{}", coverage.count - 1)}};
@@ -183,7 +183,7 @@ class Checks {
         std::string next = statements(connection_, {grant}, role);
         next.pop_back();
         lines.push_back({"privileges", verdict,
-                         fmt::format("{} may not {} on {}, which {}", printable(role), grant.privileges,
+                         fmt::format("{} lacks {} on {}, which {}", printable(role), grant.privileges,
                                      printable(grant.object), who),
                          printable(next)});
       }
@@ -191,7 +191,7 @@ class Checks {
     const Needs of_daemon = needs_of(enabled);
     const auto objects = grants(connection_, of_daemon).size();
     if (objects == 0) return {{"privileges", Verdict::skipped, "there are no tables to have them on"}};
-    add(of_daemon, Verdict::problem, "the reconcilers that are on need");
+    add(of_daemon, Verdict::problem, "the enabled reconcilers need");
     if (lines.empty())
       add(needs_of_reading(), Verdict::warning, "status, explain, audit and lease-events need");
     if (lines.empty())
@@ -221,15 +221,14 @@ class Checks {
     most_locks = std::max(most_locks, plans.most_locks);
     Lines lines;
     for (const check::Index& index : check::unused(connection_, its.name, plans.indexes))
-      lines.push_back({"scan", Verdict::problem,
-                       fmt::format("{} does not look into {}", its.name, index.name),
+      lines.push_back({"scan", Verdict::problem, fmt::format("{} does not use {}", its.name, index.name),
                        fmt::format("make it where it is missing, then ANALYZE {};", index.table)});
     for (const std::string& table : plans.wholly_read)
       lines.push_back({"scan", Verdict::problem, fmt::format("{} reads all of {}", its.name, table),
                        "make the indexes that are missing, then ANALYZE " + table + ";"});
     if (lines.empty())
       lines.push_back(
-          {"scan", Verdict::fine, fmt::format("{} looks into {}", its.name, fmt::join(plans.indexes, ", "))});
+          {"scan", Verdict::fine, fmt::format("{} uses {}", its.name, fmt::join(plans.indexes, ", "))});
     return lines;
   }
 

@@ -62,15 +62,14 @@ Lines what_is_wrong(const std::vector<Replicas>& seen, int count) {
     if (!held.contains({static_cast<std::int16_t>(key)}))
       left_out.push_back({static_cast<std::int16_t>(key)});
   if (!left_out.empty())
-    lines.push_back(
-        {kCheck, Verdict::warning,
-         fmt::format("no daemon is seen that looks after partitions {}{}", format_partitions(left_out),
-                     cut_off ? ", but one names more than its session's name can hold" : ""),
-         "run one more with these partitions, or with all"});
+    lines.push_back({kCheck, Verdict::warning,
+                     fmt::format("no daemon is seen that covers partitions {}{}", format_partitions(left_out),
+                                 cut_off ? ", but one names more than its session's name can hold" : ""),
+                     "run one more with these partitions, or with all"});
   if (versions.size() > 1)
     lines.push_back({kCheck, Verdict::warning,
                      fmt::format("of several versions: {}", fmt::join(versions, ", ")),
-                     "upgrade those that were left behind"});
+                     "upgrade those with the older version"});
   return lines;
 }
 

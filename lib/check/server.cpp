@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.hpp"
+#include "migrate/migrate.hpp"
 
 namespace ff::check {
 namespace {
@@ -64,14 +65,14 @@ Lines server(pg::Connection& connection) {
                          row.get<std::string>("role") + " RESET default_transaction_read_only;"});
   else
     lines.push_back({"writable", Verdict::fine, "it takes writes"});
-  const auto version = printable(row.get<std::string>("version_text"));
-  if (row.get<std::int32_t>("version") < kOldestServer)
-    lines.push_back({"server_version", Verdict::problem,
-                     "PostgreSQL " + version + " is too old, 15 is needed",
-                     "upgrade the server to PostgreSQL 15 or newer"});
-  else
-    lines.push_back({"server_version", Verdict::fine, "PostgreSQL " + version});
+  lines.push_back(server_version(row.get<std::int32_t>("version"), row.get<std::string>("version_text")));
   return lines;
+}
+
+Line server_version(int number, const std::string& version) {
+  if (const auto why = migrate::too_old(number, printable(version)))
+    return {"server_version", Verdict::problem, *why, "upgrade the server to PostgreSQL 15 or newer"};
+  return {"server_version", Verdict::fine, "PostgreSQL " + printable(version)};
 }
 
 Lines encryption(pg::Connection& connection, std::string_view sslmode) {
@@ -96,16 +97,19 @@ Lines autovacuum(pg::Connection& connection) {
   const pg::Result result = connection.execute(kAutovacuum);
   const pg::Row row = result.one();
   const auto off = [](std::string_view setting) {
-    return Line{"autovacuum", Verdict::warning,
-                fmt::format("{} is off: dead rows stay, and scans read them all", setting),
-                fmt::format("ALTER SYSTEM SET {} = on; SELECT pg_reload_conf();", setting)};
+    return Line{
+        "autovacuum", Verdict::warning,
+        fmt::format("{} is off for the whole server: dead rows stay, and scans read them all", setting),
+        fmt::format("ALTER SYSTEM SET {} = on; SELECT pg_reload_conf();", setting)};
   };
   Lines lines;
   if (!row.get<bool>("is_on")) lines.push_back(off("autovacuum"));
   if (!row.get<bool>("counts")) lines.push_back(off("track_counts"));
   if (const auto table = row.get<std::optional<std::string>>("switched_off"))
-    lines.push_back({"autovacuum", Verdict::warning, printable(*table) + " has autovacuum_enabled off",
-                     "ALTER TABLE " + printable(*table) + " RESET (autovacuum_enabled);"});
+    lines.push_back(
+        {"autovacuum", Verdict::warning,
+         printable(*table) + " has autovacuum_enabled off: its dead rows stay, and scans read them all",
+         "ALTER TABLE " + printable(*table) + " RESET (autovacuum_enabled);"});
   if (lines.empty()) lines.push_back({"autovacuum", Verdict::fine, "on"});
   return lines;
 }
@@ -119,7 +123,8 @@ Lines dead_rows(pg::Connection& connection, std::int64_t more_than) {
                                  row.get<std::int64_t>("dead"), row.get<std::int64_t>("live")),
                      "VACUUM (ANALYZE) " + table + "; -- what a long transaction still sees stays"});
   }
-  if (lines.empty()) lines.push_back({"dead_rows", Verdict::fine, "they prevail in no table"});
+  if (lines.empty())
+    lines.push_back({"dead_rows", Verdict::fine, "no table has more dead rows than live ones"});
   return lines;
 }
 

@@ -6,12 +6,12 @@
 /// What a server says of itself, and how it is reached. Each function reads only and throws pg::Error.
 namespace ff::check {
 
-/// The oldest that the statements run on, as server_version_num.
-constexpr int kOldestServer = 150000;
-
 /// writable, server_version. The words that target_session_attrs knows do not matter here: a server that takes no
 /// writes is a problem.
 Lines server(pg::Connection& connection);
+
+/// The latter alone, by server_version_num and server_version. Asks nobody.
+Line server_version(int number, const std::string& version);
 
 /// tls: whether what the server sees of us is encrypted, where it is not on the same machine, and whether `sslmode`
 /// makes sure who answers. Behind a pooler that is the pooler's own connection.

@@ -31,15 +31,19 @@ SELECT pg_has_role('pg_read_all_stats', 'USAGE')
        quote_ident(current_user) AS role)sql";
 
 constexpr std::string_view kOldestSnapshot = R"sql(
-SELECT who, age(horizon)::bigint AS age
-  FROM (SELECT format('pid %s (%s)', pid, application_name) AS who, backend_xmin AS horizon
+SELECT who, age(horizon)::bigint AS age, next
+  FROM (SELECT format('pid %s (%s)', pid, application_name) AS who, backend_xmin AS horizon,
+               CASE backend_type WHEN 'walsender' THEN 'end the long query on that standby, or set hot_standby_feedback = off there'
+                    ELSE format('SELECT pg_terminate_backend(%s); -- ends that session', pid) END AS next
           FROM pg_stat_activity WHERE pid <> pg_backend_pid()
                                   AND (datname = current_database() OR backend_type = 'walsender')
          UNION ALL
-        SELECT format('the prepared transaction %L', gid), transaction
+        SELECT format('the prepared transaction %L', gid), transaction, format('ROLLBACK PREPARED %L; -- or COMMIT PREPARED', gid)
           FROM pg_prepared_xacts WHERE database = current_database()
          UNION ALL
-        SELECT format('the replication slot %L', slot_name::text), xmin FROM pg_replication_slots) holding
+        SELECT format('the replication slot %L', slot_name::text), xmin,
+               format('SELECT pg_drop_replication_slot(%L); -- once no standby needs it any more', slot_name::text)
+          FROM pg_replication_slots) holding
  WHERE horizon IS NOT NULL
  ORDER BY 2 DESC
  LIMIT 1)sql";
@@ -66,7 +70,8 @@ Lines long_transactions(pg::Connection& connection, Milliseconds older_than) {
   const pg::Result result = connection.execute(kSeesAll);
   const pg::Row row = result.one();
   if (!row.get<bool>("sees_all"))
-    lines.push_back({kCheck, Verdict::skipped, "this role does not see how old those of other roles are",
+    lines.push_back({kCheck, Verdict::skipped,
+                     "this role may not see how old the transactions of other roles are",
                      "GRANT pg_read_all_stats TO " + row.get<std::string>("role") + ";"});
   else if (lines.empty())
     lines.push_back({kCheck, Verdict::fine, "none is older than " + spoken_duration(older_than)});
@@ -80,8 +85,8 @@ Lines oldest_snapshot(pg::Connection& connection, std::int64_t more_than) {
     const std::string text =
         fmt::format("{} holds back VACUUM by {} transactions", printable(row.get<std::string>("who")), age);
     if (age <= more_than) return {{kCheck, Verdict::fine, text}};
-    return {{kCheck, Verdict::warning, text,
-             "end it: what was deleted or updated since stays, and every scan reads it"}};
+    return {{kCheck, Verdict::warning, text + ": what was deleted or updated since stays, and scans read it",
+             printable(row.get<std::string>("next"))}};
   }
   return {{kCheck, Verdict::fine, "nobody holds back VACUUM"}};
 }

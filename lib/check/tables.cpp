@@ -49,6 +49,9 @@ std::string way_to_schema(const migrate::State& state) {
     return "let FlowFabric's own server run its migrations: ff-reconcilerd alters nothing that it has made";
   if (!state.changed.empty())
     return "use the release that made it: ff-reconcilerd migrate status names the migrations";
+  if (state.origin == migrate::Origin::none)
+    return "start FlowFabric's server, which makes it; only where none is to run on this database: "
+           "ff-reconcilerd migrate up --database-url postgresql://OWNER@HOST/DATABASE";
   if (!state.pending.empty())
     return "ff-reconcilerd migrate up --database-url postgresql://OWNER@HOST/DATABASE # as the owner of the "
            "tables";
@@ -72,7 +75,8 @@ Lines schema(pg::Connection& connection, const migrate::State& state) {
   }
   Lines lines;
   for (const std::string& problem : state.problems)
-    lines.push_back({"schema", Verdict::problem, printable(problem), way_to_schema(state)});
+    if (problem != state.server_too_old)  // which server_version says
+      lines.push_back({"schema", Verdict::problem, printable(problem), way_to_schema(state)});
   if (lines.empty())
     lines.push_back({"schema", Verdict::fine,
                      fmt::format("{}, {}: tables, columns and keys are as needed", maker(state),

@@ -80,6 +80,11 @@ void check_contract(pg::Connection& connection, State& state) {
 
 }  // namespace
 
+std::optional<std::string> too_old(int version_number, std::string_view version) {
+  if (version_number >= kOldestServer) return std::nullopt;
+  return "PostgreSQL " + std::string(version) + " is too old, 15 is needed";
+}
+
 int flow_partitions(pg::Connection& connection, std::optional<SteadyTime> deadline) {
   const pg::Result count =
       deadline ? connection.execute(kFlowPartitions, {}, *deadline) : connection.execute(kFlowPartitions);
@@ -118,9 +123,9 @@ State inspect(pg::Connection& connection) {
     read_ledger(connection, state);
   else if (state.origin == Origin::none)
     state.pending = migrations();
-  if (there.get<std::int32_t>("server_version") < kOldestServer)
-    state.problems.push_back("PostgreSQL " + there.get<std::string>("server_version_text") +
-                             " is too old, 15 is needed");
+  state.server_too_old =
+      too_old(there.get<std::int32_t>("server_version"), there.get<std::string>("server_version_text"));
+  if (state.server_too_old) state.problems.push_back(*state.server_too_old);
   check_level(state);
   // A schema that is known to be unfinished would only fill pages with what is missing.
   if (state.origin != Origin::none && state.pending.empty()) check_contract(connection, state);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "migrate/migrations.hpp"
@@ -15,6 +16,9 @@ namespace ff::migrate {
 
 constexpr int kDefaultFanOut = 256;
 constexpr int kMaxFanOut = 1024;
+
+/// Why a server is too old, a sentence, by its server_version_num and server_version; nothing: it is not.
+std::optional<std::string> too_old(int version_number, std::string_view version);
 
 /// Who made the schema. FlowFabric: there is an ff_migration_annotation that has rows, or one without our
 /// ledger beside it (ours is made with our ledger, and stays empty).
@@ -36,6 +40,8 @@ struct State {
   std::vector<Migration> pending;
   /// Migrations in the ledger whose text was another one: one sentence each. They are among `problems`, too.
   std::vector<std::string> changed;
+  /// Why the server itself is too old; among `problems`, too.
+  std::optional<std::string> server_too_old = {};
   /// Why the reconcilers cannot run on it, a sentence each; empty: they can.
   std::vector<std::string> problems;
   /// What is missing but not vital (indexes, notify triggers), a sentence each.

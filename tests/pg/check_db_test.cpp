@@ -10,6 +10,7 @@
 #include "grants.hpp"
 #include "support/due_rows.hpp"
 #include "support/engine.hpp"
+#include "support/process.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -164,6 +165,19 @@ TEST_CASE("a schema that is not fit, or not found, is a problem") {
   }
 }
 
+TEST_CASE("a server that is too old is said once, and not as a fault of the schema") {
+  const Database database;
+  auto db = database.connect();
+  migrate::State state = migrate::inspect(db);
+  CHECK_FALSE(state.server_too_old);
+  state.server_too_old = migrate::too_old(140022, "14.22");
+  REQUIRE(state.server_too_old);
+  state.problems.push_back(*state.server_too_old);
+  check_fine(check::schema(db, state));
+  state.problems.emplace_back("table ff_attempt is missing");
+  CHECK_THAT(faulty(check::schema(db, state), Verdict::problem).text, Contains("ff_attempt"));
+}
+
 TEST_CASE("a scan that has no index reads the whole table, and its plan says so") {
   const Database database;
   auto db = database.connect();
@@ -248,15 +262,59 @@ TEST_CASE("a transaction that is open for long is a warning that names who has i
   check_fine(check::long_transactions(db, 60s));
 }
 
-TEST_CASE("who holds back VACUUM by many transactions is a warning") {
+TEST_CASE("a role that may not see how old the transactions of others are is told what to grant") {
+  const Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  other.execute_script("BEGIN; SELECT txid_current()");
+  db.execute_script("CREATE ROLE sees_little; SET ROLE sees_little");
+  const Lines lines = check::long_transactions(db, -1ms);
+  REQUIRE_FALSE(lines.empty());
+  CHECK(lines.back().verdict == Verdict::skipped);
+  CHECK(lines.back().next == "GRANT pg_read_all_stats TO sees_little;");
+  db.execute_script("RESET ROLE; " + lines.back().next + " SET ROLE sees_little");
+  CHECK(check::long_transactions(db, -1ms).back().verdict == Verdict::warning);
+  db.execute_script("RESET ROLE; DROP ROLE sees_little");
+}
+
+TEST_CASE("who holds back VACUUM by many transactions is a warning, and what it says ends that") {
   const Database database;
   auto db = database.connect();
   auto other = database.connect();
   other.execute_script("SET application_name = 'report'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
   for (int i = 0; i < 5; ++i) db.execute("SELECT txid_current()");
   check_fine(check::oldest_snapshot(db, 1000));
-  CHECK_THAT(faulty(check::oldest_snapshot(db, 4), Verdict::warning).text,
-             Contains("(report) holds back VACUUM by "));
+  const Line line = faulty(check::oldest_snapshot(db, 4), Verdict::warning);
+  CHECK_THAT(line.text, Contains("(report) holds back VACUUM by "));
+  db.execute_script(line.next);
+  REQUIRE_THROWS(other.execute("SELECT 1"));
+  check_fine(check::oldest_snapshot(db, 4));
+}
+
+TEST_CASE("autovacuum that is off for the whole server is a warning, and what it says switches it on") {
+  const Database database;
+  auto db = database.connect();
+  const std::string setting = GENERATE("autovacuum", "track_counts");
+  CAPTURE(setting);
+  const auto until = [&](const std::string& value) {
+    return wait_until([&] {  // the server takes a changed setting over when its processes come to it
+      return db.execute("SELECT current_setting($1)", pg::Params::of(setting)).one().get<std::string>(0) ==
+             value;
+    });
+  };
+  check_fine(check::autovacuum(db));
+  db.execute("ALTER SYSTEM SET " + setting + " = off");
+  db.execute("SELECT pg_reload_conf()");
+  REQUIRE(until("off"));
+  const Line line = faulty(check::autovacuum(db), Verdict::warning);
+  CHECK_THAT(line.text, Catch::StartsWith(setting + " is off for the whole server"));
+  for (std::size_t at = 0; at < line.next.size();) {  // ALTER SYSTEM wants to be alone
+    const std::size_t end = line.next.find(';', at);
+    db.execute(line.next.substr(at, end - at));
+    at = end + 1;
+  }
+  REQUIRE(until("on"));
+  check_fine(check::autovacuum(db));
 }
 
 TEST_CASE("a table without autovacuum is a warning, and what it says switches it on") {

@@ -240,7 +240,7 @@ TEST_CASE("check-db sees the daemons that are at work, and what they look after"
   REQUIRE(wait_until([&] { return daemon.ready(); }));
   const auto some = bench.ask().faults("replicas");
   REQUIRE(some.size() == 1);
-  CHECK_THAT(some[0]["text"].get<std::string>(), Contains("looks after partitions 100-255"));
+  CHECK_THAT(some[0]["text"].get<std::string>(), Contains("covers partitions 100-255"));
   RunningDaemon other({.conninfo = bench.as_role(), .config = "partitions: all\n"});
   REQUIRE(wait_until([&] { return other.ready(); }));
   CHECK(bench.ask().faults("replicas").empty());
