@@ -59,7 +59,7 @@ void print(const ordered_json& status, bool json) {
   for (const ordered_json& reconciler : status.at("reconcilers"))
     in_all += reconciler.at("quarantined").get<std::size_t>();
   if (json) return;
-  if (in_all == 0) std::cout << "no row is set aside\n";
+  if (in_all == 0) std::cout << "no row is in quarantine\n";
   if (in_all > rows.size()) std::cout << fmt::format("and {} more\n", in_all - rows.size());
 }
 

@@ -210,7 +210,7 @@ void add_reconciler(std::vector<Option>& table, std::size_t i, const ReconcilerD
   table.push_back(bound([i](auto& c) -> auto& { return c.reconcilers.at(i).interval; },
                         {.path = section + ".interval",
                          .type = Type::duration,
-                         .summary = "between two looks when nothing is known to be due",
+                         .summary = "between two scans when nothing is known to be due",
                          .least = 10,
                          .most = kDay,
                          .reloadable = true}));

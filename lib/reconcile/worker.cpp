@@ -273,7 +273,7 @@ void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickRepo
   const Milliseconds pause =
       job.quarantine.add(row.key, job.clock.now(), error.sqlstate(), printable(error.what()));
   if (!known)
-    spdlog::error("{}: this row cannot be moved and is set aside for {} s, then longer: {}: {}",
+    spdlog::error("{}: this row cannot be moved and is quarantined for {} s, then longer: {}: {}",
                   job.reconciler.name, pause.count() / 1000, describe(job.reconciler, row.key), error.what());
 }
 

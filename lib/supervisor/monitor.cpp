@@ -16,9 +16,9 @@ void log_change(State state, const Observation& seen) {
     case State::recovering:
       return spdlog::info("database is back: leases are not taken until workers had time to renew them");
     case State::schema_outdated:
-      return spdlog::error("schema is not fit: {}", seen.reason);
+      return spdlog::error("the schema is not what the reconcilers need: {}", seen.reason);
     default:
-      if (seen.authentication) return spdlog::critical("database refuses us: {}", seen.reason);
+      if (seen.authentication) return spdlog::critical("the database refuses the login: {}", seen.reason);
       return spdlog::warn("database is {}: {}", name(state), seen.reason);
   }
 }

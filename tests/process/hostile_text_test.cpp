@@ -75,7 +75,7 @@ TEST_CASE("a worker whose name is to forge a line stands in one line of the log 
                  {{"FF_DATABASE_URL", bench.database.conninfo()}, {"FF_RECONCILER_LOG_FORMAT", format}});
   CHECK(done.code == 1);
   CHECK_THAT(done.err,
-             Catch::Contains("set aside") && Catch::Contains("forged") && !Catch::Contains("secret"));
+             Catch::Contains("quarantined") && Catch::Contains("forged") && !Catch::Contains("secret"));
   CHECK(std::ranges::count(done.err, '\n') == 1);
   check_harmless(done.err);
   check_harmless(done.out);

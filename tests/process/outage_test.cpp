@@ -180,7 +180,7 @@ TEST_CASE("a database without the schema keeps the daemon unready, and the daemo
   CHECK(readyz.status == 503);
   CHECK(!Json::parse(readyz.body)["reasons"].empty());
   CHECK(daemon.get("/livez").status == 200);
-  CHECK(lines_with(daemon.process().err(), "schema is not fit") == 1);
+  CHECK(lines_with(daemon.process().err(), "the schema is not what the reconcilers need") == 1);
   auto db = database.connect();
   CHECK(db.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'public'").empty());
   CHECK(daemon.stop() == 0);
@@ -193,7 +193,7 @@ TEST_CASE("a server that refuses who we are is tried again and complained about,
   REQUIRE(wait_until([&] { return daemon.state() == "unreachable"; }));
   REQUIRE(
       wait_until([&] { return daemon.metric(R"(ff_reconciler_db_connects_total{result="failure"})") >= 3; }));
-  CHECK(lines_with(daemon.process().err(), "database refuses us") == 1);
+  CHECK(lines_with(daemon.process().err(), "the database refuses the login") == 1);
   CHECK(daemon.process().err_has("critical"));
   CHECK(daemon.get("/livez").status == 200);
   auto db = database.connect();

@@ -1,4 +1,4 @@
-// `quarantine`: the rows that a running daemon has set aside, for people and for machines.
+// `quarantine`: the rows that a running daemon has in quarantine, for people and for machines.
 #include <catch2/catch.hpp>
 #include <set>
 #include <sstream>
@@ -21,7 +21,7 @@ std::set<std::string> keys(const Json& object) {
 
 }  // namespace
 
-TEST_CASE("quarantine shows each row that a daemon has set aside, why, and the line that tries it again") {
+TEST_CASE("quarantine shows each row that a daemon has in quarantine, why, and the line that tries it again") {
   const Database database;
   auto db = database.connect();
   const Uuid id = insert_core(db, {.partition = {3}, .policy = max_retries(3)});
@@ -72,7 +72,7 @@ TEST_CASE("quarantine says that there is none, and ends with 69 where no daemon 
   const std::string address = "127.0.0.1:" + std::to_string(daemon.port());
   const Ended none = run_binary({"quarantine"}, {{"FF_RECONCILER_HTTP_LISTEN", address}});
   CHECK(none.code == 0);
-  CHECK(none.out == "no row is set aside\n");
+  CHECK(none.out == "no row is in quarantine\n");
   CHECK(run_binary({"quarantine", "--json", "--url", address}).out.empty());
   CHECK(daemon.stop() == 0);
   const Ended away = run_binary({"quarantine", "--url", "http://" + address});
