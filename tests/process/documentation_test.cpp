@@ -1,7 +1,9 @@
 // What README and the pages in docs say to type: each command is one that there is, and is run.
 #include <catch2/catch.hpp>
+#include <cctype>
 #include <csignal>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -138,6 +140,21 @@ class Installation {
   std::string port_;
 };
 
+/// The names under which the headings of a page can be linked to: small letters, digits, - for each blank.
+std::set<std::string> anchors(const fs::path& page) {
+  std::set<std::string> found;
+  std::ifstream text(page);
+  for (std::string line; std::getline(text, line);) {
+    if (!line.starts_with('#')) continue;
+    std::string anchor;
+    for (const char c : line.substr(std::min(line.find(' ') + 1, line.size())))
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == ' ' || c == '-' || c == '_')
+        anchor += c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    found.insert(anchor);
+  }
+  return found;
+}
+
 /// Whole lines of blocks, and commands within a sentence, which stand in back quotes.
 std::vector<std::string> commands_of_ours() {
   const Ended found =
@@ -207,4 +224,23 @@ TEST_CASE("every configuration in the documentation is one that the daemon accep
     ++count;
   }
   CHECK(count >= 6);
+}
+
+TEST_CASE("every link in the documentation leads to a file, and to a heading where it names one") {
+  static const std::regex kLink(R"(\]\(([^)#:]*)(#([^)]*))?\))");
+  auto all = pages();
+  for (const char* more : {"/CONTRIBUTING.md", "/SECURITY.md"})
+    all.emplace_back(FF_SOURCE_DIRECTORY + std::string(more));
+  int count = 0;
+  for (const fs::path& page : all) {
+    std::ifstream file(page);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (std::sregex_iterator link(text.begin(), text.end(), kLink), end; link != end; ++link, ++count) {
+      CAPTURE(page.filename().string(), link->str());
+      const fs::path target = (*link)[1].length() == 0 ? page : page.parent_path() / (*link)[1].str();
+      CHECK(fs::exists(target));
+      if ((*link)[3].matched) CHECK(anchors(target).contains((*link)[3].str()));
+    }
+  }
+  CHECK(count > 40);
 }
