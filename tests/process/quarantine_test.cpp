@@ -21,7 +21,8 @@ std::set<std::string> keys(const Json& object) {
 
 }  // namespace
 
-TEST_CASE("quarantine shows each row that a daemon has in quarantine, why, and the line that tries it again") {
+TEST_CASE(
+    "quarantine shows each row that a daemon has in quarantine, why, and the line that tries it again") {
   const Database database;
   auto db = database.connect();
   const Uuid id = insert_core(db, {.partition = {3}, .policy = max_retries(3)});
