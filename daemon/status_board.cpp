@@ -13,6 +13,26 @@ namespace {
 // A single tick may fail because of a conflict, or of a connection that broke.
 constexpr int kFaultyFrom = 3;
 
+ordered_json held_json(const reconcile::TickReport& report, UnixMillis told_at) {
+  auto rows = ordered_json::array();
+  for (const reconcile::HeldRow& row : report.held) {
+    auto holders = ordered_json::array();
+    for (const reconcile::Holder& holder : row.holders)
+      holders.push_back({{"pid", holder.pid == 0 ? ordered_json() : ordered_json(holder.pid)},
+                         {"application", holder.application},
+                         {"state", holder.state.empty() ? ordered_json() : ordered_json(holder.state)},
+                         {"table", holder.table},
+                         {"since_ms", time_json(holder.since)}});
+    rows.push_back({{"partition", row.key.partition.value},
+                    {"key", key_json(*row.pair, row.key)},
+                    {"execution", row.execution ? ordered_json(to_string(*row.execution)) : ordered_json()},
+                    {"held_since_ms", count(told_at - row.held_for)},
+                    {"ticks", row.ticks},
+                    {"holders", holders}});
+  }
+  return rows;
+}
+
 // What is needed to find the row and to try it by hand; not what is in it.
 ordered_json set_aside_json(const reconcile::TickReport& report, UnixMillis told_at) {
   auto rows = ordered_json::array();
@@ -48,6 +68,7 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
     entry.last.next_due = event.report.next_due;
     entry.last.quarantined = event.report.quarantined;
     entry.last.set_aside = event.report.set_aside;
+    entry.last.held = event.report.held;
   }
   if (event.report.failure)
     entry.last_failure = event.report.failure->what();
@@ -116,6 +137,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
     line["last_failure"] = entry.last_failure;
     line["quarantined"] = entry.last.quarantined;
     line["quarantine"] = set_aside_json(entry.last, entry.last_tick);
+    line["held"] = held_json(entry.last, entry.last_tick);
     line["processed_total"] = entry.totals.processed;
     line["errors_total"] = entry.totals.errors;
     line["last"] = counts_json(entry.last);

@@ -11,6 +11,7 @@
 #include "base/scanner_filter.hpp"
 #include "base/setting.hpp"
 #include "base/time.hpp"
+#include "reconcile/holders.hpp"
 
 /// Why one execution does not move: `read` asks the database, `findings` and `verdicts` know what it means.
 namespace ff::explain {
@@ -133,13 +134,7 @@ struct LeaseEvent {
   UnixMillis at{};
 };
 
-/// A session that holds one of the execution's rows.
-struct Holder {
-  std::string table;
-  int pid = 0;
-  std::string application;
-  std::optional<UnixMillis> since;  ///< the start of its transaction; unknown without pg_read_all_stats
-};
+using reconcile::Holder;
 
 /// Workers that have registered and are alive.
 struct Workers {

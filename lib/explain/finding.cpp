@@ -37,9 +37,11 @@ void add_filtered(const Facts& facts, const Inspection& inspection, std::vector<
 void add_held(const Facts& facts, std::vector<Finding>& found) {
   for (const Holder& holder : facts.holders)
     found.push_back({"locked", fmt::format("a row in {} is held by {}", holder.table, who(holder, facts.now)),
-                     fmt::format("SELECT pg_terminate_backend({}); -- ends that session; what it has not "
-                                 "committed is rolled back",
-                                 holder.pid)});
+                     holder.pid == 0
+                         ? "ROLLBACK PREPARED or COMMIT PREPARED, with that name: ask who has prepared it"
+                         : fmt::format("SELECT pg_terminate_backend({}); -- ends that session; what it has "
+                                       "not committed is rolled back",
+                                       holder.pid)});
 }
 
 void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector<Finding>& found) {

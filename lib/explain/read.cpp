@@ -84,30 +84,6 @@ SELECT event_type, occurred_at_ms
  ORDER BY event_id DESC
  LIMIT 5)sql";
 
-// Who has locked or written a row, but not committed, stands in its xmax, and holds the lock on that transaction id.
-constexpr std::string_view kHolders = R"sql(
-SELECT held.relation, l.pid, coalesce(a.application_name, '') AS application,
-       floor(extract(epoch FROM a.xact_start) * 1000)::bigint AS since_ms
-  FROM (SELECT 'ff_exec_core' AS relation, xmax
-          FROM {schema}.ff_exec_core WHERE partition_key = $1 AND execution_id = $2
-         UNION ALL
-        SELECT 'ff_attempt', xmax FROM {schema}.ff_attempt WHERE partition_key = $1 AND execution_id = $2
-         UNION ALL
-        SELECT 'ff_suspension_current', xmax
-          FROM {schema}.ff_suspension_current WHERE partition_key = $1 AND execution_id = $2
-         UNION ALL
-        SELECT 'ff_waitpoint_pending', xmax
-          FROM {schema}.ff_waitpoint_pending WHERE partition_key = $1 AND execution_id = $2
-         UNION ALL
-        SELECT 'ff_completion_event', xmax
-          FROM {schema}.ff_completion_event
-         WHERE partition_key = $1 AND execution_id = $2 AND dispatched_at_ms IS NULL) held
-  JOIN pg_locks l ON l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
-                 AND l.transactionid = held.xmax
-  LEFT JOIN pg_stat_activity a ON a.pid = l.pid
- GROUP BY 1, 2, 3, 4
- ORDER BY 4, 2, 1)sql";
-
 // $1: the execution's namespace, $2: its lane, $3: the capabilities that it wants, separated by commas
 constexpr std::string_view kWorkers = R"sql(
 SELECT count(*) AS alive, count(*) FILTER (WHERE for_lane) AS for_lane,
@@ -179,12 +155,6 @@ void read_events(pg::Transaction& transaction, const pg::Params& of_it, Facts& f
     facts.lease_events.push_back({row.get<std::string>("event_type"), moment_of(row, "occurred_at_ms")});
 }
 
-void read_holders(pg::Transaction& transaction, const pg::Params& of_it, Facts& facts) {
-  for (const pg::Row row : transaction.execute(kHolders, of_it))
-    facts.holders.push_back({row.get<std::string>("relation"), row.get<std::int32_t>("pid"),
-                             row.get<std::string>("application"), moment_if(row, "since_ms")});
-}
-
 void read_workers(pg::Transaction& transaction, Facts& facts) {
   const Core& core = *facts.core;
   const pg::Result rows =
@@ -245,10 +215,14 @@ Facts read(pg::Connection& connection, const ExecutionId& id, const std::vector<
     for (const pg::Row row : transaction.execute(kElsewhere, pg::Params::of(all, id.uuid)))
       facts.elsewhere = row.get<PartitionKey>(0);
   }
-  for (const Member& member : family)
+  std::vector<reconcile::Privileges> readable;
+  for (const Member& member : family) {
+    const auto& its = member.reconciler->privileges;
+    readable.insert(readable.end(), its.begin(), its.end());
     if (!member.reconciler->execution_column.empty())
       facts.inspections.push_back(look_of(transaction, member, id));
-  read_holders(transaction, of_it, facts);
+  }
+  facts.holders = reconcile::holders_of(transaction, id, readable);
   transaction.rollback();
   return facts;
 }

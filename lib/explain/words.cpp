@@ -27,8 +27,9 @@ std::string age(UnixMillis at, UnixMillis now) {
 }
 
 std::string who(const Holder& holder, UnixMillis now) {
-  std::string text = fmt::format("pid {}", holder.pid);
-  if (!holder.application.empty()) text += fmt::format(" ({})", holder.application);
+  std::string text =
+      holder.pid == 0 ? "the prepared transaction " + holder.application : fmt::format("pid {}", holder.pid);
+  if (holder.pid != 0 && !holder.application.empty()) text += fmt::format(" ({})", holder.application);
   return text + (holder.since ? " for " + age(*holder.since, now) : "");
 }
 

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "pg/transaction.hpp"
+#include "reconcile/look_for_holders.hpp"
 #include "reconcile/pager.hpp"
 
 namespace ff::reconcile {
@@ -145,6 +146,7 @@ void Engine::begin_tick(const TickOptions& options) {
   job_->quarantine.forget_old(job_->clock.now());
   job_->suspects.start_over();
   job_->one_group_each = false;
+  job_->held_rows.begin_tick();
   crew_->begin_tick();
 }
 
@@ -154,6 +156,7 @@ void Engine::end_tick(TickReport& report) {
   } else {
     for (const auto& [row, its] : job_->suspects.rows()) quarantine(*job_, row, its, report);
   }
+  end_held_rows(*job_, report);
   report.quarantined = job_->quarantine.size();
   if (report.quarantined == 0) return;
   report.set_aside = job_->quarantine.told(job_->clock.now());
@@ -190,6 +193,7 @@ void Engine::scan_and_work_off(Worker& worker) {
   work_off(worker, std::move(seen.few));
   work_off_pages(worker, seen.oldest_of_many, slices);
   if (walks && !report.more) walker_.go_on();
+  look_for_holders(*job_, worker.connection());
 }
 
 // Where somebody holds a child of a table, the groups that other children hold are scanned all the same; that some could

@@ -5,6 +5,7 @@
 
 #include "reconcile/batch_size.hpp"
 #include "reconcile/groups.hpp"
+#include "reconcile/held_rows.hpp"
 #include "reconcile/quarantine.hpp"
 #include "reconcile/scope.hpp"
 #include "reconcile/server_clock.hpp"
@@ -39,6 +40,7 @@ struct Job {
   Groups groups;
   const Clock& clock;
   Quarantine quarantine;
+  HeldRows held_rows;
   ServerClock server_clock;
   BatchSize batch_size;
 

@@ -10,6 +10,7 @@
 #include "base/ids.hpp"
 #include "base/time.hpp"
 #include "pg/error.hpp"
+#include "reconcile/holders.hpp"
 #include "reconcile/lateness.hpp"
 
 namespace ff::reconcile {
@@ -56,6 +57,16 @@ struct SetAside {
   Milliseconds next_try_in{0};       ///< 0: at the next scan
 };
 
+/// A row that was due, and held by somebody else, in tick after tick.
+struct HeldRow {
+  RowKey key;
+  const Reconciler* pair = nullptr;  ///< whose columns the key has
+  std::optional<ExecutionId> execution = {};
+  Milliseconds held_for{0};  ///< since a tick first found it held: the holder's transaction may be older
+  int ticks = 0;             ///< that have found it held
+  std::vector<Holder> holders = {};  ///< as last seen; empty where it was not to be seen
+};
+
 /// What one tick did. Counts are of rows.
 struct TickReport {
   std::int64_t scanned = 0;  ///< found due
@@ -78,8 +89,9 @@ struct TickReport {
   UnixMillis database_time{};       ///< by the database's clock, when the tick first read
   std::size_t quarantined = 0;      ///< rows in quarantine now
   std::vector<SetAside> set_aside;  ///< some of these: see Quarantine::kMostTold
-  Lateness lateness;                ///< of the processed rows: due time to commit, by the database's clock
-  std::vector<Move> moves;          ///< only where asked for: see TickOptions::list_moves
+  std::vector<HeldRow> held;  ///< some of the rows that others have held for several ticks: see HeldRows
+  Lateness lateness;          ///< of the processed rows: due time to commit, by the database's clock
+  std::vector<Move> moves;    ///< only where asked for: see TickOptions::list_moves
 
   /// Set when the tick could not go on (connection, privileges, …). What is counted above happened all the
   /// same.

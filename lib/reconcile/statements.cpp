@@ -113,7 +113,7 @@ SELECT candidate.partition_key, {candidate_keys}, candidate.due_at_ms,
 constexpr std::string_view kStillDue = R"sql(
 WITH {clock},
 {key}
-SELECT partition_key, {keys}
+SELECT partition_key, {keys}, {its_execution} AS its_execution
   FROM clock, key
   JOIN ({scan}
   ) candidate USING (partition_key, {keys})
@@ -258,7 +258,10 @@ Statements::Statements(const Reconciler& reconciler) try {
   if (!reconciler.execution_column.empty())
     of_execution = make("scan", kOfExecution,
                         {{"execution_column", std::string(reconciler.execution_column)}, {"execution", one}});
-  still_due = make("check", kStillDue);
+  const std::string its_execution = reconciler.execution_column.empty()
+                                        ? "NULL::uuid"
+                                        : fmt::format("candidate.{}", reconciler.execution_column);
+  still_due = make("check", kStillDue, {{"its_execution", its_execution}});
   act = make("act", kAct);
   if (ends_or_deletes(reconciler)) act_telling = telling(reconciler, make);
   if (!reconciler.forbidden.empty())

@@ -66,7 +66,7 @@ struct Statements {
   Statement of_execution;
 
   /// Which of the given rows are due, by a scan without locks. Parameters: the keys as arrays, partition_key
-  /// first. Columns: partition_key, key columns.
+  /// first. Columns: partition_key, key columns, the row's execution or null.
   Statement still_due;
 
   /// Moves the given rows. Parameters as in `still_due`. Columns: partition_key, key columns, due_at_ms,

@@ -246,9 +246,19 @@ void Worker::count_each_left(Candidates left) {
   pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
   const std::vector<pg::Result> results = ask_of(transaction, job_.statements.still_due, left);
   transaction.rollback();
+  const std::size_t columns = job_.reconciler.key.size();
   std::set<RowKey> locked;
   for (const pg::Result& rows : results)
-    for (const pg::Row row : rows) locked.insert(read_key(row, job_.reconciler.key.size()));
+    for (const pg::Row row : rows) {
+      RowKey key = read_key(row, columns);
+      if (!job_.options.dry_run) {
+        const auto execution = row.get<std::optional<Uuid>>(static_cast<int>(columns) + 1);
+        job_.held_rows.found(key,
+                             execution ? std::optional(ExecutionId{key.partition, *execution}) : std::nullopt,
+                             job_.clock.now());
+      }
+      locked.insert(std::move(key));
+    }
   for (const Candidate& row : left) {
     const bool is_locked = locked.contains(row.key);
     ++report_.skipped[is_locked ? Skip::locked : Skip::no_longer_due];

@@ -1,0 +1,52 @@
+// /status names who holds a row that tick after tick cannot be moved, and the log says it once.
+#include <catch2/catch.hpp>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+#include "support/rows.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+/// The rows that the daemon tells of as held from lease_expiry.
+Json held(RunningDaemon& daemon) {
+  const Json status = Json::parse(daemon.get("/status").body);
+  for (const Json& reconciler : status["reconcilers"])
+    if (reconciler["reconciler"] == "lease_expiry") return reconciler["held"];
+  return Json::array();
+}
+
+}  // namespace
+
+TEST_CASE("the status of a daemon names who holds a row that it cannot move, until it can") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid id = insert_core(db, {.partition = {3}, .policy = max_retries(3)});
+  insert_attempt(db, {.partition = {3}, .execution = id, .lease_expires_at_ms = now_ms(db) - 1000});
+  auto somebody = database.connect();
+  somebody.execute("SET application_name = 'some worker'");
+  somebody.execute("BEGIN");
+  somebody.execute("SELECT FROM ff_exec_core WHERE execution_id = $1 FOR UPDATE", pg::Params::of(id));
+  const int pid = somebody.execute("SELECT pg_backend_pid()").one().get<std::int32_t>(0);
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = "recovery_grace: 0s\nreconcilers: {lease_expiry: {interval: 50ms}}\n"});
+  REQUIRE(wait_until([&] { return daemon.ready() && !held(daemon).empty(); }));
+  const Json row = held(daemon).front();
+  CHECK(row["partition"] == 3);
+  CHECK(row["key"] == Json{{"execution_id", to_string(id)}, {"attempt_index", 0}});
+  CHECK(row["execution"] == "{fp:3}:" + to_string(id));
+  CHECK(row["ticks"] >= 3);
+  CHECK(row["held_since_ms"].get<std::int64_t>() > now_ms(db) - 60'000);
+  REQUIRE(row["holders"].size() == 1);
+  CHECK(row["holders"][0]["pid"] == pid);
+  CHECK(row["holders"][0]["application"] == "some worker");
+  CHECK(row["holders"][0]["state"] == "idle in transaction");
+  CHECK(row["holders"][0]["table"] == "ff_exec_core");
+  CHECK(row["holders"][0]["since_ms"].get<std::int64_t>() > now_ms(db) - 60'000);
+  somebody.execute("ROLLBACK");
+  CHECK(wait_until([&] { return held(daemon).empty(); }));
+  CHECK(core(db, id)["lifecycle_phase"] == "runnable");
+  CHECK(daemon.process().err_has("is no longer held"));
+}
