@@ -1,7 +1,9 @@
 // Rows that tick after tick somebody else holds: who it is, as far as the role may see it.
 #include <catch2/catch.hpp>
 
+#include "migrate/migrate.hpp"
 #include "reconcile/held_rows.hpp"
+#include "sandbox/private_server.hpp"
 #include "support/engine.hpp"
 #include "support/log_capture.hpp"
 
@@ -159,4 +161,23 @@ TEST_CASE("a dry run remembers no row that is held") {
   HeldLease held;
   EngineFixture engine(held.database, "lease_expiry");
   for (int i = 0; i < 4; ++i) CHECK(engine->tick({.dry_run = true}).held.empty());
+}
+
+TEST_CASE("a prepared transaction that holds a row is named, though it has no session") {
+  const sandbox::PrivateServer server({.settings = {{"max_prepared_transactions", "1"}}});
+  const pg::Connector connector({.conninfo = server.conninfo()});
+  auto db = connector.connect(Clock::system().now() + 10s);
+  migrate::up(db, Database::kFanOut);
+  const Uuid id = insert_lapsed(db, {.partition = {3}});
+  auto somebody = connector.connect(Clock::system().now() + 10s);
+  somebody.execute("BEGIN");
+  somebody.execute("SELECT FROM ff_attempt WHERE execution_id = $1 FOR UPDATE", pg::Params::of(id));
+  somebody.execute("PREPARE TRANSACTION 'half done'");
+  pg::Transaction transaction(db);
+  const auto holders = reconcile::holders_of(transaction, {{3}, id}, {{"ff_attempt", "SELECT, UPDATE"}});
+  REQUIRE(holders.size() == 1);
+  CHECK(holders.front().pid == 0);
+  CHECK(holders.front().application == "half done");
+  CHECK(holders.front().state == "prepared");
+  CHECK(holders.front().since);
 }
