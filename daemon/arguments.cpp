@@ -12,13 +12,6 @@ namespace {
 
 namespace po = boost::program_options;
 
-struct Option {
-  std::string_view name;
-  std::string_view value;  // how its value is written; empty: a switch
-  std::string_view summary;
-};
-
-// An option means the same wherever it is accepted.
 constexpr std::array kOptions{
     Option{"config", "FILE", "the configuration file"},
     Option{"database-url", "URL", "the database, as a URL or as libpq keywords; overrides the configuration"},
@@ -41,10 +34,6 @@ constexpr std::array kOptions{
     Option{"url", "URL", "a running daemon, such as http://127.0.0.1:9464 (default: from the configuration)"},
     Option{"address", "HOST:PORT", "where the daemon listens (default: from the configuration)"},
 };
-
-const Option& option(std::string_view name) {
-  return *std::find_if(kOptions.begin(), kOptions.end(), [&](const Option& o) { return o.name == name; });
-}
 
 std::string quoted(std::string_view text) {
   return "\"" + std::string(text) + "\"";
@@ -124,6 +113,10 @@ std::string option_line(const Option& o) {
 }
 
 }  // namespace
+
+const Option& option(std::string_view name) {
+  return *std::find_if(kOptions.begin(), kOptions.end(), [&](const Option& o) { return o.name == name; });
+}
 
 bool Arguments::has(const std::string& name) const {
   const auto found = values_.find(name);

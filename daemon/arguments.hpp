@@ -33,6 +33,16 @@ class Arguments {
   std::vector<std::string> words_;
 };
 
+/// One line of the table that parser, help, manual and completion share. An option means the same wherever it is accepted.
+struct Option {
+  std::string_view name;   ///< without the dashes
+  std::string_view value;  ///< how its value is written; empty: a switch
+  std::string_view summary;
+};
+
+/// The option of this name, which is one that there is: they come from Command::options.
+const Option& option(std::string_view name);
+
 /// One of the program's commands.
 struct Command {
   struct Words {

@@ -18,6 +18,7 @@ int check_db(const Arguments& arguments);
 int demo(const Arguments& arguments);
 int quarantine(const Arguments& arguments);
 int healthcheck(const Arguments& arguments);
+int manual(const Arguments& arguments, const std::vector<Command>& commands);
 int version(const Arguments& arguments);
 
 /// In the order in which help lists them.

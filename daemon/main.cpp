@@ -65,6 +65,11 @@ const std::vector<Command>& commands() {
        "Asks a running daemon's /livez; exit code 0: it is well.",
        {"config", "address", "ready"},
        healthcheck},
+      {"manual",
+       {"ff-reconcilerd.8|ff-reconciler.yaml.5|bash-completion", 1, 1},
+       "Prints a manual page, for `man -l -`, or what completes command lines in bash.",
+       {},
+       [](const Arguments& arguments) { return manual(arguments, commands()); }},
       {"version", {}, "Version, commit, compiler, libpq.", {"json"}, version},
   };
   return all;

@@ -40,6 +40,10 @@ TEST_CASE("what is installed runs, and its units name it") {
   const auto place = directory.path() / "opt/ff";
   CHECK(run({place / "bin/ff-reconcilerd", "version"}).code == 0);
   CHECK(exists(place / "share/doc/ff-reconciler/config/ff-reconciler.yaml"));
+  CHECK(run({"head", "-n", "1", place / "share/man/man8/ff-reconcilerd.8"}).out ==
+        ".\\\" Made by `ff-reconcilerd manual ff-reconcilerd.8`.\n");
+  CHECK(run({"cat", place / "share/bash-completion/completions/ff-reconcilerd"}).out ==
+        run_binary({"manual", "bash-completion"}).out);
   // systemd wants the program to be there: the binary under test stands for the installed one.
   for (const std::string instance : {"", "@orders"}) {
     const std::string unit = directory.path() / ("ff-reconcilerd" + instance + ".service");
