@@ -33,13 +33,14 @@ base_root() {
     'deb http://deb.debian.org/debian bookworm main' 'deb http://deb.debian.org/debian-security bookworm-security main'
 }
 
-# in_root ROOT COMMAND...: with processes and mounts of its own; the network is that of the machine. FF_AS is the user it
-# runs as (UID:GID), FF_BIND a directory that is there as /mnt.
+# in_root ROOT COMMAND...: with processes and mounts of its own; the network is that of the machine, or with FF_ALONE=yes
+# one without a way out. FF_AS is the user it runs as (UID:GID), FF_BIND a directory that is there as /mnt.
 in_root() {
   local root=$1
   shift
   # shellcheck disable=SC2016  # expanded by the inner shell
-  unshare --mount --pid --fork --kill-child bash -euc '
+  unshare --mount --pid --fork --kill-child ${FF_ALONE:+--net} bash -euc '
+    [[ -z ${FF_ALONE:-} ]] || ip link set lo up
     mount -t proc proc "$0/proc"
     mount --bind /dev "$0/dev"
     [[ -z ${FF_BIND:-} ]] || mount --bind "$FF_BIND" "$0/mnt"
