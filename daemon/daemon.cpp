@@ -16,6 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr Milliseconds kPageRenewed = 10s;
+
 metrics::Description description(const config::Config& config) {
   metrics::Description description;
   for (const reconcile::Reconciler& r : reconcile::registry()) {
@@ -57,11 +59,13 @@ HttpReply json(int status, std::string body) {
 void Daemon::Observers::tick_finished(const supervisor::TickEvent& event) {
   metrics.tick_finished(event);
   board.tick_finished(event);
+  chronicle.tick_finished(event);
 }
 
 void Daemon::Observers::state_changed(supervisor::State state, const std::string& reason) {
   metrics.state_changed(state, reason);
   board.state_changed(state, reason);
+  chronicle.state_changed(state, reason);
 }
 
 void Daemon::Observers::schema_version(int version) {
@@ -104,7 +108,8 @@ Daemon::Daemon(config::Config config)
       metrics_(description(config_), clock_),
       board_(clock_),
       action_log_(config_.log.actions),
-      observers_(metrics_, board_),
+      chronicle_(clock_),
+      observers_(metrics_, board_, chronicle_),
       connector_(make_connector(config_.database, check::session_name(kVersion, config_.partitions))),
       pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_,
             &pool_events_),
@@ -152,7 +157,9 @@ std::vector<supervisor::Runner*> Daemon::runners() const {
 }
 
 Routes Daemon::routes() {
-  return {{"/metrics",
+  return {{"/", [this] { return page(); }},
+          {"/live", [this] { return page(kPageRenewed); }},
+          {"/metrics",
            [this] {
              return HttpReply{200, metrics::kContentType, metrics_.scrape()};
            }},
@@ -214,15 +221,22 @@ std::vector<std::string> Daemon::reload(config::Config wanted) {
   {
     const std::lock_guard lock(mutex_);
     current_ = std::move(wanted);
+    reload_refused_ = false;
     tell_members();
   }
   supervisor_.reconsider();
   metrics_.config_reloaded(hash);
+  chronicle_.note(page::Severity::fine, "configuration", "reloaded");
   return restart;
 }
 
 void Daemon::reload_failed() {
   metrics_.config_reloaded(std::nullopt);
+  {
+    const std::lock_guard lock(mutex_);
+    reload_refused_ = true;
+  }
+  chronicle_.note(page::Severity::warning, "configuration", "refused at a reload: the earlier one holds");
 }
 
 }  // namespace ff::daemon

@@ -11,6 +11,7 @@
 #include "http_server.hpp"
 #include "log_actions.hpp"
 #include "metrics/metrics.hpp"
+#include "page/page.hpp"
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
 #include "status_board.hpp"
@@ -45,14 +46,16 @@ class Daemon {
   unsigned short http_port() const { return http_port_; }
 
  private:
-  /// Passes everything on to metrics and board.
+  /// Passes everything on to metrics, board and chronicle.
   struct Observers final : supervisor::Observer {
-    Observers(metrics::Metrics& to_metrics, StatusBoard& to_board) : metrics(to_metrics), board(to_board) {}
+    Observers(metrics::Metrics& to_metrics, StatusBoard& to_board, page::Chronicle& to_chronicle)
+        : metrics(to_metrics), board(to_board), chronicle(to_chronicle) {}
     void tick_finished(const supervisor::TickEvent& event) override;
     void state_changed(supervisor::State state, const std::string& reason) override;
     void schema_version(int version) override;
     metrics::Metrics& metrics;
     StatusBoard& board;
+    page::Chronicle& chronicle;
   };
   /// One reconciler: its engine, and the runner that ticks it.
   struct Member {
@@ -85,16 +88,21 @@ class Daemon {
   std::vector<std::unique_ptr<Member>> make_members();
   std::vector<supervisor::Runner*> runners() const;
   Routes routes();
+  page::Model page_model();
+  /// The status page; with `renewed_every` the browser asks for it again by itself.
+  HttpReply page(std::optional<Milliseconds> renewed_every = std::nullopt);
 
   const Clock& clock_ = Clock::system();
   /// The one it started with, which counts for whatever wants a restart.
   const config::Config config_;
   std::mutex mutex_;
-  config::Config current_;  // what of it can be reloaded counts; guarded by mutex_
-  Partitions covered_;      // guarded by mutex_
+  config::Config current_;       // what of it can be reloaded counts; guarded by mutex_
+  Partitions covered_;           // guarded by mutex_
+  bool reload_refused_ = false;  // the last one; guarded by mutex_
   metrics::Metrics metrics_;
   StatusBoard board_;
   ActionLog action_log_;
+  page::Chronicle chronicle_;
   Observers observers_;
   pg::Interrupt interrupt_;
   pg::Connector connector_;

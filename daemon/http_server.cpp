@@ -251,6 +251,7 @@ Response HttpServer::Impl::answer_path(std::string_view target) const {
     Response response = text_response(http::status::ok, std::move(reply.body));
     response.result(static_cast<unsigned>(reply.status));
     response.set(http::field::content_type, reply.content_type);
+    for (const auto& [field, value] : reply.headers) response.set(field, value);
     return response;
   } catch (const std::exception& error) {
     spdlog::error("HTTP: {} failed: {}", route->first, error.what());

@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/time.hpp"
 
@@ -16,6 +18,7 @@ struct HttpReply {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
+  std::vector<std::pair<std::string, std::string>> headers = {};  ///< further ones, by name
 };
 
 /// What answers a GET, by path ("/livez"); HEAD gets the same without the body. It runs on the server's

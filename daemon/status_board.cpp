@@ -10,9 +10,6 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// A single tick may fail because of a conflict, or of a connection that broke.
-constexpr int kFaultyFrom = 3;
-
 ordered_json held_json(const reconcile::TickReport& report, UnixMillis told_at) {
   auto rows = ordered_json::array();
   for (const reconcile::HeldRow& row : report.held) {
@@ -60,6 +57,7 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   Entry& entry = reconcilers_[std::string(event.reconciler)];
   entry.last_tick = clock_.wall();
   entry.consecutive_failures = event.consecutive_failures;
+  if (event.report.complete) entry.last_scan = entry.last_tick;
   // What was taken because it had been seen coming says nothing of the other rows.
   if (event.report.complete) entry.totals.due = event.report.scanned - event.report.processed;
   if (event.report.complete || event.report.failure) {
@@ -152,6 +150,11 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
        {"pool",
         {{"size", pool.size}, {"in_use", pool.in_use}, {"idle", pool.idle}, {"waiting", pool.waiting}}},
        {"reconcilers", reconcilers}});
+}
+
+StatusBoard::Snapshot StatusBoard::snapshot() const {
+  const std::lock_guard lock(mutex_);
+  return {state_, reason_, started_at_, schema_version_, coverage_, reconcilers_};
 }
 
 std::string StatusBoard::line() const {

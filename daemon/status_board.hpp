@@ -43,16 +43,32 @@ class StatusBoard final : public supervisor::Observer {
   };
   std::map<std::string, Totals, std::less<>> totals() const;
 
- private:
+  /// From so many failed ticks in a row on a reconciler counts as failing: a single one may fail because of a conflict,
+  /// or of a connection that broke.
+  static constexpr int kFaultyFrom = 3;
+
+  /// What is known of one reconciler.
   struct Entry {
     Totals totals;
     UnixMillis last_tick{};
     UnixMillis last_success{};
+    UnixMillis last_scan{};  ///< the last tick that saw all that was due
     std::string last_failure;
     int consecutive_failures = 0;
     reconcile::TickReport last;
   };
+  /// Everything that is remembered, as it is at one moment.
+  struct Snapshot {
+    supervisor::State state = supervisor::State::starting;
+    std::string reason;
+    UnixMillis started_at{};
+    int schema_version = 0;
+    std::optional<Coverage> coverage;
+    std::map<std::string, Entry, std::less<>> reconcilers;
+  };
+  Snapshot snapshot() const;
 
+ private:
   const Clock& clock_;
   const UnixMillis started_at_;
   mutable std::mutex mutex_;

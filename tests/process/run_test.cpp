@@ -121,7 +121,7 @@ TEST_CASE("the daemon's pages say what it does") {
     CHECK(status["pool"]["size"].is_number());
   }
   SECTION("other paths are not found and other methods not allowed") {
-    CHECK(daemon.get("/").status == 404);
+    CHECK(daemon.get("/nowhere").status == 404);
     CHECK(daemon.get("/metrics/").status == 404);
     CHECK(status_of(daemon.port(), "POST /metrics") == 405);
     CHECK(status_of(daemon.port(), "DELETE /livez") == 405);

@@ -1,0 +1,44 @@
+// What the daemon knows of itself, for the status page.
+#include "build_info.hpp"
+#include "config/options.hpp"
+#include "config/print.hpp"
+#include "configuration.hpp"
+#include "daemon.hpp"
+
+namespace ff::daemon {
+
+page::Model Daemon::page_model() {
+  page::Model model;
+  model.now = clock_.wall();
+  model.version = kVersion;
+  const std::string host = reachable(config_.http.host);
+  model.address = "http://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
+                  std::to_string(http_port_);
+  model.database = connector_.description();
+  model.alive = alive();
+  model.board = board_.snapshot();
+  model.state_since = chronicle_.state_since();
+  model.recovery_grace = config_.recovery_grace;
+  model.events = chronicle_.events();
+  model.pool = pool_.state();
+  const std::lock_guard lock(mutex_);
+  for (const config::Reconciler& its : current_.reconcilers) {
+    const auto seen = model.board.reconcilers.find(its.name);
+    model.reconcilers.push_back(
+        {its.name, its.enabled,
+         seen == model.board.reconcilers.end() ? std::nullopt : std::optional(seen->second),
+         chronicle_.history(its.name)});
+  }
+  model.configuration = config::print(current_, reconciler_decls());
+  model.configuration_refused = reload_refused_;
+  model.wanting_restart = config::restart_needed(config_, current_);
+  return model;
+}
+
+HttpReply Daemon::page(std::optional<Milliseconds> renewed_every) {
+  page::Model model = page_model();
+  model.renewed_every = renewed_every;
+  return page::reply(model);
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,142 @@
+#include "page/attention.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/duration.hpp"
+#include "base/ids.hpp"
+#include "explain/words.hpp"
+#include "page/markup.hpp"
+#include "reconcile/reconciler.hpp"
+
+namespace ff::daemon::page {
+namespace {
+
+using namespace std::chrono_literals;
+using List = std::vector<Attention>;
+
+// As the alert FfReconcilerBacklog has it.
+constexpr Milliseconds kMuchTooLate = 300s;
+
+void look_at_scheduler(const Model& model, List& list) {
+  if (model.alive) return;
+  list.push_back({Severity::problem, "The scheduler makes no progress, so /livez answers 503",
+                  "A tick takes longer than a tick can, or the machine has no time for the process."});
+}
+
+void look_at_state(const Model& model, List& list) {
+  const auto& board = model.board;
+  if (board.state == supervisor::State::stopping) {
+    list.push_back({Severity::warning, "It is stopping", board.reason});
+  } else if (board.state == supervisor::State::recovering) {
+    list.push_back({Severity::warning,
+                    fmt::format("Recovering: no lease is taken until {} UTC at the latest",
+                                clock_text(model.state_since + model.recovery_grace)),
+                    "Workers could not renew their leases while the database was away."});
+  } else if (!is_ready(board.state)) {
+    list.push_back({Severity::problem,
+                    fmt::format("Not ready: {}", name(board.state)),
+                    board.reason,
+                    {"ff-reconcilerd check-db"}});
+  } else if (!board.reason.empty()) {
+    list.push_back(
+        {Severity::warning, "Ready, but not everything is well", board.reason, {"ff-reconcilerd check-db"}});
+  }
+}
+
+void look_at_failures(const Model& model, List& list) {
+  for (const ReconcilerView& view : model.reconcilers) {
+    if (!view.enabled || !view.seen || view.seen->consecutive_failures < StatusBoard::kFaultyFrom) continue;
+    list.push_back({Severity::problem,
+                    fmt::format("{}: the last {} ticks failed", view.name, view.seen->consecutive_failures),
+                    failure_text(view.seen->last.failure ? view.seen->last.failure->sqlstate() : "",
+                                 view.seen->last_failure),
+                    {"ff-reconcilerd check-db", fmt::format("ff-reconcilerd tick {} --dry-run", view.name)}});
+  }
+}
+
+void look_at_quarantine(const Model& model, List& list) {
+  for (const ReconcilerView& view : model.reconcilers) {
+    const auto rows = static_cast<std::int64_t>(view.quarantined());
+    if (rows == 0) continue;
+    Attention it{Severity::warning, fmt::format("{}: {} set aside because {}", view.name,
+                                                rows == 1 ? "1 row is" : rows_text(rows) + " are",
+                                                rows == 1 ? "it fails by itself" : "each fails by itself")};
+    it.paste.push_back("ff-reconcilerd quarantine --url " + model.address);
+    if (!view.seen->last.set_aside.empty()) {
+      const reconcile::SetAside& first = view.seen->last.set_aside.front();
+      it.why = failure_text(first.sqlstate, first.message);
+      for (std::string& command : commands_for(view.name, first)) it.paste.push_back(std::move(command));
+    }
+    list.push_back(std::move(it));
+  }
+}
+
+void look_at_lateness(const Model& model, List& list) {
+  for (const ReconcilerView& view : model.reconcilers) {
+    const auto waited = behind(view, model.now);
+    if (!waited) continue;
+    const std::string rows =
+        rows_text(view.left()) + " due" + (view.has_more() ? ", and more not read yet" : "");
+    list.push_back({*waited >= kMuchTooLate ? Severity::problem : Severity::warning,
+                    fmt::format("{} is behind: its oldest due row has waited for {}", view.name,
+                                spoken_duration(*waited)),
+                    rows + ". Somebody holds them, or they are more than it can move.",
+                    {"ff-reconcilerd status", fmt::format("ff-reconcilerd tick {} --dry-run", view.name)}});
+  }
+}
+
+void look_at_connections(const Model& model, List& list) {
+  if (model.pool.waiting == 0) return;
+  list.push_back({Severity::warning,
+                  model.pool.waiting == 1 ? std::string("1 tick waits for a connection")
+                                          : fmt::format("{} ticks wait for a connection", model.pool.waiting),
+                  fmt::format("All {} of database.pool_size are in use.", model.pool.size)});
+}
+
+void look_at_configuration(const Model& model, List& list) {
+  if (model.configuration_refused)
+    list.push_back({Severity::warning,
+                    "The file was refused at the last reload: the earlier configuration holds",
+                    "",
+                    {"ff-reconcilerd check-config /etc/ff-reconciler/ff-reconciler.yaml"}});
+  if (!model.wanting_restart.empty())
+    list.push_back({Severity::warning, "Some settings have changed and wait for a restart",
+                    fmt::format("{}", fmt::join(model.wanting_restart, ", "))});
+}
+
+// A line for each kind.
+constexpr void (*kLooks[])(const Model&, List&) = {
+    look_at_scheduler, look_at_state,       look_at_failures,      look_at_quarantine,
+    look_at_lateness,  look_at_connections, look_at_configuration,
+};
+
+}  // namespace
+
+std::vector<Attention> needs_attention(const Model& model) {
+  List list;
+  for (const auto look : kLooks) look(model, list);
+  std::ranges::stable_sort(list, std::ranges::greater{}, &Attention::severity);
+  return list;
+}
+
+std::vector<std::string> commands_for(std::string_view reconciler, const reconcile::SetAside& row) {
+  if (row.pair == nullptr) return {};
+  for (std::size_t i = 0; i < row.key.columns.size() && i < row.pair->key.size(); ++i) {
+    if (row.pair->key[i].name != row.pair->execution_column) continue;
+    // What goes into a shell is a uuid and nothing else.
+    const auto uuid = parse_uuid(row.key.columns[i]);
+    if (!uuid) return {};
+    const ExecutionId id{row.key.partition, *uuid};
+    return {explain::explain(id), explain::tick(reconciler, id)};
+  }
+  return {};
+}
+
+std::string failure_text(std::string_view sqlstate, std::string_view message) {
+  if (sqlstate.empty() || message.find(sqlstate) != std::string_view::npos) return std::string(message);
+  return fmt::format("{} (SQLSTATE {})", message, sqlstate);
+}
+
+}  // namespace ff::daemon::page

@@ -1,0 +1,112 @@
+#include "page/chronicle.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/printable.hpp"
+
+namespace ff::daemon::page {
+namespace {
+
+/// How late the latest row was: of those moved, when that was committed; of those left over, when they were scanned.
+Milliseconds latest(const reconcile::TickReport& report) {
+  Milliseconds late{0};
+  if (!report.lateness.empty()) late = report.lateness.worst();
+  if (report.complete && report.oldest_due && report.scanned > report.processed)
+    late = std::max(late, report.database_time - *report.oldest_due);
+  return std::max(late, Milliseconds{0});
+}
+
+}  // namespace
+
+void Chronicle::tick_finished(const supervisor::TickEvent& event) {
+  const std::lock_guard lock(mutex_);
+  Known& known = known_[std::string(event.reconciler)];
+  known.history.add(clock_.now(), event.report.processed, latest(event.report));
+  note_failures(event, known);
+  if (!event.report.failure) note_quarantine(event, known);
+}
+
+void Chronicle::note_failures(const supervisor::TickEvent& event, Known& known) {
+  const auto& failure = event.report.failure;
+  if (failure)
+    note_locked(Severity::problem, event.reconciler, fmt::format("tick failed: {}", failure->what()));
+  else if (known.failures > 0)
+    note_locked(Severity::fine, event.reconciler,
+                fmt::format("works again after {} failed {}", known.failures,
+                            known.failures == 1 ? "tick" : "ticks"));
+  known.failures = failure ? known.failures + 1 : 0;
+}
+
+void Chronicle::note_quarantine(const supervisor::TickEvent& event, Known& known) {
+  const std::size_t now = event.report.quarantined;
+  if (now > known.quarantined)
+    note_locked(Severity::warning, event.reconciler,
+                fmt::format("{} set aside because {}", rows_text(static_cast<std::int64_t>(now)),
+                            now == 1 ? "it fails" : "they fail"));
+  else if (now == 0 && known.quarantined > 0)
+    note_locked(Severity::fine, event.reconciler, "no row is set aside any more");
+  known.quarantined = now;
+}
+
+void Chronicle::state_changed(supervisor::State state, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (state_ != state) state_since_ = clock_.wall();
+  state_ = state;
+  const Severity severity = state == supervisor::State::ready && reason.empty()       ? Severity::fine
+                            : is_ready(state) || state == supervisor::State::stopping ? Severity::warning
+                                                                                      : Severity::problem;
+  note_locked(severity, "daemon",
+              reason.empty() ? std::string(name(state)) : fmt::format("{}: {}", name(state), reason));
+}
+
+void Chronicle::note(Severity severity, std::string_view subject, std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  note_locked(severity, subject, text);
+}
+
+void Chronicle::note_locked(Severity severity, std::string_view subject, std::string_view text) {
+  const UnixMillis now = clock_.wall();
+  std::string shown = printable(text, kLongestText);
+  const auto of_subject = [&](const Event& event) { return event.subject == subject; };
+  const auto before = std::find_if(events_.rbegin(), events_.rend(), of_subject);
+  if (before != events_.rend() && before->text == shown) {
+    before->last = now;
+    ++before->times;
+    return;
+  }
+  events_.push_back({now, now, 1, severity, std::string(subject), std::move(shown)});
+  if (events_.size() > kMostEvents) events_.pop_front();
+}
+
+History::Steps Chronicle::history(std::string_view reconciler) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(reconciler);
+  return (found == known_.end() ? History{} : found->second.history).until(clock_.now());
+}
+
+std::vector<Event> Chronicle::events() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Event> events(events_.rbegin(), events_.rend());
+  std::ranges::stable_sort(events, std::ranges::greater{}, &Event::last);
+  return events;
+}
+
+UnixMillis Chronicle::state_since() const {
+  const std::lock_guard lock(mutex_);
+  return state_since_;
+}
+
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  const std::size_t first = number < 0 ? 1 : 0;
+  for (std::size_t at = digits.size(); at > first + 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string rows_text(std::int64_t rows) {
+  return grouped(rows) + (rows == 1 ? " row" : " rows");
+}
+
+}  // namespace ff::daemon::page
