@@ -16,7 +16,7 @@ std::string state_of(const ReconcilerView& view, UnixMillis now) {
   if (failures >= StatusBoard::kFaultyFrom) return mark(Severity::problem, "fails");
   if (failures > 0) return mark(Severity::warning, "failed");
   if (behind(view, now)) return mark(Severity::warning, "behind");
-  if (view.quarantined() > 0) return mark(Severity::warning, "set rows aside");
+  if (view.quarantined() > 0) return mark(Severity::warning, "set aside");
   return mark(Severity::fine, "works");
 }
 
