@@ -13,6 +13,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <exception>
@@ -91,6 +92,18 @@ std::optional<Response> refusal(error_code error) {
   return text_response(http::status::bad_request, "malformed request\n");
 }
 
+/// A page of somebody else's, open in a browser on this machine, can give its own name our address and then read what we
+/// answer (DNS rebinding): so who is asked on loopback wants to be called by address, or localhost.
+bool is_called_by_address(std::string_view host) {
+  const std::size_t port = host.starts_with('[') ? host.find("]:") : host.find(':');
+  if (port != std::string_view::npos) host = host.substr(0, host[port] == ']' ? port + 1 : port);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (beast::iequals({host.data(), host.size()}, "localhost")) return true;
+  error_code error;
+  asio::ip::make_address(std::string(host), error);
+  return !error;
+}
+
 void log_failure(const std::exception_ptr& failure) {
   try {
     if (failure) std::rethrow_exception(failure);
@@ -148,7 +161,8 @@ struct HttpServer::Impl {
         routes(std::move(routes_)),
         limits(limits_),
         on_displaced(std::move(on_displaced_)),
-        bound_port(acceptor.local_endpoint().port()) {}
+        bound_port(acceptor.local_endpoint().port()),
+        on_loopback(acceptor.local_endpoint().address().is_loopback()) {}
 
   static asio::awaitable<void> accept_all(std::shared_ptr<Impl> self);
   static asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
@@ -163,6 +177,7 @@ struct HttpServer::Impl {
   const HttpLimits limits;
   const std::function<void()> on_displaced;
   const unsigned short bound_port;
+  const bool on_loopback;
   std::list<Connection*> connections;  // who has waited longest for an answer stands first
   bool told_of_displaced = false;
   bool stopped = false;
@@ -232,6 +247,9 @@ Response HttpServer::Impl::answer(const Parser::value_type& request) const {
   Response response;
   if (request.count(http::field::expect) != 0) {
     response = text_response(http::status::expectation_failed, "no expectations are met here\n");
+  } else if (on_loopback && request.count(http::field::host) != 0 &&
+             !is_called_by_address({request[http::field::host].data(), request[http::field::host].size()})) {
+    response = text_response(http::status::misdirected_request, "Host: an address, or localhost\n");
   } else if (method != http::verb::get && method != http::verb::head) {
     response = text_response(http::status::method_not_allowed, "GET and HEAD only\n");
     response.set(http::field::allow, "GET, HEAD");

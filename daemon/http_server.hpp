@@ -37,7 +37,8 @@ struct HttpLimits {
 };
 
 /// A small HTTP/1.1 server with a fixed set of paths. Any method but GET and HEAD is a 405, any other path a
-/// 404; what follows a `?` is ignored. Connections are kept alive and requests may be pipelined; whatever a
+/// 404; what follows a `?` is ignored. One that listens on loopback answers 421 to a Host that is neither an address nor
+/// localhost, so that no page on the web can read it under a name of its own. Connections are kept alive and requests may be pipelined; whatever a
 /// client sends or does not send, it ends its own connection at most.
 ///
 /// With all places for connections taken, who comes is let in and the connection that has waited longest for an

@@ -121,7 +121,7 @@ bool Client::receive() {
 }
 
 std::string get(const std::string& target, const std::string& more) {
-  return "GET " + target + " HTTP/1.1\r\nHost: here\r\n" + more + "\r\n";
+  return "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n" + more + "\r\n";
 }
 
 int status_of(const std::string& reply) {

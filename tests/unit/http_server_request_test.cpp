@@ -23,7 +23,7 @@ TEST_CASE("a path answers with its route's status, type and body, and without na
 TEST_CASE("HEAD gets the header of GET and no body") {
   const RunningServer server;
   Client client(server.port());
-  client.send("HEAD /livez HTTP/1.1\r\nHost: here\r\n\r\n");
+  client.send("HEAD /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
   CHECK(client.reply(false) ==
         "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n");
   CHECK(status_of(client.ask(get("/readyz"))) == 503);
@@ -39,12 +39,32 @@ TEST_CASE("a query string does not matter, an unknown path is a 404") {
   }
 }
 
+TEST_CASE("on loopback a name that anybody may point there is refused, an address and localhost are not") {
+  const RunningServer server;
+  Client client(server.port());
+  const auto called = [&](const std::string& host) {
+    return status_of(client.ask("GET /livez HTTP/1.1\r\nHost: " + host + "\r\n\r\n"));
+  };
+  for (const std::string host :
+       {"127.0.0.1", "127.0.0.1:9464", "localhost", "LocalHost:80", "[::1]:9464", "[::1]"}) {
+    INFO(host);
+    CHECK(called(host) == 200);
+  }
+  for (const std::string host : {"evil.example", "evil.example:9464", "localhost.evil.example",
+                                 "127.0.0.1.evil.example", "", "[evil.example]", "[::1].evil.example"}) {
+    INFO(host);
+    CHECK(called(host) == 421);
+  }
+  CHECK(status_of(client.ask("GET /livez HTTP/1.1\r\n\r\n")) == 200);
+}
+
 TEST_CASE("any other method is a 405 that says which are allowed") {
   const RunningServer server;
   Client client(server.port());
   for (const std::string method : {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "BREW"}) {
     INFO(method);
-    const auto reply = client.ask(method + " /livez HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n\r\nhi");
+    const auto reply =
+        client.ask(method + " /livez HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nhi");
     CHECK(status_of(reply) == 405);
     CHECK(reply.find("\r\nAllow: GET, HEAD\r\n") != std::string::npos);
   }
