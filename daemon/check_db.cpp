@@ -123,6 +123,7 @@ class Checks {
     report_.ask("privileges", [&] { return privileges(); });
     const bool readable = report_.ask("schema", [&] { return schema(); });
     if (readable && usable_) tables();
+    if (readable && usable_) report_.ask("pauses", [&] { return pauses(); });
     report_.ask("strangers", [&] { return check::strangers(connection_); });
     report_.ask("listen", [&] { return listen(writable); });
     report_.ask("long_transactions", [&] { return check::long_transactions(connection_, kLongTransaction); });
@@ -229,6 +230,32 @@ class Checks {
     if (lines.empty())
       lines.push_back(
           {"scan", Verdict::fine, fmt::format("{} uses {}", its.name, fmt::join(plans.indexes, ", "))});
+    return lines;
+  }
+
+  // Neither is needed to run.
+  Lines pauses() {
+    using Table = pause::Reading::Table;
+    const pause::Reading reading = pause::read(connection_);
+    if (reading.table == Table::missing)
+      return {{"pauses", Verdict::warning, "there is no table ff_reconciler_pause: nothing can be paused",
+               "ff-reconcilerd migrate up --database-url postgresql://OWNER@HOST/DATABASE # as the owner of "
+               "the tables"}};
+    if (reading.table == Table::unreadable) {
+      const auto role = connection_.execute("SELECT current_user::text").one().get<std::string>(0);
+      std::string next = statements(connection_, missing(connection_, needs_of_seeing_pauses()), role);
+      next.pop_back();
+      return {{"pauses", Verdict::warning,
+               "the daemon does not see what is paused: " + printable(role) +
+                   " may not SELECT on ff_reconciler_pause",
+               printable(next)}};
+    }
+    Lines lines;
+    for (const pause::Pause& each : reading.in_force)
+      lines.push_back({"pauses", Verdict::warning,
+                       pause::subject_of(each) + " paused " + pause::text_of(each, reading.database_time),
+                       pause::resume_line(each)});
+    if (lines.empty()) lines.push_back({"pauses", Verdict::fine, "no reconciler is paused"});
     return lines;
   }
 

@@ -17,6 +17,8 @@ int check_config(const Arguments& arguments);
 int check_db(const Arguments& arguments);
 int demo(const Arguments& arguments);
 int quarantine(const Arguments& arguments);
+int pause_reconcilers(const Arguments& arguments);
+int resume_reconcilers(const Arguments& arguments);
 int healthcheck(const Arguments& arguments);
 int manual(const Arguments& arguments, const std::vector<Command>& commands);
 int version(const Arguments& arguments);

@@ -73,6 +73,11 @@ void Daemon::Observers::schema_version(int version) {
   board.schema_version(version);
 }
 
+void Daemon::Observers::pauses_changed(const std::vector<pause::Pause>& in_force) {
+  metrics.pauses_changed(in_force);
+  board.pauses_changed(in_force);
+}
+
 Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope,
                        supervisor::Timing timing, Daemon& daemon)
     : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.fork_join_),
@@ -90,8 +95,10 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope
           daemon.observers_, daemon.clock_) {}
 
 reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOptions options) {
-  if (runner.takes_leases())
-    options.may_write = [&monitor = daemon.monitor_] { return monitor.may_take_leases(); };
+  options.may_write = [this, &daemon] {
+    return !daemon.pauses_.hold(runner.name()) &&
+           (!runner.takes_leases() || daemon.monitor_.may_take_leases());
+  };
   options.tell = daemon.action_log_.teller();
   return engine.tick(options);
 }
@@ -121,13 +128,18 @@ Daemon::Daemon(config::Config config)
                 monitor_.check_now();
                 notifications_.renew();
               },
-              [this](const Coverage& coverage) { set_coverage(coverage); }),
+              [this](const Coverage& coverage) { set_coverage(coverage); },
+              [this](pg::Connection& connection) { pause_watch_.look(connection); }),
           observers_, clock_),
       notifications_(connector_,
-                     {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel)}),
+                     {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel),
+                      std::string(pause::kChannel)},
+                     [this](std::string_view channel) {
+                       if (channel == pause::kChannel) monitor_.check_soon();
+                     }),
       fork_join_(config_.helpers),
       members_(make_members()),
-      supervisor_(runners(), config_.threads, monitor_, longest_tick(config_), clock_),
+      supervisor_(runners(), config_.threads, monitor_, longest_tick(config_), clock_, &pauses_),
       http_(http_io_, config_.http.host, static_cast<unsigned short>(config_.http.port), routes(), {},
             [this] { metrics_.http_connection_displaced(); }),
       http_port_(http_.port()) {
@@ -212,6 +224,12 @@ void Daemon::tell_members() {
         [&engine, scope = scope_of(current_, its, covered_)] { engine.set_scope(scope); });
     metrics_.reconciler_enabled(its.name, its.enabled);
   }
+}
+
+// Whoever goes on has been parked without a timer.
+void Daemon::pauses_changed(const std::vector<pause::Pause>& in_force) {
+  observers_.pauses_changed(in_force);
+  supervisor_.reconsider_parked();
 }
 
 std::vector<std::string> Daemon::reload(config::Config wanted) {

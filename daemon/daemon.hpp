@@ -12,6 +12,7 @@
 #include "log_actions.hpp"
 #include "metrics/metrics.hpp"
 #include "page/page.hpp"
+#include "pause_watch.hpp"
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
 #include "status_board.hpp"
@@ -53,6 +54,7 @@ class Daemon {
     void tick_finished(const supervisor::TickEvent& event) override;
     void state_changed(supervisor::State state, const std::string& reason) override;
     void schema_version(int version) override;
+    void pauses_changed(const std::vector<pause::Pause>& in_force) override;
     metrics::Metrics& metrics;
     StatusBoard& board;
     page::Chronicle& chronicle;
@@ -84,6 +86,7 @@ class Daemon {
   /// What the configured partitions come to is known, or has changed.
   void set_coverage(const Coverage& coverage);
   void tell_members();  // under mutex_
+  void pauses_changed(const std::vector<pause::Pause>& in_force);
 
   std::vector<std::unique_ptr<Member>> make_members();
   std::vector<supervisor::Runner*> runners() const;
@@ -108,6 +111,8 @@ class Daemon {
   pg::Connector connector_;
   PoolEvents pool_events_{*this};
   pg::Pool pool_;
+  supervisor::Pauses pauses_{clock_};
+  PauseWatch pause_watch_{pauses_, [this](const auto& in_force) { pauses_changed(in_force); }};
   supervisor::Monitor monitor_;
   supervisor::Notifications notifications_;
   supervisor::ThreadForkJoin fork_join_;

@@ -58,6 +58,7 @@ Observation DatabaseProbe::probe() {
   seen.server_uptime = server->now - server->started_at;
   if (verified_on_ != server->started_at) verify_schema(**connection, seen);
   if (seen.found == Observation::Found::writable) count_partitions(**connection, seen);
+  if (seen.found == Observation::Found::writable && also_read_) also_read_(**connection);
   seen.schema_version = schema_version_;
   return seen;
 }

@@ -18,18 +18,22 @@ class DatabaseProbe {
  public:
   using OnError = std::function<void(const pg::Error&)>;
   using OnCoverage = std::function<void(const Coverage&)>;
+  using AlsoRead = std::function<void(pg::Connection&)>;
 
   /// `on_connection_lost` is called before a connection that broke is replaced: until this check is over, nobody should
   /// act on what may be another server.
   /// `on_coverage` is called when what the choice comes to is known or has changed, before the check that found
   /// it says that anybody may run.
+  /// `also_read` is lent the connection once the server has been found fit, before anybody may run. It does not throw,
+  /// and whatever it meets is no outage.
   DatabaseProbe(pg::Pool& pool, PartitionChoice partitions, OnError on_error,
-                std::function<void()> on_connection_lost, OnCoverage on_coverage)
+                std::function<void()> on_connection_lost, OnCoverage on_coverage, AlsoRead also_read = {})
       : pool_(pool),
         partitions_(std::move(partitions)),
         on_error_(std::move(on_error)),
         on_connection_lost_(std::move(on_connection_lost)),
-        on_coverage_(std::move(on_coverage)) {}
+        on_coverage_(std::move(on_coverage)),
+        also_read_(std::move(also_read)) {}
 
   supervisor::Observation operator()();
 
@@ -45,6 +49,7 @@ class DatabaseProbe {
   const OnError on_error_;
   const std::function<void()> on_connection_lost_;
   const OnCoverage on_coverage_;
+  const AlsoRead also_read_;
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   int schema_version_ = 0;
   std::optional<Coverage> coverage_;

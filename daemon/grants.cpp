@@ -84,6 +84,14 @@ Needs needs_of_reading() {
   return needs;
 }
 
+Needs needs_of_seeing_pauses() {
+  return {{"ff_reconciler_pause", "SELECT"}};
+}
+
+Needs needs_of_pausing() {
+  return {{"ff_reconciler_pause", "SELECT, INSERT, UPDATE, DELETE"}};
+}
+
 std::vector<Grant> grants(pg::Connection& connection, const Needs& needs) {
   return read(connection, needs, false);
 }

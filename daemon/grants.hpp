@@ -17,6 +17,10 @@ Needs needs_of(const std::vector<const reconcile::Reconciler*>& reconcilers);
 /// grants and edges as well, and `lease-events` at the outbox.
 Needs needs_of_reading();
 
+/// To see what is paused, which a daemon can do without; and to pause.
+Needs needs_of_seeing_pauses();
+Needs needs_of_pausing();
+
 /// "SELECT, UPDATE" on "TABLE public.ff_attempt".
 struct Grant {
   std::string privileges;

@@ -1,6 +1,8 @@
 #include "migrate/migrate.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <iostream>
 
 #include "commands.hpp"
@@ -21,15 +23,17 @@ int print(const migrate::State& state) {
       std::cout << fmt::format("schema of ff-reconciler, {}\n", version_text(state));
       break;
     case migrate::Origin::flowfabric:
-      std::cout << fmt::format("schema of FlowFabric, {}: verified, never altered\n", version_text(state));
+      std::cout << fmt::format("schema of FlowFabric, {}: verified, none of its tables is altered\n",
+                               version_text(state));
       break;
   }
   if (state.fan_out) std::cout << fmt::format("hash children per table: {}\n", *state.fan_out);
   for (const migrate::Migration& m : state.pending)
-    std::cout << fmt::format("pending: {:04} {}\n", m.version, m.name);
+    std::cout << fmt::format("pending: {:04} {}{}\n", m.version, m.name,
+                             m.is_own() ? ", without which the reconcilers run, too" : "");
   for (const std::string& problem : state.problems) std::cout << "problem: " << problem << '\n';
   for (const std::string& warning : state.warnings) std::cout << "warning: " << warning << '\n';
-  const bool fit = state.usable() && state.pending.empty();
+  const bool fit = state.usable() && std::ranges::all_of(state.pending, &migrate::Migration::is_own);
   if (fit) std::cout << "the reconcilers can run on it\n";
   return fit ? kDone : kProblem;
 }
@@ -49,8 +53,11 @@ Needs needs_named(const Arguments& arguments, const config::Config& config) {
   std::vector<std::string> names(arguments.words().begin() + 1, arguments.words().end());
   if (names.empty()) names.emplace_back("all");
   Needs needs = needs_of(named_reconcilers(names, config));
-  if (names.front() == "all")
-    for (const reconcile::Privileges& more : needs_of_reading()) needs.push_back(more);
+  const auto add = [&](const Needs& more) { needs.insert(needs.end(), more.begin(), more.end()); };
+  add(needs_of_seeing_pauses());
+  if (names.front() != "all") return needs;
+  add(needs_of_reading());
+  add(needs_of_pausing());
   return needs;
 }
 

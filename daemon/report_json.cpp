@@ -62,6 +62,18 @@ nlohmann::ordered_json coverage_json(const Coverage& coverage) {
           {"not_there", format_partitions(coverage.not_there)}};
 }
 
+ordered_json pauses_json(const std::vector<pause::Pause>& pauses) {
+  auto all = ordered_json::array();
+  for (const pause::Pause& each : pauses)
+    all.push_back({{"reconciler", each.reconciler},
+                   {"by", each.by},
+                   {"reason", each.reason},
+                   {"since_ms", count(each.since)},
+                   {"until_ms", time_json(each.until)},
+                   {"next", pause::resume_line(each)}});
+  return all;
+}
+
 std::string dump(const nlohmann::ordered_json& json) {
   return with_controls_escaped(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/partition_choice.hpp"
+#include "pause/pause.hpp"
 #include "reconcile/engine.hpp"
 
 /// The JSON forms that scripts rely on; all commands and pages that show these things use these.
@@ -20,6 +21,8 @@ nlohmann::ordered_json key_json(const reconcile::Reconciler& pair, const reconci
 nlohmann::ordered_json counts_json(const reconcile::TickReport& report);
 nlohmann::ordered_json time_json(const std::optional<UnixMillis>& at);
 nlohmann::ordered_json coverage_json(const Coverage& coverage);
+/// {"reconciler" ("*": all), "by", "reason", "since_ms", "until_ms", "next"} of each.
+nlohmann::ordered_json pauses_json(const std::vector<pause::Pause>& pauses);
 /// One line that steers no terminal; bytes that are no UTF-8 are replaced.
 std::string dump(const nlohmann::ordered_json& json);
 

@@ -21,12 +21,25 @@ struct Database {
   pg::ServerInfo server;
   migrate::State schema;
   int sessions = 0;
+  pause::Reading pauses;
   std::optional<Coverage> coverage = {};  // where the schema is fit
 
   bool fit() const { return schema.usable() && reason_against(*coverage).empty(); }
 };
 
 using Backlogs = std::vector<std::pair<const config::Reconciler*, reconcile::Backlog>>;
+
+std::string_view word(pause::Reading::Table table) {
+  switch (table) {
+    case pause::Reading::Table::missing:
+      return "missing";
+    case pause::Reading::Table::unreadable:
+      return "unreadable";
+    case pause::Reading::Table::readable:
+      return "readable";
+  }
+  return "missing";
+}
 
 std::string_view word(migrate::Origin origin) {
   switch (origin) {
@@ -50,6 +63,7 @@ void print_json(const Database& database, const config::Config& config, const Ba
   for (const auto& [its, backlog] : backlogs)
     reconcilers.push_back({{"reconciler", its->name},
                            {"enabled", its->enabled},
+                           {"paused", !pause::covering(database.pauses.in_force, its->name).empty()},
                            {"due", backlog.due},
                            {"due_capped", backlog.capped},
                            {"oldest_due_ms", time_json(backlog.oldest_due)},
@@ -67,6 +81,8 @@ void print_json(const Database& database, const config::Config& config, const Ba
                        {"warnings", database.schema.warnings}}},
                      {"partitions", database.coverage ? coverage_json(*database.coverage) : ordered_json()},
                      {"pool", {{"size", config.database.pool_size}, {"sessions", database.sessions}}},
+                     {"pause_table", word(database.pauses.table)},
+                     {"pauses", pauses_json(database.pauses.in_force)},
                      {"reconcilers", reconcilers}})
             << '\n';
 }
@@ -84,6 +100,22 @@ void print_coverage(const Coverage& coverage) {
     std::cout << "          problem: " << problem << '\n';
 }
 
+void print_pauses(const Database& database) {
+  const pause::Reading& pauses = database.pauses;
+  for (const pause::Pause& each : pauses.in_force)
+    std::cout << fmt::format("paused    {} {}\n          since {} -> {}\n", pause::subject_of(each),
+                             pause::text_of(each, pauses.database_time),
+                             explain::when(each.since, pauses.database_time), pause::resume_line(each));
+  if (pauses.table == pause::Reading::Table::unreadable)
+    std::cout << "paused    not known: " << pauses.why_unreadable << '\n';
+}
+
+// "lease_expiry", "lease_expiry (off)", "lease_expiry (paused)"
+std::string named(const config::Reconciler& its, const Database& database) {
+  if (!its.enabled) return its.name + " (off)";
+  return its.name + (pause::covering(database.pauses.in_force, its.name).empty() ? "" : " (paused)");
+}
+
 void print_text(const Database& database, const config::Config& config, const Backlogs& backlogs) {
   std::cout << fmt::format("database  PostgreSQL {}, {}\n", dotted(database.server.version),
                            database.server.writable ? "writable" : "NOT WRITABLE");
@@ -95,12 +127,14 @@ void print_text(const Database& database, const config::Config& config, const Ba
   for (const std::string& warning : database.schema.warnings)
     std::cout << "          warning: " << warning << '\n';
   if (database.coverage) print_coverage(*database.coverage);
-  std::cout << fmt::format("pool      {} sessions of daemons now, at most {} for each\n\n", database.sessions,
+  std::cout << fmt::format("pool      {} sessions of daemons now, at most {} for each\n", database.sessions,
                            config.database.pool_size);
-  std::cout << fmt::format("{:<26}{:>10}  {:>14}  {:>14}\n", "reconciler", "due now", "oldest due",
+  print_pauses(database);
+  std::cout << '\n';
+  std::cout << fmt::format("{:<34}{:>10}  {:>14}  {:>14}\n", "reconciler", "due now", "oldest due",
                            "next due");
   for (const auto& [its, backlog] : backlogs)
-    std::cout << fmt::format("{:<26}{:>10}  {:>14}  {:>14}\n", its->name + (its->enabled ? "" : " (off)"),
+    std::cout << fmt::format("{:<34}{:>10}  {:>14}  {:>14}\n", named(*its, database),
                              fmt::format("{}{}", backlog.due, backlog.capped ? "+" : ""),
                              relative(backlog.oldest_due, backlog.database_time),
                              relative(backlog.next_due, backlog.database_time));
@@ -118,7 +152,8 @@ int status(const Arguments& arguments) {
   {
     auto connection = pool.acquire();
     database = {pg::server_info(*connection), migrate::inspect(*connection),
-                pg::sessions_of(*connection, connector.options().application_name)};
+                pg::sessions_of(*connection, connector.options().application_name),
+                pause::try_to_read(*connection)};
     if (database.schema.usable())
       database.coverage = cover(config.partitions, migrate::flow_partitions(*connection));
   }

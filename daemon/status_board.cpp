@@ -100,10 +100,20 @@ supervisor::State StatusBoard::state() const {
   return state_;
 }
 
+void StatusBoard::pauses_changed(const std::vector<pause::Pause>& in_force) {
+  const std::lock_guard lock(mutex_);
+  pauses_ = in_force;
+}
+
+// One that is paused is not to get on.
+bool StatusBoard::is_faulty(const std::string& reconciler) const {
+  return reconcilers_.at(reconciler).consecutive_failures >= kFaultyFrom &&
+         pause::covering(pauses_, reconciler).empty();
+}
+
 bool StatusBoard::has_fault() const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(
-      reconcilers_, [](const auto& each) { return each.second.consecutive_failures >= kFaultyFrom; });
+  return std::ranges::any_of(reconcilers_, [&](const auto& each) { return is_faulty(each.first); });
 }
 
 std::string StatusBoard::readiness_json() const {
@@ -114,7 +124,7 @@ std::string StatusBoard::readiness_json() const {
   else if (!supervisor::is_ready(state_))
     reasons.push_back(std::string(name(state_)));
   for (const auto& [its_name, entry] : reconcilers_)
-    if (entry.consecutive_failures >= kFaultyFrom)
+    if (is_faulty(its_name))
       reasons.push_back(its_name + ": the last " + std::to_string(entry.consecutive_failures) +
                         " ticks failed: " + entry.last_failure);
   return dump(
@@ -131,6 +141,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
     line["last_tick_ms"] = count(entry.last_tick);
     line["last_success_ms"] =
         time_json(count(entry.last_success) > 0 ? std::optional(entry.last_success) : std::nullopt);
+    line["paused"] = !pause::covering(pauses_, its_name).empty();
     line["consecutive_failures"] = entry.consecutive_failures;
     line["last_failure"] = entry.last_failure;
     line["quarantined"] = entry.last.quarantined;
@@ -149,12 +160,13 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
        {"partitions", coverage_ ? coverage_json(*coverage_) : ordered_json()},
        {"pool",
         {{"size", pool.size}, {"in_use", pool.in_use}, {"idle", pool.idle}, {"waiting", pool.waiting}}},
+       {"pauses", pauses_json(pauses_)},
        {"reconcilers", reconcilers}});
 }
 
 StatusBoard::Snapshot StatusBoard::snapshot() const {
   const std::lock_guard lock(mutex_);
-  return {state_, reason_, started_at_, schema_version_, coverage_, reconcilers_};
+  return {state_, reason_, started_at_, schema_version_, coverage_, reconcilers_, pauses_};
 }
 
 std::string StatusBoard::line() const {

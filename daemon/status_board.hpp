@@ -21,6 +21,7 @@ class StatusBoard final : public supervisor::Observer {
   void state_changed(supervisor::State state, const std::string& reason) override;
   void schema_version(int version) override;
   void partitions(const Coverage& coverage);
+  void pauses_changed(const std::vector<pause::Pause>& in_force) override;
 
   supervisor::State state() const;
   bool ready() const { return supervisor::is_ready(state()); }
@@ -65,10 +66,13 @@ class StatusBoard final : public supervisor::Observer {
     int schema_version = 0;
     std::optional<Coverage> coverage;
     std::map<std::string, Entry, std::less<>> reconcilers;
+    std::vector<pause::Pause> pauses;
   };
   Snapshot snapshot() const;
 
  private:
+  bool is_faulty(const std::string& reconciler) const;  // under mutex_
+
   const Clock& clock_;
   const UnixMillis started_at_;
   mutable std::mutex mutex_;
@@ -77,6 +81,7 @@ class StatusBoard final : public supervisor::Observer {
   int schema_version_ = 0;
   std::optional<Coverage> coverage_;
   std::map<std::string, Entry, std::less<>> reconcilers_;
+  std::vector<pause::Pause> pauses_;
 };
 
 }  // namespace ff::daemon

@@ -132,6 +132,18 @@ void print_text(const Reconciler& reconciler, const TickReport& report, double s
             << '\n';
 }
 
+// By hand it goes on: somebody may want just this one row moved.
+void say_what_is_paused(pg::Connection& connection, const std::vector<const Reconciler*>& reconcilers) {
+  const pause::Reading pauses = pause::try_to_read(connection);
+  if (pauses.table == pause::Reading::Table::unreadable)
+    std::cerr << "whether they are paused is not known: " << pauses.why_unreadable << '\n';
+  for (const Reconciler* reconciler : reconcilers)
+    for (const pause::Pause& each : pause::covering(pauses.in_force, reconciler->name))
+      std::cerr << fmt::format("{}: paused{}, {}; this tick by hand goes on\n", reconciler->name,
+                               each.reconciler == pause::kAll ? " with all" : "",
+                               pause::text_of(each, pauses.database_time));
+}
+
 /// The reconcilers that were named, each with its engine, and what they have done so far.
 class Passes {
  public:
@@ -226,6 +238,7 @@ int tick(const Arguments& arguments) {
   const auto named_keys = partitions(arguments);
   Passes passes(arguments, reconcilers, config, pool, fork_join);
   try {
+    say_what_is_paused(*pool.acquire(), reconcilers);
     passes.set_partitions(covered(named_keys, config, pool));
   } catch (const pg::Error& error) {
     if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;

@@ -11,6 +11,7 @@
 #include "base/scanner_filter.hpp"
 #include "base/setting.hpp"
 #include "base/time.hpp"
+#include "pause/pause.hpp"
 #include "reconcile/holders.hpp"
 
 /// Why one execution does not move: `read` asks the database, `findings` and `verdicts` know what it means.
@@ -165,6 +166,7 @@ struct Inspection {
   std::vector<Row> rows;
   bool filtered = false;  ///< they are not its rows: the filter leaves them out
   std::optional<Trial> trial;
+  std::vector<pause::Pause> pauses = {};  ///< that hold it, each by itself
 
   bool due() const;
   std::optional<UnixMillis> takeable_at() const;  ///< the earliest

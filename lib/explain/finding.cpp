@@ -51,6 +51,12 @@ void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector
   if (!inspection.enabled && inspection.due())
     found.push_back(
         {"switched_off", fmt::format("{} is switched off in the configuration", name), tick(name, facts.id)});
+  for (const pause::Pause& each : inspection.pauses)
+    found.push_back(
+        {"paused",
+         fmt::format("{} is paused{}, {}", name, each.reconciler == pause::kAll ? " with all" : "",
+                     pause::text_of(each, facts.now)),
+         pause::resume_line(each)});
   if (inspection.trial && !inspection.trial->error.empty())
     found.push_back({"failed", fmt::format("{} fails on it: {}", name, inspection.trial->error),
                      fmt::format("mend what the error names, then {}", tick(name, facts.id))});

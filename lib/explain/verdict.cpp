@@ -100,6 +100,9 @@ std::vector<Verdict> verdicts(const Facts& facts) {
   for (const Inspection& inspection : facts.inspections) {
     all.push_back(of(facts, inspection));
     if (!inspection.enabled) all.back().text += " (switched off)";
+    if (inspection.pauses.empty()) continue;
+    if (all.back().word == "due") all.back().word = "paused";
+    all.back().text += " (paused)";
   }
   return all;
 }

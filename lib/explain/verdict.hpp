@@ -12,7 +12,7 @@ namespace ff::explain {
 /// What one reconciler makes of the execution.
 struct Verdict {
   std::string_view reconciler;
-  /// "due", "later", "promised", "locked", "failed", "filtered", "moved" (while it was asked), "none" (none of
+  /// "due", "later", "paused" (and due), "promised", "locked", "failed", "filtered", "moved" (while it was asked), "none" (none of
   /// its rows).
   std::string_view word;
   std::optional<UnixMillis> at;  ///< when its rows may be taken, or might have been

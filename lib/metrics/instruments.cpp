@@ -104,7 +104,9 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
           gauges(registry, "next_due_timestamp_seconds",
                  "When the next row falls due, in Unix time, as the last tick saw it; 0 when it saw none.")),
       quarantined(gauges(registry, "quarantined_rows",
-                         "Rows that are left out for a while because they failed on their own.")) {}
+                         "Rows that are left out for a while because they failed on their own.")),
+      paused(gauges(registry, "paused",
+                    "1 while an operator has paused the reconciler, by name or with all.")) {}
 
 ReconcilerInstruments::ReconcilerInstruments(const ReconcilerFamilies& families, const std::string& name,
                                              std::span<const std::string_view> outcomes)
@@ -121,7 +123,8 @@ ReconcilerInstruments::ReconcilerInstruments(const ReconcilerFamilies& families,
       due_rows(families.due_rows.Add({{"reconciler", name}})),
       oldest_due(families.oldest_due.Add({{"reconciler", name}})),
       next_due(families.next_due.Add({{"reconciler", name}})),
-      quarantined(families.quarantined.Add({{"reconciler", name}})) {}
+      quarantined(families.quarantined.Add({{"reconciler", name}})),
+      paused(families.paused.Add({{"reconciler", name}})) {}
 
 void ReconcilerInstruments::observe_lateness(const reconcile::Lateness& lateness) {
   if (lateness.empty()) return;

@@ -56,6 +56,7 @@ struct ReconcilerFamilies {
   prometheus::Family<prometheus::Gauge>& oldest_due;
   prometheus::Family<prometheus::Gauge>& next_due;
   prometheus::Family<prometheus::Gauge>& quarantined;
+  prometheus::Family<prometheus::Gauge>& paused;
 };
 
 /// Those of one reconciler, resolved, so that an event builds no labels.
@@ -81,7 +82,9 @@ struct ReconcilerInstruments {
   prometheus::Gauge& oldest_due;
   prometheus::Gauge& next_due;
   prometheus::Gauge& quarantined;
+  prometheus::Gauge& paused;
   bool enabled = true;
+  bool is_paused = false;
 };
 
 /// Every instrument of the daemon. What a comment calls guarded is used under that mutex only; the rest is

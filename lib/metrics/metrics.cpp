@@ -37,7 +37,7 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   to.tick_duration.Observe(event.duration.count());
   to.tick_start_delay.Observe(event.start_delay.count());
   if (!report.failure) to.last_success.Set(unix_seconds(clock_.wall()));
-  if (!to.enabled) return;
+  if (!to.enabled || to.is_paused) return;
   to.consecutive_failures.Set(event.consecutive_failures);
   // Of the rows a tick that failed at once knows nothing, and one that took what had been seen coming only what
   // comes next: what the last scan saw stands.
@@ -110,6 +110,17 @@ void Metrics::reconciler_enabled(std::string_view reconciler, bool enabled) noex
   if (enabled) return;
   its.clear_gauges();
   instruments_->set_oldest_due(reconciler, {});
+}
+
+void Metrics::pauses_changed(const std::vector<pause::Pause>& in_force) noexcept {
+  const std::lock_guard lock(instruments_->mutex);
+  for (auto& [name, its] : instruments_->reconcilers) {
+    its.is_paused = !pause::covering(in_force, name).empty();
+    its.paused.Set(its.is_paused ? 1 : 0);
+    if (!its.is_paused) continue;
+    its.clear_gauges();
+    instruments_->set_oldest_due(name, {});
+  }
 }
 
 void Metrics::config_reloaded(std::optional<std::uint64_t> hash) noexcept {

@@ -39,6 +39,10 @@ constexpr std::string_view kPartitionConfig = R"(
 constexpr std::string_view kFlowPartitions =
     "SELECT coalesce(max(num_flow_partitions), 0) FROM {schema}.ff_partition_config";
 
+// $1 tables of our own
+constexpr std::string_view kMissingTables =
+    "SELECT name FROM unnest($1) AS name WHERE to_regclass({schema_text} || name) IS NULL";
+
 std::string label(const Migration& migration) {
   return std::to_string(migration.version) + " (" + std::string(migration.name) + ")";
 }
@@ -61,11 +65,28 @@ void read_ledger(pg::Connection& connection, State& state) {
   }
 }
 
+// No ledger of ours is in FlowFabric's database: what is there tells what has run.
+void look_for_own_tables(pg::Connection& connection, State& state) {
+  std::vector<std::string> tables;
+  for (const Migration& migration : migrations())
+    if (migration.is_own()) tables.push_back(migration.own_table());
+  for (const pg::Row row : connection.execute(kMissingTables, pg::Params::of(tables)))
+    for (const Migration& migration : migrations())
+      if (migration.is_own() && migration.own_table() == row.get<std::string>(0))
+        state.pending.push_back(migration);
+}
+
+// The reconcilers cannot do without it.
+const Migration* first_needed(const std::vector<Migration>& of) {
+  const auto found = std::ranges::find_if(of, [](const Migration& migration) { return !migration.is_own(); });
+  return found == of.end() ? nullptr : &*found;
+}
+
 void check_level(State& state) {
   if (state.origin == Origin::none) state.problems.emplace_back("the database has no schema yet");
-  if (state.origin == Origin::ours && !state.pending.empty())
-    state.problems.push_back("schema level " + std::to_string(state.pending.front().version - 1) +
-                             ", needed " + std::to_string(migrations().back().version));
+  if (const Migration* first = first_needed(state.pending); first != nullptr && state.origin == Origin::ours)
+    state.problems.push_back("schema level " + std::to_string(first->version - 1) + ", needed " +
+                             std::to_string(migrations().back().version));
   state.problems.insert(state.problems.end(), state.changed.begin(), state.changed.end());
 }
 
@@ -123,12 +144,15 @@ State inspect(pg::Connection& connection) {
     read_ledger(connection, state);
   else if (state.origin == Origin::none)
     state.pending = migrations();
+  else
+    look_for_own_tables(connection, state);
   state.server_too_old =
       too_old(there.get<std::int32_t>("server_version"), there.get<std::string>("server_version_text"));
   if (state.server_too_old) state.problems.push_back(*state.server_too_old);
   check_level(state);
   // A schema that is known to be unfinished would only fill pages with what is missing.
-  if (state.origin != Origin::none && state.pending.empty()) check_contract(connection, state);
+  if (state.origin != Origin::none && first_needed(state.pending) == nullptr)
+    check_contract(connection, state);
   return state;
 }
 

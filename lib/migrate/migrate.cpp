@@ -1,5 +1,6 @@
 #include "migrate/migrate.hpp"
 
+#include "base/printable.hpp"
 #include "base/time.hpp"
 #include "pg/transaction.hpp"
 
@@ -41,6 +42,37 @@ bool recorded(pg::Transaction& transaction, const Migration& migration) {
 void take_lock(pg::Transaction& transaction) {
   transaction.execute("SELECT set_config('lock_timeout', '0', true)");
   transaction.execute(kLock);
+}
+
+/// In FlowFabric's database, where nothing is recorded: what the file says IF NOT EXISTS of can be repeated.
+void make_own_table(pg::Connection& connection, const Migration& migration) {
+  pg::Transaction transaction(connection);
+  take_lock(transaction);
+  transaction.execute("SET LOCAL search_path TO DEFAULT");
+  transaction.execute("SELECT set_config('client_min_messages', 'warning', true)");
+  connection.execute_script(std::string(migration.sql));
+  transaction.commit();
+}
+
+// Not before FlowFabric has made its own. A role that may only read goes on verifying.
+Report make_own_tables(pg::Connection& connection, const State& before,
+                       const std::function<void(const Migration&)>& on_applied) {
+  Report report;
+  std::vector<std::string> refused;
+  for (const Migration& migration : before.usable() ? before.pending : std::vector<Migration>{}) {
+    try {
+      make_own_table(connection, migration);
+    } catch (const pg::Error& error) {
+      if (!error.lacks_privilege()) throw;
+      refused.push_back("table " + migration.own_table() + " is not made: " + printable(error.what()));
+      continue;
+    }
+    report.applied.push_back(migration.version);
+    if (on_applied) on_applied(migration);
+  }
+  report.state = inspect(connection);
+  report.state.warnings.insert(report.state.warnings.end(), refused.begin(), refused.end());
+  return report;
 }
 
 /// Returns false where another migrator recorded it meanwhile.
@@ -115,6 +147,7 @@ Report up(pg::Connection& connection, int fan_out, const std::function<void(cons
   check_fan_out(fan_out);
   const State before = inspect(connection);
   if (!before.changed.empty()) throw Refused(joined(before.changed));
+  if (before.origin == Origin::flowfabric) return make_own_tables(connection, before, on_applied);
   Report report;
   for (const Migration& migration : before.pending) {
     if (!apply(connection, migration, fan_out)) continue;

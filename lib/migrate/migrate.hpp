@@ -11,7 +11,7 @@
 #include "pg/connection.hpp"
 
 /// The schema: what is there, what is missing, and the way from one to the other. The contract is with
-/// FlowFabric's workers; a database that FlowFabric's own migrations made is verified and never altered.
+/// FlowFabric's workers; of a database that FlowFabric's own migrations made no table is ever altered.
 namespace ff::migrate {
 
 constexpr int kDefaultFanOut = 256;
@@ -36,7 +36,8 @@ struct State {
   std::optional<int> flowfabric_annotation = {};
   /// Hash children per table, as the ledger has it; empty where it is not known.
   std::optional<int> fan_out;
-  /// Migrations of ours that are still to be applied, in order; empty on FlowFabric's database.
+  /// Migrations of ours that are still to be applied, in order; on FlowFabric's database those only that make a table of
+  /// our own. With nothing else pending the reconcilers can run.
   std::vector<Migration> pending;
   /// Migrations in the ledger whose text was another one: one sentence each. They are among `problems`, too.
   std::vector<std::string> changed;
@@ -79,7 +80,8 @@ struct Report {
 State inspect(pg::Connection& connection);
 
 /// Applies what is pending, calling `on_applied` (may be empty) after each migration is recorded. On
-/// FlowFabric's database it only inspects. `fan_out` counts for an empty database: later the one in the
+/// FlowFabric's database it makes tables of our own, or says in a warning why it may not, and otherwise only inspects.
+/// `fan_out` counts for an empty database: later the one in the
 /// ledger is kept. Throws Refused when a migration that was applied has been changed since,
 /// std::invalid_argument for a fan-out outside 1 to kMaxFanOut, pg::Error.
 ///

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,11 @@ struct Migration {
   std::string_view name;
   std::string_view sql;
   std::string_view checksum;  // SHA-256 of the file, in hex
+
+  /// It makes a table of our own and nothing else: its name says so, own_pause makes ff_reconciler_pause. The
+  /// reconcilers run without it, and FlowFabric's database gets it, too.
+  bool is_own() const { return name.starts_with("own_"); }
+  std::string own_table() const { return "ff_reconciler_" + std::string(name.substr(4)); }
 };
 
 /// All of them, in order of version. The definition is generated (embed.cmake).

@@ -55,6 +55,10 @@ bool Error::authentication() const {
   return class_of(sqlstate_) == "28" || sqlstate_ == "3D000" || sqlstate_ == "42501";
 }
 
+bool Error::lacks_privilege() const {
+  return sqlstate_ == "42501";
+}
+
 bool Error::may_be_one_row() const {
   if (kind_ != Kind::server || sqlstate_.empty()) return false;
   if (connection_lost() || not_writable() || statement_name_lost() || table_locked()) return false;

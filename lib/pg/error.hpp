@@ -47,6 +47,8 @@ class Error : public std::runtime_error {
   bool interrupted() const { return kind_ == Kind::interrupted; }
   /// The server refused who we are (wrong password, unknown role or database, pg_hba).
   bool authentication() const;
+  /// The role may not do that.
+  bool lacks_privilege() const;
   /// A prepared statement is not there, or is somebody else's: a pooler stands in between.
   bool statement_name_lost() const;
   /// The same statement over other rows may succeed: the fault lies in a single row, or may do so.

@@ -57,13 +57,21 @@ void Monitor::check_now() {
   wake_.notify_all();
 }
 
+void Monitor::check_soon() {
+  {
+    const std::lock_guard lock(mutex_);
+    look_wanted_ = true;
+  }
+  wake_.notify_all();
+}
+
 void Monitor::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     check_once(stop);
     std::unique_lock lock(mutex_);
     wake_.wait_until(lock, stop, availability_.next_check(clock_.now(), random_share()),
-                     [&] { return check_wanted_; });
-    check_wanted_ = false;
+                     [&] { return check_wanted_ || look_wanted_; });
+    check_wanted_ = look_wanted_ = false;
   }
 }
 

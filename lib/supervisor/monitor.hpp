@@ -32,6 +32,8 @@ class Monitor {
   /// A statement failed in a way that may mean that the server is gone: check at once. Until that check has
   /// ended nothing may run: the server may be back already, and every lease lapsed.
   void check_now();
+  /// Something is to be read that goes with a check. Meanwhile what runs goes on.
+  void check_soon();
 
   /// The last check is no longer ago than it should be: else check_now() is in place.
   bool is_recent() const;
@@ -57,6 +59,7 @@ class Monitor {
   std::string told_reason_;
   bool told_authentication_ = false;
   bool check_wanted_ = false;  // it was asked for
+  bool look_wanted_ = false;   // likewise, without a doubt about the server
   bool unchecked_ = false;     // it has not ended yet
   std::jthread thread_;
 };

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "pg/server.hpp"
 #include "supervisor/random.hpp"
 #include "supervisor/schedule.hpp"
@@ -24,8 +26,9 @@ SteadyTime in(Milliseconds time) {
 
 }  // namespace
 
-Notifications::Notifications(const pg::Connector& connector, std::vector<std::string> channels)
-    : connector_(connector), channels_(std::move(channels)) {}
+Notifications::Notifications(const pg::Connector& connector, std::vector<std::string> channels,
+                             OnHeard on_heard)
+    : connector_(connector), channels_(std::move(channels)), on_heard_(std::move(on_heard)) {}
 
 Notifications::~Notifications() {
   stop();
@@ -112,6 +115,7 @@ void Notifications::hear(pg::Listener& listener, int wanted) {
       const std::lock_guard lock(mutex_);
       for (const std::string& channel : heard) last_heard_[channel] = Clock::system().now();
     }
+    if (on_heard_) std::ranges::for_each(heard, on_heard_);
     pause(kBetweenWakes);
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -22,8 +23,11 @@ namespace ff::supervisor {
 /// stop() are called once each.
 class Notifications {
  public:
+  /// Told of each channel that is heard, from the thread that listens. It does not throw.
+  using OnHeard = std::function<void(std::string_view channel)>;
+
   /// The connector must outlive this. Channels are named as for pg::Listener.
-  Notifications(const pg::Connector& connector, std::vector<std::string> channels);
+  Notifications(const pg::Connector& connector, std::vector<std::string> channels, OnHeard on_heard = {});
   ~Notifications();
 
   void start();
@@ -46,6 +50,7 @@ class Notifications {
 
   const pg::Connector& connector_;
   const std::vector<std::string> channels_;
+  const OnHeard on_heard_;
   pg::Interrupt interrupt_;  // raised to end the thread
   pg::Wake renewal_;
   std::string why_deaf_;  // as logged; the thread's own, as is the next

@@ -3,8 +3,10 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/time.hpp"
+#include "pause/pause.hpp"
 #include "reconcile/report.hpp"
 
 namespace ff::supervisor {
@@ -63,6 +65,8 @@ class Observer {
   /// `reason`: one line for people, empty when ready.
   virtual void state_changed(State, const std::string& /*reason*/) {}
   virtual void schema_version(int) {}
+  /// Something was paused, changed, lifted or is over: all that is in force by now.
+  virtual void pauses_changed(const std::vector<pause::Pause>&) {}
 };
 
 }  // namespace ff::supervisor

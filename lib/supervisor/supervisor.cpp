@@ -37,11 +37,12 @@ struct Supervisor::Scheduler {
   };
 
   Scheduler(const std::vector<Runner*>& runners, int threads, Monitor& its_monitor, Milliseconds longest,
-            const Clock& its_clock)
+            const Clock& its_clock, const Pauses* its_pauses)
       : pool(static_cast<std::size_t>(threads)),
         heartbeat(asio::make_strand(pool)),
         monitor(its_monitor),
         clock(its_clock),
+        pauses(its_pauses),
         stall_after(longest + 5 * kHeartbeat),
         progress(clock.now().time_since_epoch().count()) {
     for (Runner* runner : runners) slots.push_back(std::make_unique<Slot>(pool, *runner));
@@ -49,6 +50,7 @@ struct Supervisor::Scheduler {
 
   bool may_run(const Runner& runner) const {
     return !stop.stop_requested() && runner.timing().enabled &&
+           (pauses == nullptr || !pauses->hold(runner.name())) &&
            (runner.takes_leases() ? monitor.may_take_leases() : monitor.may_run());
   }
 
@@ -109,6 +111,7 @@ struct Supervisor::Scheduler {
   asio::steady_timer heartbeat;  // with a strand of its own
   Monitor& monitor;
   const Clock& clock;
+  const Pauses* const pauses;
   const Milliseconds stall_after;
   std::atomic<SteadyTime::rep> progress;
   std::stop_source stop;
@@ -120,8 +123,8 @@ struct Supervisor::Scheduler {
 };
 
 Supervisor::Supervisor(const std::vector<Runner*>& runners, int threads, Monitor& monitor,
-                       Milliseconds longest_tick, const Clock& clock)
-    : scheduler_(std::make_unique<Scheduler>(runners, threads, monitor, longest_tick, clock)) {}
+                       Milliseconds longest_tick, const Clock& clock, const Pauses* pauses)
+    : scheduler_(std::make_unique<Scheduler>(runners, threads, monitor, longest_tick, clock, pauses)) {}
 
 Supervisor::~Supervisor() {
   scheduler_->stop.request_stop();
@@ -132,11 +135,15 @@ Supervisor::~Supervisor() {
 
 void Supervisor::start() {
   asio::post(scheduler_->heartbeat.get_executor(), [scheduler = scheduler_.get()] { scheduler->beat(); });
-  scheduler_->monitor.start([this] { reconsider(); }, [this] { scheduler_->arm_all(true); });
+  scheduler_->monitor.start([this] { reconsider(); }, [this] { reconsider_parked(); });
 }
 
 void Supervisor::reconsider() {
   scheduler_->arm_all(false);
+}
+
+void Supervisor::reconsider_parked() {
+  scheduler_->arm_all(true);
 }
 
 std::vector<std::string> Supervisor::drain(SteadyTime deadline) {

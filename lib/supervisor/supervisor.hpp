@@ -6,6 +6,7 @@
 
 #include "base/time.hpp"
 #include "supervisor/monitor.hpp"
+#include "supervisor/pauses.hpp"
 #include "supervisor/runner.hpp"
 
 namespace ff::supervisor {
@@ -16,15 +17,18 @@ namespace ff::supervisor {
 class Supervisor {
  public:
   /// The runners and the monitor must outlive the supervisor. `longest_tick` is how long a tick can take when
-  /// all is well: a scheduler that made no progress for longer is no longer alive().
+  /// all is well: a scheduler that made no progress for longer is no longer alive(). What is paused does not run; null:
+  /// nothing ever is.
   Supervisor(const std::vector<Runner*>& runners, int threads, Monitor& monitor, Milliseconds longest_tick,
-             const Clock& clock);
+             const Clock& clock, const Pauses* pauses = nullptr);
   ~Supervisor();
 
   void start();
 
   /// Considers every runner anew: after the monitor or a runner's timing changed.
   void reconsider();
+  /// Only those that were not let run: after a pause was lifted or is over.
+  void reconsider_parked();
 
   /// Starts no further tick or batch and waits for what is running, at most until the deadline. Returns the
   /// names of the runners that had not stopped by then; those want their connections interrupted. Call join()

@@ -161,6 +161,59 @@ TEST_CASE("a database that FlowFabric made is verified and not altered") {
   CHECK(catalog(connection) == before);
 }
 
+TEST_CASE("on a FlowFabric database up makes the tables of our own that are missing, and alters no other") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  disguise_as_flowfabric(connection, 22);
+  connection.execute_script("DROP TABLE ff_reconciler_pause; DROP FUNCTION ff_reconciler_notify_pause");
+  const auto before = migrate::inspect(connection);
+  CHECK(before.usable());
+  REQUIRE(before.pending.size() == 1);
+  CHECK(before.pending[0].name == "own_pause");
+  SECTION("as a role that may create none") {
+    connection.execute_script(R"(
+      CREATE ROLE creates_nothing;
+      GRANT SELECT ON ALL TABLES IN SCHEMA public TO creates_nothing;
+      SET ROLE creates_nothing)");
+    const auto report = migrate::up(connection, kFanOut);
+    CHECK(report.applied.empty());
+    CHECK(report.state.usable());
+    REQUIRE(report.state.warnings.size() == 1);
+    CHECK_THAT(report.state.warnings[0],
+               Catch::Matchers::StartsWith("table ff_reconciler_pause is not made: ") &&
+                   Catch::Matchers::Contains("permission denied"));
+    connection.execute_script("RESET ROLE; DROP OWNED BY creates_nothing; DROP ROLE creates_nothing");
+  }
+  SECTION("as the owner") {
+    std::vector<int> told;
+    const auto report =
+        migrate::up(connection, kFanOut, [&](const migrate::Migration& m) { told.push_back(m.version); });
+    CHECK(report.applied == std::vector<int>{before.pending[0].version});
+    CHECK(told == report.applied);
+    CHECK(report.state.pending.empty());
+    CHECK(report.state.origin == Origin::flowfabric);
+    CHECK(number(connection, "SELECT count(*) FROM ff_reconciler_pause") == 0);
+    CHECK(number(connection, "SELECT count(*) FROM pg_class WHERE relname = 'ff_reconciler_migration'") == 0);
+    const auto after = catalog(connection);
+    CHECK(migrate::up(connection, kFanOut).applied.empty());
+    CHECK(catalog(connection) == after);
+  }
+}
+
+TEST_CASE("our schema can be run on without the migration that makes a table of our own") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  migrate::up(connection, kFanOut);
+  connection.execute_script(
+      "DROP TABLE ff_reconciler_pause; DELETE FROM ff_reconciler_migration WHERE name = 'own_pause'");
+  const auto state = migrate::inspect(connection);
+  CHECK(state.problems == std::vector<std::string>{});
+  REQUIRE(state.pending.size() == 1);
+  const auto report = migrate::up(connection, kFanOut);
+  CHECK(report.applied == std::vector<int>{state.pending[0].version});
+  CHECK(report.state.pending.empty());
+}
+
 TEST_CASE("of a FlowFabric database only the contract decides, whatever its ledger and annotation say") {
   const test::Database db{test::empty_database()};
   auto connection = connect(db);

@@ -44,20 +44,22 @@ TEST_CASE("status --json says what is due by exactly the keys that scripts rely 
   CHECK(done.err.empty());
   const Json status = Json::parse(done.out);
   CHECK(keys(status) == std::set<std::string>{"database_time_ms", "writable", "server_version", "schema",
-                                              "partitions", "pool", "reconcilers"});
+                                              "partitions", "pool", "pause_table", "pauses", "reconcilers"});
   CHECK(keys(status["schema"]) == std::set<std::string>{"made_by", "version", "flowfabric_ledger",
                                                         "flowfabric_annotation", "usable", "problems",
                                                         "warnings"});
   CHECK(status["partitions"] ==
         Json{{"count", 256}, {"covered", "0-255"}, {"left_out", ""}, {"not_there", ""}});
   CHECK(keys(status["pool"]) == std::set<std::string>{"size", "sessions"});
+  CHECK(status["pause_table"] == "readable");
+  CHECK(status["pauses"] == Json::array());
   CHECK(status["writable"] == true);
   CHECK(status["schema"]["usable"] == true);
   CHECK(status["schema"]["made_by"] == "ff-reconciler");
   CHECK(status["database_time_ms"].get<std::int64_t>() > due_at);
   for (const Json& line : status["reconcilers"])
-    CHECK(keys(line) == std::set<std::string>{"reconciler", "enabled", "due", "due_capped", "oldest_due_ms",
-                                              "next_due_ms"});
+    CHECK(keys(line) == std::set<std::string>{"reconciler", "enabled", "paused", "due", "due_capped",
+                                              "oldest_due_ms", "next_due_ms"});
   CHECK(line_of(status, "lease_expiry")["enabled"] == true);
   CHECK(line_of(status, "outbox_retention")["enabled"] == false);
   CHECK(line_of(status, "lease_expiry")["due"] == 1);
@@ -153,6 +155,7 @@ TEST_CASE("migrate grants prints for one reconciler what it alone needs, to a ro
         "GRANT SELECT ON TABLE public.ff_exec_core TO your_role;\n"
         "GRANT SELECT ON TABLE public.ff_partition_config TO your_role;\n"
         "GRANT SELECT ON TABLE public.ff_reconciler_migration TO your_role;\n"
+        "GRANT SELECT ON TABLE public.ff_reconciler_pause TO your_role;\n"
         "GRANT DELETE, SELECT, UPDATE ON TABLE public.ff_waitpoint_pending TO your_role;\n");
 }
 

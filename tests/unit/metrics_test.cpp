@@ -212,6 +212,30 @@ TEST_CASE(
   CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "9");
 }
 
+TEST_CASE("what is paused, by name or with all, says so and leaves no gauge behind") {
+  Metrics metrics(two_reconcilers(), kClock);
+  const auto paused = [&](const std::string& name) {
+    return sample(metrics, "paused{reconciler=\"" + name + "\"}");
+  };
+  const auto of = [](const std::string& name) {
+    return ff::pause::Pause{.reconciler = name, .by = {}, .reason = {}, .until = {}};
+  };
+  CHECK(paused("attempt_timeout") == "0");
+  tick(metrics, busy_report());
+  metrics.pauses_changed({of("attempt_timeout")});
+  CHECK(paused("attempt_timeout") == "1");
+  CHECK(paused("lease_expiry") == "0");
+  tick(metrics, busy_report());
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "0");
+  metrics.pauses_changed({of("*")});
+  CHECK(paused("lease_expiry") == "1");
+  metrics.pauses_changed({});
+  CHECK(paused("attempt_timeout") == "0");
+  CHECK(paused("lease_expiry") == "0");
+  tick(metrics, busy_report());
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+}
+
 TEST_CASE("a tick that failed before its scan is no success and leaves what the last scan saw") {
   Metrics metrics(two_reconcilers(), kClock);
   tick(metrics, lost_connection());

@@ -56,6 +56,29 @@ TEST_CASE("a board that was told nothing is not ready and says why") {
   CHECK(bench.status()["started_at_ms"] == kStart);
 }
 
+TEST_CASE("what is paused is shown with who and why, and does not count as faulty") {
+  Bench bench;
+  bench.finished("lease_expiry", moved(1), 5);
+  CHECK(bench.board.has_fault());
+  CHECK(bench.status()["reconcilers"][0]["paused"] == false);
+  bench.board.pauses_changed({{.reconciler = "*",
+                               .by = "anna@bastion",
+                               .reason = "index rebuild",
+                               .since = unix_millis(kStart),
+                               .until = unix_millis(kStart + 1000)}});
+  CHECK_FALSE(bench.board.has_fault());
+  CHECK(bench.status()["reconcilers"][0]["paused"] == true);
+  CHECK(bench.status()["pauses"] == json::array({{{"reconciler", "*"},
+                                                  {"by", "anna@bastion"},
+                                                  {"reason", "index rebuild"},
+                                                  {"since_ms", kStart},
+                                                  {"until_ms", kStart + 1000},
+                                                  {"next", "ff-reconcilerd resume all"}}}));
+  bench.board.pauses_changed({});
+  CHECK(bench.board.has_fault());
+  CHECK(bench.status()["pauses"] == json::array());
+}
+
 TEST_CASE("readiness follows the state and gives the reason") {
   Bench bench;
   bench.board.state_changed(State::ready, "");

@@ -127,6 +127,28 @@ TEST_CASE("nothing ticks while there is no database, everything when it comes, a
   bench.drain();
 }
 
+TEST_CASE("what is paused does not tick, and goes on when the pause is lifted") {
+  Bench bench;
+  Pauses pauses(bench.clock);
+  Counted paused("paused", false, bench.clock);
+  Counted other("other", false, bench.clock);
+  pauses.learn({{.reconciler = "paused", .by = {}, .reason = {}, .until = {}}}, {});
+  bench.supervisor.emplace(std::vector{&paused.runner, &other.runner}, 2, bench.monitor, 10s, bench.clock,
+                           &pauses);
+  bench.supervisor->start();
+  REQUIRE(wait_until([&] { return other.ticks >= 5; }));
+  CHECK(paused.ticks == 0);
+  pauses.learn({}, {});
+  bench.supervisor->reconsider_parked();
+  CHECK(wait_until([&] { return paused.ticks >= 3; }));
+  pauses.learn({{.reconciler = "*", .by = {}, .reason = {}, .until = {}}}, {});
+  REQUIRE(wait_until([&] { return paused.inside == 0 && other.inside == 0; }));
+  const int ticks = paused.ticks + other.ticks;
+  bench.check_again(4);
+  CHECK(paused.ticks + other.ticks <= ticks + 2);  // those that were about to begin
+  bench.drain();
+}
+
 TEST_CASE("while the database recovers only those run that take no leases") {
   Bench bench(2h);
   bench.uptime = 1h;

@@ -1,0 +1,79 @@
+// What is paused, as it is known between two readings; and the moments in which operators give its end.
+#include "supervisor/pauses.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "base/moment.hpp"
+#include "support/manual_clock.hpp"
+
+using namespace ff;
+using namespace std::chrono_literals;
+using supervisor::Pauses;
+
+namespace {
+
+constexpr UnixMillis kNow = unix_millis(1'800'000'000'000);  // by the database's clock, which is not ours
+
+pause::Pause of(const std::string& reconciler, std::optional<Milliseconds> lasts = {}) {
+  return {.reconciler = reconciler,
+          .by = "anna@bastion",
+          .reason = "index rebuild",
+          .since = kNow - 1min,
+          .until = lasts ? std::optional(kNow + *lasts) : std::nullopt};
+}
+
+}  // namespace
+
+TEST_CASE("a pause holds its reconciler, one of all holds each") {
+  test::ManualClock clock;
+  Pauses pauses(clock);
+  CHECK_FALSE(pauses.hold("lease_expiry"));
+  pauses.learn({of("lease_expiry")}, kNow);
+  CHECK(pauses.hold("lease_expiry"));
+  CHECK_FALSE(pauses.hold("dependency"));
+  pauses.learn({of("lease_expiry"), of("*")}, kNow);
+  CHECK(pauses.hold("dependency"));
+  CHECK(pause::covering(pauses.in_force(), "lease_expiry").size() == 2);
+  pauses.learn({of("lease_expiry")}, kNow);
+  CHECK(pauses.hold("lease_expiry"));
+  CHECK_FALSE(pauses.hold("dependency"));
+}
+
+TEST_CASE("a pause is over at its end by the clock of the database, though nothing more is read") {
+  test::ManualClock clock;
+  Pauses pauses(clock);
+  pauses.learn({of("lease_expiry", 10s), of("dependency")}, kNow);
+  clock.advance(9999ms);
+  CHECK(pauses.hold("lease_expiry"));
+  clock.advance(1ms);
+  CHECK_FALSE(pauses.hold("lease_expiry"));
+  CHECK(pauses.hold("dependency"));
+  CHECK(pauses.in_force() == std::vector{of("dependency")});
+}
+
+TEST_CASE("a pause says who, why and until when, and what lifts it") {
+  CHECK(pause::text_of(of("*", 2h), kNow) ==
+        "by anna@bastion, until 2027-01-15T10:00:00Z (in 2 h): index rebuild");
+  CHECK(pause::text_of(of("dependency"), kNow) == "by anna@bastion, until it is resumed: index rebuild");
+  CHECK(pause::resume_line(of("*")) == "ff-reconcilerd resume all");
+  CHECK(pause::resume_line(of("dependency")) == "ff-reconcilerd resume dependency");
+}
+
+TEST_CASE("a moment is read with its zone only, and written in UTC") {
+  const auto six = parse_moment("2026-11-24T06:00Z");
+  REQUIRE(six);
+  CHECK(format_moment(*six) == "2026-11-24T06:00:00Z");
+  CHECK(parse_moment("2026-11-24T07:30:00+01:30") == six);
+  CHECK(parse_moment("2026-11-23T23:00:00-07:00") == six);
+  CHECK(parse_moment("1970-01-01T00:00:01Z") == unix_millis(1000));
+  CHECK(format_moment(*parse_moment("2028-02-29T23:59:59Z")) == "2028-02-29T23:59:59Z");
+  for (const char* wrong :
+       {"", "2026-11-24", "2026-11-24T06:00", "2026-11-24 06:00Z", "2026-02-29T06:00Z", "2026-11-24T24:00Z",
+        "2026-11-24T06:60Z", "2026-11-24T06:00:00.5Z", "2026-11-24T06:00Zx", "2026-1-24T06:00Z",
+        "2026-11-24T06:00+1", "tomorrow", "+026-11-24T06:00Z"}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(parse_moment(wrong));
+  }
+  CHECK(format_moment(UnixMillis::max()) == "9999-12-31T23:59:59Z");
+  CHECK(format_moment(UnixMillis::min()) == "0000-01-01T00:00:00Z");
+}
