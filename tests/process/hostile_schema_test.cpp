@@ -142,6 +142,7 @@ TEST_CASE("nothing that others have put on the path of the daemon, or of a super
   check({"migrate", "status"});
   check({"status"});
   check({"check-db"});
+  if (role == "postgres") check({"pause", "all", "--reason", "nobody else's functions", "--for", "1h"});
   check({"explain", execution});
   const Ended audited = stage.as(role, {"audit"});
   CAPTURE(audited.out, audited.err);
@@ -155,6 +156,7 @@ TEST_CASE("nothing that others have put on the path of the daemon, or of a super
   CHECK(busy >= reconcile::registry().size() - 1);  // attempt_timeout leaves its rows to lease_expiry
   check({"lease-events"});
   check({"status"});
+  if (role == "postgres") check({"resume", "all"});
   CHECK(number(stage.admin, "SELECT count(*) FROM ff_lease_event") > 0);
 }
 
