@@ -31,9 +31,10 @@ void introduce(const DemoSystem& system) {
              "takes their lapsed leases back and puts the executions to work again, or ends them.\n"
              "Whatever else falls due falls due as well: delays, deadlines, suspensions, flows and so on.\n"
              "  database  {}\n"
+             "  page      {}\n"
              "  metrics   {}\n"
              "  end       Ctrl-C: a summary, a check of the books{}\n",
-             system.database(), system.metrics_url(),
+             system.database(), system.page_url(), system.metrics_url(),
              system.private_database() ? ", and everything is removed" : "")
       << std::flush;
 }

@@ -209,8 +209,12 @@ sandbox::Verdict DemoSystem::compare_metrics(const std::string& metrics, const s
   return verdict;
 }
 
+std::string DemoSystem::page_url() const {
+  return fmt::format("http://127.0.0.1:{}/", daemon_->http_port());
+}
+
 std::string DemoSystem::metrics_url() const {
-  return fmt::format("http://127.0.0.1:{}/metrics", daemon_->http_port());
+  return page_url() + "metrics";
 }
 
 std::string DemoSystem::remains() const {

@@ -42,6 +42,7 @@ class DemoSystem {
 
   const std::string& database() const { return database_.description(); }
   bool private_database() const { return database_.is_private(); }
+  std::string page_url() const;
   std::string metrics_url() const;
   /// What stays in a database that was given, as text; empty for a private one.
   std::string remains() const;
