@@ -7,6 +7,8 @@
 #include <limits>
 #include <sstream>
 
+#include "config/nearest.hpp"
+
 namespace ff::daemon {
 namespace {
 
@@ -40,6 +42,18 @@ constexpr std::array kOptions{
 
 std::string quoted(std::string_view text) {
   return "\"" + std::string(text) + "\"";
+}
+
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& words) {
+  const std::string meant = config::nearest(word, words);
+  return meant.empty() ? "" : ": did you mean " + meant + "?";
+}
+
+// What people try first, beside --help and the command.
+std::vector<std::string> spelled_out(std::vector<std::string> line) {
+  if (!line.empty() && line.size() <= 2 && line.back() == "-h") line.back() = "--help";
+  if (line == std::vector<std::string>{"--version"}) return {"version"};
+  return line;
 }
 
 po::options_description described() {
@@ -79,6 +93,10 @@ po::variables_map parse(const std::vector<std::string>& line) {
   po::variables_map values;
   try {
     po::store(po::command_line_parser(line).options(all).positional(positional).style(style).run(), values);
+  } catch (const po::unknown_option& error) {
+    std::vector<std::string> names;
+    for (const Option& o : kOptions) names.push_back("--" + std::string(o.name));
+    throw UsageError(error.what() + did_you_mean(error.get_option_name(), names));
   } catch (const po::error& error) {
     throw UsageError(error.what());
   }
@@ -90,8 +108,13 @@ const Command& find(const std::vector<Command>& commands, const std::string& nam
       std::find_if(commands.begin(), commands.end(), [&](const Command& c) { return c.name == name; });
   if (found != commands.end()) return *found;
   std::string known;
-  for (const Command& command : commands) known += (known.empty() ? "" : ", ") + std::string(command.name);
-  throw UsageError("there is no command " + quoted(name) + " (commands: " + known + ")");
+  std::vector<std::string> names;
+  for (const Command& command : commands) {
+    known += (known.empty() ? "" : ", ") + std::string(command.name);
+    names.emplace_back(command.name);
+  }
+  throw UsageError("there is no command " + quoted(name) + did_you_mean(name, names) +
+                   " (commands: " + known + ")");
 }
 
 void check(const Command& command, const Arguments& arguments) {
@@ -145,7 +168,7 @@ std::optional<std::int64_t> Arguments::number(const std::string& name, std::int6
 }
 
 Invocation understand(const std::vector<std::string>& line, const std::vector<Command>& commands) {
-  po::variables_map values = parse(line);
+  po::variables_map values = parse(spelled_out(line));
   std::vector<std::string> words;
   if (values.count("words") > 0) words = values["words"].as<std::vector<std::string>>();
   const bool wants_help = values["help"].as<bool>();

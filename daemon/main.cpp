@@ -87,6 +87,12 @@ const std::vector<Command>& commands() {
 
 namespace {
 
+// A full disk, a pipe that nobody reads: what was asked for has not arrived.
+int written(int code) {
+  if (!std::cout.flush()) throw std::runtime_error("the output cannot be written");
+  return code;
+}
+
 // What was typed into the wrong place may be a connection string.
 std::string without_secrets(std::string message, const std::vector<std::string>& line) {
   for (const std::string& argument : line) {
@@ -104,9 +110,9 @@ int main(const std::vector<std::string>& line) {
     const Invocation invocation = understand(line, commands());
     if (invocation.help) {
       std::cout << help(commands(), invocation.command);
-      return kDone;
+      return written(kDone);
     }
-    return invocation.command->run(invocation.arguments);
+    return written(invocation.command->run(invocation.arguments));
   } catch (const UsageError& error) {
     std::cerr << "ff-reconcilerd: " << without_secrets(error.what(), line)
               << "\n`ff-reconcilerd --help` lists what is allowed.\n";

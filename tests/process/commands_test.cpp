@@ -317,6 +317,15 @@ TEST_CASE("version says what was built, for people and for machines") {
                            Catch::Contains(version["revision"].get<std::string>()));
 }
 
+TEST_CASE("output that cannot be written is an error, whatever the command") {
+  for (const char* command : {"version", "--help", "check-config --print-default"}) {
+    CAPTURE(command);
+    const Ended ended = run({"sh", "-c", std::string("\"$1\" ") + command + " >/dev/full", "sh", FF_BINARY});
+    CHECK(ended.code == 70);
+    CHECK_THAT(ended.err, Catch::Contains("the output cannot be written"));
+  }
+}
+
 TEST_CASE("help lists the commands, and each command explains itself") {
   const Ended all = run_binary({"--help"});
   CHECK(all.code == 0);

@@ -109,6 +109,20 @@ TEST_CASE("no command, an unknown one and an abbreviated one are refused") {
   CHECK_THAT(refusal({""}), Catch::Contains("\"\""));
 }
 
+TEST_CASE("a misspelled command or option is answered with the one that was probably meant") {
+  CHECK_THAT(refusal({"verzion"}), Catch::Contains("\"verzion\": did you mean version?"));
+  CHECK_THAT(refusal({"tick", "a", "--jsn"}), Catch::Contains("'--jsn': did you mean --json?"));
+  CHECK_THAT(refusal({"tick", "a", "--something-else"}), !Catch::Contains("did you mean"));
+}
+
+TEST_CASE("-h and --version are understood as they are everywhere") {
+  CHECK(understood({"-h"}).help);
+  CHECK(understood({"-h"}).command == nullptr);
+  CHECK(understood({"tick", "-h"}).help);
+  CHECK(understood({"tick", "-h"}).command->name == "tick");
+  CHECK(understood({"--version"}).command->name == "version");
+}
+
 TEST_CASE("numbers are whole, complete and within their bounds") {
   const auto number = [](const std::string& text) {
     return understood({"tick", "a", "--batch-size=" + text}).arguments.number("batch-size", 1, 100);
