@@ -76,6 +76,7 @@ void Daemon::Observers::schema_version(int version) {
 void Daemon::Observers::pauses_changed(const std::vector<pause::Pause>& in_force) {
   metrics.pauses_changed(in_force);
   board.pauses_changed(in_force);
+  chronicle.pauses_changed(in_force);
 }
 
 Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope,

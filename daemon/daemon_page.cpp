@@ -27,7 +27,7 @@ page::Model Daemon::page_model() {
     model.reconcilers.push_back(
         {its.name, its.enabled,
          seen == model.board.reconcilers.end() ? std::nullopt : std::optional(seen->second),
-         chronicle_.history(its.name)});
+         chronicle_.history(its.name), !pause::covering(model.board.pauses, its.name).empty()});
   }
   model.configuration = config::print(current_, reconciler_decls());
   model.configuration_refused = reload_refused_;

@@ -45,9 +45,20 @@ void look_at_state(const Model& model, List& list) {
   }
 }
 
+void look_at_pauses(const Model& model, List& list) {
+  for (const pause::Pause& pause : model.board.pauses)
+    list.push_back({Severity::warning,
+                    pause.reconciler == pause::kAll ? std::string("All reconcilers are paused")
+                                                    : pause.reconciler + " is paused",
+                    pause::text_of(pause, model.now),
+                    {pause::resume_line(pause)}});
+}
+
 void look_at_failures(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
-    if (!view.enabled || !view.seen || view.seen->consecutive_failures < StatusBoard::kFaultyFrom) continue;
+    if (!view.enabled || view.paused || !view.seen ||
+        view.seen->consecutive_failures < StatusBoard::kFaultyFrom)
+      continue;
     list.push_back({Severity::problem,
                     fmt::format("{}: the last {} ticks failed", view.name, view.seen->consecutive_failures),
                     failure_text(view.seen->last.failure ? view.seen->last.failure->sqlstate() : "",
@@ -60,7 +71,7 @@ void look_at_quarantine(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
     const auto rows = static_cast<std::int64_t>(view.quarantined());
     if (rows == 0) continue;
-    Attention it{Severity::warning, fmt::format("{}: {} set aside because {}", view.name,
+    Attention it{Severity::warning, fmt::format("{}: {} in quarantine because {}", view.name,
                                                 rows == 1 ? "1 row is" : rows_text(rows) + " are",
                                                 rows == 1 ? "it fails by itself" : "each fails by itself")};
     it.paste.push_back("ff-reconcilerd quarantine --url " + model.address);
@@ -73,17 +84,40 @@ void look_at_quarantine(const Model& model, List& list) {
   }
 }
 
+std::string holder_text(const reconcile::Holder& holder) {
+  std::string text =
+      holder.pid == 0 ? std::string("a prepared transaction") : fmt::format("pid {}", holder.pid);
+  if (!holder.application.empty()) text += fmt::format(" ({})", holder.application);
+  if (!holder.state.empty()) text += ", " + holder.state;
+  return text + ", holds a row in " + holder.table;
+}
+
+void look_at_held_rows(const Model& model, List& list) {
+  for (const ReconcilerView& view : model.reconcilers) {
+    if (!view.enabled || view.paused || !view.seen) continue;
+    for (const reconcile::HeldRow& row : view.seen->last.held) {
+      Attention it{Severity::warning,
+                   fmt::format("{}: a row that is due has been locked by somebody else for {}", view.name,
+                               spoken_duration(row.held_for)),
+                   "Who holds it is not to be seen."};
+      if (!row.holders.empty()) it.why = holder_text(row.holders.front());
+      if (row.execution) it.paste.push_back(explain::explain(*row.execution));
+      list.push_back(std::move(it));
+    }
+  }
+}
+
 void look_at_lateness(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
-    const auto waited = behind(view, model.now);
+    const auto waited = late_by(view, model.now);
     if (!waited) continue;
     const std::string rows =
         rows_text(view.left()) + " due" + (view.has_more() ? ", and more not read yet" : "");
-    list.push_back({*waited >= kMuchTooLate ? Severity::problem : Severity::warning,
-                    fmt::format("{} is behind: its oldest due row has waited for {}", view.name,
-                                spoken_duration(*waited)),
-                    rows + ". Somebody holds them, or they are more than it can move.",
-                    {"ff-reconcilerd status", fmt::format("ff-reconcilerd tick {} --dry-run", view.name)}});
+    list.push_back(
+        {*waited >= kMuchTooLate ? Severity::problem : Severity::warning,
+         fmt::format("{} is late: its oldest due row has waited for {}", view.name, spoken_duration(*waited)),
+         rows + ". Somebody holds them, or they are more than it can move.",
+         {"ff-reconcilerd status", fmt::format("ff-reconcilerd tick {} --dry-run", view.name)}});
   }
 }
 
@@ -108,8 +142,8 @@ void look_at_configuration(const Model& model, List& list) {
 
 // A line for each kind.
 constexpr void (*kLooks[])(const Model&, List&) = {
-    look_at_scheduler, look_at_state,       look_at_failures,      look_at_quarantine,
-    look_at_lateness,  look_at_connections, look_at_configuration,
+    look_at_scheduler, look_at_state,    look_at_pauses,      look_at_failures,      look_at_quarantine,
+    look_at_held_rows, look_at_lateness, look_at_connections, look_at_configuration,
 };
 
 }  // namespace

@@ -43,10 +43,10 @@ void Chronicle::note_quarantine(const supervisor::TickEvent& event, Known& known
   const std::size_t now = event.report.quarantined;
   if (now > known.quarantined)
     note_locked(Severity::warning, event.reconciler,
-                fmt::format("{} set aside because {}", rows_text(static_cast<std::int64_t>(now)),
+                fmt::format("{} in quarantine because {}", rows_text(static_cast<std::int64_t>(now)),
                             now == 1 ? "it fails" : "they fail"));
   else if (now == 0 && known.quarantined > 0)
-    note_locked(Severity::fine, event.reconciler, "no row is set aside any more");
+    note_locked(Severity::fine, event.reconciler, "no row is in quarantine any more");
   known.quarantined = now;
 }
 
@@ -59,6 +59,17 @@ void Chronicle::state_changed(supervisor::State state, const std::string& reason
                                                                                       : Severity::problem;
   note_locked(severity, "daemon",
               reason.empty() ? std::string(name(state)) : fmt::format("{}: {}", name(state), reason));
+}
+
+void Chronicle::pauses_changed(const std::vector<pause::Pause>& in_force) {
+  const std::lock_guard lock(mutex_);
+  for (const pause::Pause& now : in_force)
+    if (std::ranges::find(pauses_, now) == pauses_.end())
+      note_locked(Severity::warning, pause::subject_of(now), "paused " + pause::text_of(now, clock_.wall()));
+  for (const pause::Pause& before : pauses_)
+    if (std::ranges::find(in_force, before.reconciler, &pause::Pause::reconciler) == in_force.end())
+      note_locked(Severity::fine, pause::subject_of(before), "goes on after a pause");
+  pauses_ = in_force;
 }
 
 void Chronicle::note(Severity severity, std::string_view subject, std::string_view text) {

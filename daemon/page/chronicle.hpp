@@ -22,7 +22,7 @@ struct Event {
   UnixMillis last;  ///< the last time
   int times = 1;
   Severity severity = Severity::fine;
-  std::string subject;  ///< a reconciler, "daemon" or "configuration"
+  std::string subject;  ///< a reconciler, "all reconcilers", "daemon" or "configuration"
   std::string text;     ///< for people, from outside in part: not escaped
 };
 
@@ -38,6 +38,7 @@ class Chronicle final : public supervisor::Observer {
 
   void tick_finished(const supervisor::TickEvent& event) override;
   void state_changed(supervisor::State state, const std::string& reason) override;
+  void pauses_changed(const std::vector<pause::Pause>& in_force) override;
   /// Adds an event; one that repeats the last event of its subject is counted there.
   void note(Severity severity, std::string_view subject, std::string_view text);
 
@@ -61,6 +62,7 @@ class Chronicle final : public supervisor::Observer {
   std::optional<supervisor::State> state_;
   UnixMillis state_since_;
   std::map<std::string, Known, std::less<>> known_;
+  std::vector<pause::Pause> pauses_;
   std::deque<Event> events_;  // newest last
 };
 

@@ -56,9 +56,9 @@ std::string quarantine_list(const Model& model) {
   if (rows.size() < in_all)
     list += fmt::format("<p class=\"note\">{} more are not shown.</p>\n",
                         grouped(static_cast<std::int64_t>(in_all - rows.size())));
-  return section("quarantine",
-                 fmt::format("Rows set aside <small>{}</small>", grouped(static_cast<std::int64_t>(in_all))),
-                 list);
+  return section(
+      "quarantine",
+      fmt::format("Rows in quarantine <small>{}</small>", grouped(static_cast<std::int64_t>(in_all))), list);
 }
 
 std::string event_list(const Model& model) {

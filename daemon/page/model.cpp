@@ -12,7 +12,7 @@ constexpr Milliseconds kLate = 30s;
 // What a tick has not come to is met by the next, at once.
 constexpr Milliseconds kBacklog = 5s;
 
-// Of the partitions only that have no row set aside: which row is the oldest of another nobody knows.
+// Of the partitions only that have no row in quarantine: which row is the oldest of another nobody knows.
 std::optional<Milliseconds> overdue_beside_quarantine(const ReconcilerView& view, UnixMillis now) {
   if (view.left() <= static_cast<std::int64_t>(view.quarantined())) return std::nullopt;
   const reconcile::TickReport& last = view.seen->last;
@@ -37,7 +37,8 @@ std::optional<Milliseconds> overdue(const ReconcilerView& view, UnixMillis now) 
   return std::max(database_now(*view.seen, now) - *view.seen->last.oldest_due, Milliseconds{0});
 }
 
-std::optional<Milliseconds> behind(const ReconcilerView& view, UnixMillis now) {
+std::optional<Milliseconds> late_by(const ReconcilerView& view, UnixMillis now) {
+  if (view.paused) return std::nullopt;
   const auto waited = view.quarantined() == 0 ? overdue(view, now) : overdue_beside_quarantine(view, now);
   if (!waited || *waited < (view.has_more() ? kBacklog : kLate)) return std::nullopt;
   return waited;

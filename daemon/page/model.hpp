@@ -16,6 +16,7 @@ struct ReconcilerView {
   bool enabled = true;
   std::optional<StatusBoard::Entry> seen;  ///< nothing: it has not run yet
   History::Steps history{};
+  bool paused = false;
 
   /// Rows that the last scan found due and that were not moved.
   std::int64_t left() const { return enabled && seen ? seen->totals.due : 0; }
@@ -48,7 +49,7 @@ UnixMillis database_now(const StatusBoard::Entry& seen, UnixMillis now);
 std::optional<Milliseconds> overdue(const ReconcilerView& view, UnixMillis now);
 
 /// The same where it is worth telling: its rows have waited for longer than it takes to come to them, and are not just
-/// those that are set aside.
-std::optional<Milliseconds> behind(const ReconcilerView& view, UnixMillis now);
+/// those in quarantine, nor is it paused.
+std::optional<Milliseconds> late_by(const ReconcilerView& view, UnixMillis now);
 
 }  // namespace ff::daemon::page

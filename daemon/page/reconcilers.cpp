@@ -11,12 +11,13 @@ namespace {
 
 std::string state_of(const ReconcilerView& view, UnixMillis now) {
   if (!view.enabled) return R"(<span class="mark off"><span aria-hidden="true">○</span> off</span>)";
+  if (view.paused) return mark(Severity::warning, "paused");
   if (!view.seen) return R"(<span class="mark off"><span aria-hidden="true">○</span> not yet run</span>)";
   const int failures = view.seen->consecutive_failures;
   if (failures >= StatusBoard::kFaultyFrom) return mark(Severity::problem, "fails");
   if (failures > 0) return mark(Severity::warning, "failed");
-  if (behind(view, now)) return mark(Severity::warning, "behind");
-  if (view.quarantined() > 0) return mark(Severity::warning, "set aside");
+  if (late_by(view, now)) return mark(Severity::warning, "late");
+  if (view.quarantined() > 0) return mark(Severity::warning, "quarantine");
   return mark(Severity::fine, "works");
 }
 

@@ -18,7 +18,7 @@ std::string banner(const Model& model, const std::vector<Attention>& attention);
 std::string attention_list(const std::vector<Attention>& attention);
 std::string reconciler_table(const Model& model);
 std::string partition_map(const Model& model);
-std::string quarantine_list(const Model& model);  ///< empty where no row is set aside
+std::string quarantine_list(const Model& model);  ///< empty where no row is in quarantine
 std::string event_list(const Model& model);
 std::string connections(const Model& model);
 std::string configuration(const Model& model);

@@ -47,10 +47,10 @@ TEST_CASE(
   std::string page;
   REQUIRE(wait_until([&] {
     page = daemon.get("/").body;
-    return page.find("set aside") != std::string::npos && page.find("256 of 256") != std::string::npos;
+    return page.find("in quarantine") != std::string::npos && page.find("256 of 256") != std::string::npos;
   }));
   CHECK(malformed(page).empty());
-  CHECK_THAT(page, Contains("lease_expiry: 1 row is set aside") && Contains("SQLSTATE 22012") &&
+  CHECK_THAT(page, Contains("lease_expiry: 1 row is in quarantine") && Contains("SQLSTATE 22012") &&
                        Contains("explain &#39;" + execution + "&#39;") &&
                        Contains("quarantine --url http://127.0.0.1:" + std::to_string(daemon.port())) &&
                        Contains("</span> off<") && Contains("recovery_grace: 0s"));

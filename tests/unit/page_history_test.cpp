@@ -123,7 +123,7 @@ TEST_CASE("a reconciler that works again says after how many failures") {
   CHECK(events[0].text == "works again after 3 failed ticks");
 }
 
-TEST_CASE("rows that are set aside are an event when there are more of them, and when none is left") {
+TEST_CASE("rows in quarantine are an event when there are more of them, and when none is left") {
   Bench bench;
   reconcile::TickReport report;
   for (const std::size_t rows : {1U, 1U, 1200U, 1100U, 0U, 0U}) {
@@ -132,9 +132,9 @@ TEST_CASE("rows that are set aside are an event when there are more of them, and
   }
   const auto events = bench.chronicle.events();
   REQUIRE(events.size() == 3);
-  CHECK(events[2].text == "1 row set aside because it fails");
-  CHECK(events[1].text == "1,200 rows set aside because they fail");
-  CHECK(events[0].text == "no row is set aside any more");
+  CHECK(events[2].text == "1 row in quarantine because it fails");
+  CHECK(events[1].text == "1,200 rows in quarantine because they fail");
+  CHECK(events[0].text == "no row is in quarantine any more");
 }
 
 TEST_CASE("the moment of a state is that of its beginning, whatever the reason becomes") {

@@ -119,7 +119,7 @@ TEST_CASE("what goes into a shell comes from a uuid, and from no other text") {
   CHECK(commands_for("lease_expiry", set_aside("", "'; rm -rf /; '")).empty());
 }
 
-TEST_CASE("a row that is set aside shows key, SQLSTATE, message, tries and what to paste") {
+TEST_CASE("a row in quarantine shows key, SQLSTATE, message, tries and what to paste") {
   Model model = calm();
   ReconcilerView& view = of(model, "lease_expiry");
   view.seen->last.quarantined = 1;
@@ -127,17 +127,18 @@ TEST_CASE("a row that is set aside shows key, SQLSTATE, message, tries and what 
   const auto attention = needs_attention(model);
   REQUIRE(attention.size() == 1);
   CHECK(attention[0].severity == Severity::warning);
-  CHECK(attention[0].what == "lease_expiry: 1 row is set aside because it fails by itself");
+  CHECK(attention[0].what == "lease_expiry: 1 row is in quarantine because it fails by itself");
   CHECK(attention[0].why == "new row violates a check (SQLSTATE 23514)");
   CHECK(attention[0].paste.front() == "ff-reconcilerd quarantine --url http://127.0.0.1:9464");
   CHECK_THAT(page_of(model), Contains("id=\"quarantine\"") && Contains("23514") &&
                                  Contains("failed 2 times") &&
                                  Contains("explain &#39;{fp:3}:" + kId + "&#39;"));
   view.seen->last.quarantined = 2;
-  CHECK(needs_attention(model)[0].what == "lease_expiry: 2 rows are set aside because each fails by itself");
+  CHECK(needs_attention(model)[0].what ==
+        "lease_expiry: 2 rows are in quarantine because each fails by itself");
 }
 
-TEST_CASE("of ten thousand rows that are set aside a hundred are shown, and the page stays small") {
+TEST_CASE("of ten thousand rows in quarantine a hundred are shown, and the page stays small") {
   Model model = calm(1024);
   for (ReconcilerView& view : model.reconcilers) {
     view.seen->last.quarantined = 10'000;
@@ -173,7 +174,7 @@ TEST_CASE("problems come before warnings, and the worst colours the banner") {
   CHECK_THAT(page_of(model), Contains("<header class=\"problem\">"));
 }
 
-TEST_CASE("a reconciler is behind when its oldest row has waited long, and not for rows that are set aside") {
+TEST_CASE("a reconciler is late when its oldest row has waited long, and not for rows in quarantine") {
   Model model = calm();
   ReconcilerView& view = of(model, "attempt_timeout");
   view.seen->totals.due = 12'345;
@@ -181,14 +182,14 @@ TEST_CASE("a reconciler is behind when its oldest row has waited long, and not f
   CHECK(needs_attention(model).empty());
   view.seen->last.oldest_due = kNow - 3min;
   CHECK(needs_attention(model).at(0).what ==
-        "attempt_timeout is behind: its oldest due row has waited for 3 m");
+        "attempt_timeout is late: its oldest due row has waited for 3 m");
   CHECK_THAT(page_of(model), Contains("12,345"));
   view.seen->last.oldest_due = kNow - 6min;
   CHECK(needs_attention(model).at(0).severity == Severity::problem);
   view.seen->totals.due = 2;
   view.seen->last.quarantined = 2;
   CHECK(needs_attention(model).size() == 1);
-  CHECK_THAT(needs_attention(model)[0].what, Contains("set aside"));
+  CHECK_THAT(needs_attention(model)[0].what, Contains("in quarantine"));
   // Beside them there are others: those in other partitions can be told apart.
   view.seen->totals.due = 4;
   view.seen->last.set_aside = {set_aside("x")};
@@ -196,7 +197,7 @@ TEST_CASE("a reconciler is behind when its oldest row has waited long, and not f
   CHECK(needs_attention(model).size() == 1);
   view.seen->last.oldest_due_in[{4}] = kNow - 2min;
   CHECK(needs_attention(model).at(1).what ==
-        "attempt_timeout is behind: its oldest due row has waited for 2 m");
+        "attempt_timeout is late: its oldest due row has waited for 2 m");
   view.enabled = false;
   CHECK(needs_attention(model).empty());
 }
@@ -233,6 +234,41 @@ TEST_CASE("the heat map has a cell a partition, and shares cells where there are
   Model model = calm();
   model.board.coverage = cover(PartitionShard{0, 2}, 256);
   CHECK(times(partition_map(model), "<i class=\"out\">") == 128 + 1);
+}
+
+TEST_CASE(
+    "a paused reconciler is said to be paused, with the line that lifts it, and neither late nor failing") {
+  Model model = calm();
+  ReconcilerView& view = of(model, "lease_expiry");
+  view.paused = true;
+  view.seen->consecutive_failures = 3;
+  view.seen->totals.due = 10;
+  view.seen->last.oldest_due = kNow - 1h;
+  model.board.pauses = {{"lease_expiry", "anna@bastion", "index <rebuild>", kNow - 1h, {}}};
+  const auto attention = needs_attention(model);
+  REQUIRE(attention.size() == 1);
+  CHECK(attention[0].what == "lease_expiry is paused");
+  CHECK(attention[0].paste == std::vector<std::string>{"ff-reconcilerd resume lease_expiry"});
+  CHECK_THAT(page_of(model), Contains("index &lt;rebuild&gt;") && Contains("</span> paused<"));
+}
+
+TEST_CASE("a row that somebody holds tick after tick names who does") {
+  Model model = calm();
+  reconcile::HeldRow held{.key = {{3}, {kId, "0"}},
+                          .pair = reconcile::find_reconciler("lease_expiry"),
+                          .execution = ExecutionId{{3}, *parse_uuid(kId)},
+                          .held_for = 12s,
+                          .ticks = 4};
+  of(model, "lease_expiry").seen->last.held = {held};
+  CHECK(needs_attention(model).at(0).why == "Who holds it is not to be seen.");
+  held.holders = {
+      {.table = "ff_attempt", .pid = 4711, .application = "mailer", .state = "idle in transaction"}};
+  of(model, "lease_expiry").seen->last.held = {held};
+  const auto attention = needs_attention(model);
+  REQUIRE(attention.size() == 1);
+  CHECK(attention[0].why == "pid 4711 (mailer), idle in transaction, holds a row in ff_attempt");
+  CHECK(attention[0].paste == std::vector<std::string>{"ff-reconcilerd explain '{fp:3}:" + kId + "'"});
+  CHECK_THAT(page_of(model), Contains("has been locked by somebody else for 12 s"));
 }
 
 TEST_CASE("a partition is overdue by the reconciler that has left most behind there") {
