@@ -34,7 +34,9 @@ std::vector<Json> check_db(const std::string& conninfo, int code) {
 }  // namespace
 
 TEST_CASE(
-    "check-db finds no fault with a schema that FlowFabric made once what migrate grants prints is granted") {
+    "check-db finds no fault with a schema that FlowFabric made once migrate up has added what is ours and "
+    "what migrate "
+    "grants prints is granted") {
   const FlowFabricDatabase database;
   Role role(database);
   const std::string as_role = database.conninfo() + " user=checks_flowfabric";
@@ -45,6 +47,9 @@ TEST_CASE(
   CHECK(ungranted.contains("privileges"));
   CHECK_FALSE(ungranted.contains("indexes"));
 
+  const Ended up = run_binary({"migrate", "up"}, {{"FF_DATABASE_URL", database.conninfo()}});
+  CAPTURE(up.out, up.err);
+  REQUIRE(up.code == 0);
   const Ended grants = run_binary({"migrate", "grants", "--role", "checks_flowfabric"},
                                   {{"FF_DATABASE_URL", database.conninfo()}});
   REQUIRE(grants.code == 0);
@@ -60,7 +65,7 @@ TEST_CASE(
       CHECK_THAT(line["text"].get<std::string>(), Catch::StartsWith("made by FlowFabric, version "));
   }
   for (const char* check :
-       {"schema", "privileges", "indexes", "triggers", "partitions", "scan", "locks", "listen"}) {
+       {"schema", "privileges", "indexes", "triggers", "partitions", "pauses", "scan", "locks", "listen"}) {
     CAPTURE(check);
     CHECK(fine.contains(check));
   }

@@ -268,7 +268,7 @@ TEST_CASE("a row that somebody holds tick after tick names who does") {
   REQUIRE(attention.size() == 1);
   CHECK(attention[0].why == "pid 4711 (mailer), idle in transaction, holds a row in ff_attempt");
   CHECK(attention[0].paste == std::vector<std::string>{"ff-reconcilerd explain '{fp:3}:" + kId + "'"});
-  CHECK_THAT(page_of(model), Contains("has been locked by somebody else for 12 s"));
+  CHECK_THAT(page_of(model), Contains("has been locked by somebody else for 12.0 s"));
 }
 
 TEST_CASE("a partition is overdue by the reconciler that has left most behind there") {
