@@ -94,8 +94,9 @@ po::variables_map parse(const std::vector<std::string>& line) {
   try {
     po::store(po::command_line_parser(line).options(all).positional(positional).style(style).run(), values);
   } catch (const po::unknown_option& error) {
-    std::vector<std::string> names;
-    for (const Option& o : kOptions) names.push_back("--" + std::string(o.name));
+    std::vector<std::string> names(kOptions.size());
+    std::ranges::transform(kOptions, names.begin(),
+                           [](const Option& o) { return "--" + std::string(o.name); });
     throw UsageError(error.what() + did_you_mean(error.get_option_name(), names));
   } catch (const po::error& error) {
     throw UsageError(error.what());

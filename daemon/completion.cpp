@@ -83,6 +83,7 @@ std::string words_branch(const Command& command, const std::vector<std::string>&
 std::string bash_completion(const std::vector<Command>& commands,
                             const std::vector<config::ReconcilerDecl>& decls) {
   std::vector<std::string> reconcilers;
+  reconcilers.reserve(decls.size());
   for (const config::ReconcilerDecl& decl : decls) reconcilers.emplace_back(decl.name);
   std::vector<std::string> names;
   std::vector<std::string> valued;

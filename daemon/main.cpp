@@ -10,9 +10,11 @@
 
 namespace ff::daemon {
 
-const std::vector<Command>& commands() {
-  static const std::vector<Command> all{
-      {"run", {}, "The daemon.", {"config", "database-url"}, run},
+namespace {
+
+/// Those that ask the database.
+std::vector<Command> database_commands() {
+  return {
       {"tick",
        {"NAME...|all", 1, 100},
        "One pass of each named reconciler (all: of each that is switched on) until nothing is left due.",
@@ -44,22 +46,11 @@ const std::vector<Command>& commands() {
        "Applies, compares or prints the schema; grants: what a daemon's role needs.",
        {"config", "database-url", "fan-out", "role"},
        migrate},
-      {"check-config",
-       {"[FILE]", 0, 1},
-       "Validates a configuration file and prints what it means.",
-       {"print-default"},
-       check_config},
       {"check-db",
        {},
        "Says, line by line, whether a database is fit for the daemon, and what to do where it is not.",
        {"config", "database-url", "json"},
        check_db},
-      {"demo", {}, "The whole system on a private throw-away PostgreSQL.", {"seconds", "database-url"}, demo},
-      {"quarantine",
-       {},
-       "The rows that a running daemon has in quarantine because they fail, and what tries them again.",
-       {"config", "url", "json"},
-       quarantine},
       {"pause",
        {"NAME...|all", 1, 100},
        "Stops reconcilers on all replicas over a database, until resumed or for a while.",
@@ -70,6 +61,23 @@ const std::vector<Command>& commands() {
        "Lifts a pause: of these reconcilers, or the one of all.",
        {"config", "database-url"},
        resume_reconcilers},
+  };
+}
+
+/// Those that ask a running daemon, or nobody.
+std::vector<Command> other_commands() {
+  return {
+      {"check-config",
+       {"[FILE]", 0, 1},
+       "Validates a configuration file and prints what it means.",
+       {"print-default"},
+       check_config},
+      {"demo", {}, "The whole system on a private throw-away PostgreSQL.", {"seconds", "database-url"}, demo},
+      {"quarantine",
+       {},
+       "The rows that a running daemon has in quarantine because they fail, and what tries them again.",
+       {"config", "url", "json"},
+       quarantine},
       {"healthcheck",
        {},
        "Asks a running daemon's /livez; exit code 0: it is well.",
@@ -82,6 +90,17 @@ const std::vector<Command>& commands() {
        [](const Arguments& arguments) { return manual(arguments, commands()); }},
       {"version", {}, "Version, commit, compiler, libpq.", {"json"}, version},
   };
+}
+
+}  // namespace
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all = [] {
+    std::vector<Command> them{{"run", {}, "The daemon.", {"config", "database-url"}, run}};
+    for (const auto& part : {database_commands(), other_commands()})
+      them.insert(them.end(), part.begin(), part.end());
+    return them;
+  }();
   return all;
 }
 

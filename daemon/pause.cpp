@@ -43,12 +43,13 @@ std::vector<std::string> reconcilers(const Arguments& arguments, const config::C
   const auto found = named_reconcilers(arguments.words(), config);
   if (arguments.words().front() == "all") return {std::string(pause::kAll)};
   std::vector<std::string> names;
+  names.reserve(found.size());
   for (const reconcile::Reconciler* each : found) names.emplace_back(each->name);
   return names;
 }
 
 std::string reason(const Arguments& arguments) {
-  const std::string text(trimmed(arguments.text("reason").value_or("")));
+  std::string text(trimmed(arguments.text("reason").value_or("")));
   if (text.empty()) throw UsageError("pause: --reason is missing: say why, for whoever finds it paused");
   if (text.size() > kLongestReason || invalid_utf8_at(text) || control_character_at(text, true))
     throw UsageError(fmt::format("--reason: \"{}\" is no line of at most {} bytes of UTF-8",

@@ -87,7 +87,7 @@ std::string configuration(const Model& model) {
   std::string text;
   for (std::size_t from = 0; from < model.configuration.size();) {
     const std::size_t end = std::min(model.configuration.find('\n', from), model.configuration.size());
-    text += escaped(std::string_view(model.configuration).substr(from, end - from), kLongestShown) + '\n';
+    text += escaped(std::string_view{model.configuration}.substr(from, end - from), kLongestShown) + '\n';
     from = end + 1;
   }
   const std::string waiting =

@@ -18,7 +18,9 @@ std::optional<Milliseconds> overdue_beside_quarantine(const ReconcilerView& view
   const reconcile::TickReport& last = view.seen->last;
   std::optional<UnixMillis> oldest;
   for (const auto& [partition, since] : last.oldest_due_in) {
-    const auto is_there = [&](const reconcile::SetAside& row) { return row.key.partition == partition; };
+    const auto is_there = [&its = partition](const reconcile::SetAside& row) {
+      return row.key.partition == its;
+    };
     if (std::ranges::none_of(last.set_aside, is_there)) oldest = std::min(oldest.value_or(since), since);
   }
   if (!oldest) return std::nullopt;

@@ -93,6 +93,7 @@ std::string legend(bool left_out) {
 
 std::string worst_list(const std::map<PartitionKey, Overdue>& overdue) {
   std::vector<Overdue> worst;
+  worst.reserve(overdue.size());
   for (const auto& [key, its] : overdue) worst.push_back(its);
   std::ranges::stable_sort(worst, std::ranges::greater{}, &Overdue::waited);
   worst.resize(std::min(worst.size(), kWorstNamed));

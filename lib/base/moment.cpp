@@ -9,7 +9,15 @@
 namespace ff {
 namespace {
 
-using namespace std::chrono;
+using std::chrono::day;
+using std::chrono::days;
+using std::chrono::hh_mm_ss;
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::month;
+using std::chrono::sys_days;
+using std::chrono::year;
+using std::chrono::year_month_day;
 
 /// Reads a text of fixed places from its beginning.
 class Places {
