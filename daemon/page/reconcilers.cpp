@@ -30,9 +30,12 @@ std::string moment_or_none(const std::optional<UnixMillis>& at, UnixMillis now) 
   return at && count(*at) > 0 ? moment(*at, now) : R"(<span class="none">–</span>)";
 }
 
-// What has fallen due since the last look is taken now.
-std::string next_due(const std::optional<UnixMillis>& at, UnixMillis now) {
-  return at && count(*at) > 0 && *at <= now ? "now" : moment_or_none(at, now);
+// By the database's clock, as we last knew it. What has fallen due since the last scan is taken now.
+std::string next_due(const ReconcilerView& view, UnixMillis now) {
+  if (!view.enabled || !view.seen || !view.seen->last.next_due) return moment_or_none(std::nullopt, now);
+  const UnixMillis at = *view.seen->last.next_due;
+  const UnixMillis there = database_now(*view.seen, now);
+  return count(at) > 0 && at <= there ? "now" : moment_or_none(at, there);
 }
 
 std::string number_or_none(std::int64_t number) {
@@ -66,14 +69,12 @@ std::string oldest_due(const ReconcilerView& view, UnixMillis now) {
 std::string row(const ReconcilerView& view, UnixMillis now) {
   static const StatusBoard::Entry kNothing{};
   const StatusBoard::Entry& seen = view.seen ? *view.seen : kNothing;
-  // By the database's clock, as we last knew it.
-  const auto next = view.enabled && view.seen ? seen.last.next_due : std::nullopt;
   return fmt::format("<tr{}><th scope=\"row\">{}</th>", view.enabled ? "" : R"( class="off")",
                      escaped(view.name)) +
          cell("state", state_of(view, now), "state") + rate_cell(view) +
          cell("moved in all", number_or_none(seen.totals.processed)) + lateness_cell(view) +
          cell("due now", due_text(view)) + cell("oldest due for", oldest_due(view, now)) +
-         cell("next due", next_due(next, view.seen ? database_now(seen, now) : now)) +
+         cell("next due", next_due(view, now)) +
          cell("last tick", moment_or_none(view.seen ? std::optional(seen.last_tick) : std::nullopt, now)) +
          cell("errors", number_or_none(seen.totals.errors)) + "</tr>\n";
 }
