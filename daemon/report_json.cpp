@@ -62,8 +62,8 @@ nlohmann::ordered_json coverage_json(const Coverage& coverage) {
           {"not_there", format_partitions(coverage.not_there)}};
 }
 
-ordered_json pauses_json(const std::vector<pause::Pause>& pauses) {
-  auto all = ordered_json::array();
+nlohmann::ordered_json pauses_json(const std::vector<pause::Pause>& pauses) {
+  auto all = nlohmann::ordered_json::array();
   for (const pause::Pause& each : pauses)
     all.push_back({{"reconciler", each.reconciler},
                    {"by", each.by},
