@@ -145,6 +145,7 @@ Daemon::Daemon(config::Config config)
             [this] { metrics_.http_connection_displaced(); }),
       http_port_(http_.port()) {
   metrics_.watch_pool([this] { return pool_.state(); });
+  for (const config::Reconciler& its : config_.reconcilers) board_.reconciler_enabled(its.name, its.enabled);
   http_thread_ = std::jthread([this] { http_io_.run(); });
 }
 
@@ -224,6 +225,7 @@ void Daemon::tell_members() {
         timing_of(its, engine.reconciler()),
         [&engine, scope = scope_of(current_, its, covered_)] { engine.set_scope(scope); });
     metrics_.reconciler_enabled(its.name, its.enabled);
+    board_.reconciler_enabled(its.name, its.enabled);
   }
 }
 

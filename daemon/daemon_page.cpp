@@ -23,10 +23,9 @@ page::Model Daemon::page_model() {
   model.pool = pool_.state();
   const std::lock_guard lock(mutex_);
   for (const config::Reconciler& its : current_.reconcilers) {
-    const auto seen = model.board.reconcilers.find(its.name);
+    const StatusBoard::Entry& entry = model.board.reconcilers.at(its.name);
     model.reconcilers.push_back(
-        {its.name, its.enabled,
-         seen == model.board.reconcilers.end() ? std::nullopt : std::optional(seen->second),
+        {its.name, its.enabled, count(entry.last_tick) > 0 ? std::optional(entry) : std::nullopt,
          chronicle_.history(its.name), !pause::covering(model.board.pauses, its.name).empty()});
   }
   model.configuration = config::print(current_, reconciler_decls());

@@ -5,24 +5,15 @@
 #include "base/duration.hpp"
 #include "base/printable.hpp"
 #include "commands.hpp"
-#include "configuration.hpp"
 #include "exit_codes.hpp"
-#include "http_server.hpp"
 #include "report_json.hpp"
+#include "running_daemon.hpp"
 
 namespace ff::daemon {
 namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::ordered_json;
-
-// "http://127.0.0.1:9464/" as http.listen has it; what is no such URL is left for that key to refuse.
-std::string address_in(std::string url) {
-  constexpr std::string_view kScheme = "http://";
-  if (url.starts_with(kScheme)) url.erase(0, kScheme.size());
-  if (url.ends_with('/')) url.pop_back();
-  return url;
-}
 
 /// Every row that the daemon tells of, each with the reconciler that has set it aside.
 ordered_json rows_in(const ordered_json& status) {
@@ -66,26 +57,10 @@ void print(const ordered_json& status, bool json) {
 }  // namespace
 
 int quarantine(const Arguments& arguments) {
-  std::vector<config::Override> overrides;
-  if (const auto url = arguments.text("url")) overrides.push_back({"--url", "http.listen", address_in(*url)});
-  const config::Http http = load_config(arguments.text("config"), std::move(overrides)).http;
-  std::string body;
-  int code = 0;
-  try {
-    code =
-        http_get_status(reachable(http.host), static_cast<unsigned short>(http.port), "/status", 5s, &body);
-  } catch (const std::runtime_error& error) {
-    std::cerr << "ff-reconcilerd: " << error.what() << '\n';
-    return kUnreachable;
-  }
-  try {
-    if (code != 200) throw std::runtime_error(fmt::format("/status answers {}", code));
-    print(ordered_json::parse(body), arguments.has("json"));
-  } catch (const std::exception& error) {
-    std::cerr << "ff-reconcilerd: that is no daemon of this version: " << printable(error.what()) << '\n';
-    return kProblem;
-  }
-  return kDone;
+  return ask_running_daemon(arguments, [&](const ordered_json& status) {
+    print(status, arguments.has("json"));
+    return kDone;
+  });
 }
 
 }  // namespace ff::daemon

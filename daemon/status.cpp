@@ -9,6 +9,8 @@
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
 #include "report_json.hpp"
+#include "running_daemon.hpp"
+#include "status_of_daemon.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -140,9 +142,7 @@ void print_text(const Database& database, const config::Config& config, const Ba
                              relative(backlog.next_due, backlog.database_time));
 }
 
-}  // namespace
-
-int status(const Arguments& arguments) {
+int status_of_database(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
   set_up_log({config::LogLevel::error, config.log.format});
   const pg::Connector connector = make_connector(config.database);
@@ -170,6 +170,19 @@ int status(const Arguments& arguments) {
   else
     print_text(database, config, backlogs);
   return database.fit() && database.server.writable ? kDone : kProblem;
+}
+
+}  // namespace
+
+int status(const Arguments& arguments) {
+  if (!arguments.has("url")) return status_of_database(arguments);
+  if (arguments.has("database-url"))
+    throw UsageError("status: --url asks a daemon and --database-url a database: one of the two");
+  return ask_running_daemon(arguments, [&](const ordered_json& said) {
+    std::cout << (arguments.has("json") ? dump(said) + '\n' : status_of_daemon(said, Clock::system().wall()));
+    const auto& state = said.at("state");
+    return state == "ready" || state == "recovering" ? kDone : kProblem;
+  });
 }
 
 }  // namespace ff::daemon

@@ -30,6 +30,11 @@ ordered_json held_json(const reconcile::TickReport& report, UnixMillis told_at) 
   return rows;
 }
 
+// Null where it never was.
+ordered_json moment_json(UnixMillis at) {
+  return count(at) > 0 ? ordered_json(count(at)) : ordered_json();
+}
+
 // What is needed to find the row and to try it by hand; not what is in it.
 ordered_json set_aside_json(const reconcile::TickReport& report, UnixMillis told_at) {
   auto rows = ordered_json::array();
@@ -105,9 +110,15 @@ void StatusBoard::pauses_changed(const std::vector<pause::Pause>& in_force) {
   pauses_ = in_force;
 }
 
-// One that is paused is not to get on.
+void StatusBoard::reconciler_enabled(const std::string& reconciler, bool enabled) {
+  const std::lock_guard lock(mutex_);
+  reconcilers_[reconciler].enabled = enabled;
+}
+
+// One that is off or paused is not to get on.
 bool StatusBoard::is_faulty(const std::string& reconciler) const {
-  return reconcilers_.at(reconciler).consecutive_failures >= kFaultyFrom &&
+  const Entry& entry = reconcilers_.at(reconciler);
+  return entry.enabled && entry.consecutive_failures >= kFaultyFrom &&
          pause::covering(pauses_, reconciler).empty();
 }
 
@@ -135,12 +146,14 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
   const std::lock_guard lock(mutex_);
   auto reconcilers = ordered_json::array();
   for (const auto& [its_name, entry] : reconcilers_) {
-    ordered_json line{{"reconciler", its_name}, {"due", entry.totals.due}};
-    line["oldest_due_ms"] = time_json(entry.last.oldest_due);
-    line["next_due_ms"] = time_json(entry.last.next_due);
-    line["last_tick_ms"] = count(entry.last_tick);
-    line["last_success_ms"] =
-        time_json(count(entry.last_success) > 0 ? std::optional(entry.last_success) : std::nullopt);
+    ordered_json line{{"reconciler", its_name}, {"enabled", entry.enabled}};
+    // What was due before it was switched off says nothing of the present.
+    const bool known = entry.enabled && count(entry.last_scan) > 0;
+    line["due"] = known ? ordered_json(entry.totals.due) : ordered_json();
+    line["oldest_due_ms"] = known ? time_json(entry.last.oldest_due) : ordered_json();
+    line["next_due_ms"] = entry.enabled ? time_json(entry.last.next_due) : ordered_json();
+    line["last_tick_ms"] = moment_json(entry.last_tick);
+    line["last_success_ms"] = moment_json(entry.last_success);
     line["paused"] = !pause::covering(pauses_, its_name).empty();
     line["consecutive_failures"] = entry.consecutive_failures;
     line["last_failure"] = entry.last_failure;

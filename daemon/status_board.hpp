@@ -22,6 +22,8 @@ class StatusBoard final : public supervisor::Observer {
   void schema_version(int version) override;
   void partitions(const Coverage& coverage);
   void pauses_changed(const std::vector<pause::Pause>& in_force) override;
+  /// It is listed from then on, whether or not it has run.
+  void reconciler_enabled(const std::string& reconciler, bool enabled);
 
   supervisor::State state() const;
   bool ready() const { return supervisor::is_ready(state()); }
@@ -50,6 +52,7 @@ class StatusBoard final : public supervisor::Observer {
 
   /// What is known of one reconciler.
   struct Entry {
+    bool enabled = true;
     Totals totals;
     UnixMillis last_tick{};
     UnixMillis last_success{};

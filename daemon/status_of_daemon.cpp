@@ -1,0 +1,84 @@
+#include "status_of_daemon.hpp"
+
+#include <fmt/format.h>
+
+#include "base/printable.hpp"
+#include "explain/words.hpp"
+
+namespace ff::daemon {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string shown(const ordered_json& text) {
+  return printable(text.get<std::string>());
+}
+
+// "3.2 s ago", "in 12 s", "-"
+std::string moment_of(const ordered_json& at_ms, UnixMillis now) {
+  return at_ms.is_null() ? "-" : explain::when(unix_millis(at_ms.get<std::int64_t>()), now);
+}
+
+std::string number_of(const ordered_json& number) {
+  return number.is_null() ? "-" : std::to_string(number.get<std::int64_t>());
+}
+
+std::string head(const ordered_json& status, UnixMillis now) {
+  std::string text = fmt::format("daemon    {}, started {}\n", shown(status.at("state")),
+                                 moment_of(status.at("started_at_ms"), now));
+  if (const std::string reason = shown(status.at("reason")); !reason.empty())
+    text += "          " + reason + '\n';
+  text += fmt::format("schema    version {}\n", status.at("schema_version").get<int>());
+  if (const ordered_json& partitions = status.at("partitions"); partitions.is_object())
+    text += fmt::format("covers    partitions {} of {}\n", shown(partitions.at("covered")),
+                        partitions.at("count").get<int>());
+  const ordered_json& pool = status.at("pool");
+  text += fmt::format("pool      {} of {} connections in use, {} idle, {} waiting for one\n",
+                      number_of(pool.at("in_use")), number_of(pool.at("size")), number_of(pool.at("idle")),
+                      number_of(pool.at("waiting")));
+  for (const ordered_json& pause : status.at("pauses"))
+    text +=
+        fmt::format("paused    {} by {}: {}\n          until {} -> {}\n",
+                    pause.at("reconciler") == "*" ? "all reconcilers" : shown(pause.at("reconciler")),
+                    shown(pause.at("by")), shown(pause.at("reason")),
+                    pause.at("until_ms").is_null() ? "it is resumed" : moment_of(pause.at("until_ms"), now),
+                    shown(pause.at("next")));
+  return text;
+}
+
+// "lease_expiry", "lease_expiry (off)", "lease_expiry (paused)"
+std::string title(const ordered_json& reconciler) {
+  const std::string name = shown(reconciler.at("reconciler"));
+  if (!reconciler.at("enabled").get<bool>()) return name + " (off)";
+  return name + (reconciler.at("paused").get<bool>() ? " (paused)" : "");
+}
+
+std::string row(const ordered_json& reconciler, UnixMillis now) {
+  std::string text =
+      fmt::format("{:<34}{:>10}  {:>14}  {:>14}  {:>14}{:>12}{:>9}{:>12}\n", title(reconciler),
+                  number_of(reconciler.at("due")), moment_of(reconciler.at("oldest_due_ms"), now),
+                  moment_of(reconciler.at("next_due_ms"), now), moment_of(reconciler.at("last_tick_ms"), now),
+                  number_of(reconciler.at("processed_total")), number_of(reconciler.at("errors_total")),
+                  number_of(reconciler.at("quarantined")));
+  if (reconciler.at("consecutive_failures").get<int>() > 0)
+    text +=
+        fmt::format("          failed {} times in a row: {}\n",
+                    number_of(reconciler.at("consecutive_failures")), shown(reconciler.at("last_failure")));
+  for (const ordered_json& row : reconciler.at("held"))
+    text += fmt::format("          partition {} {} is locked by somebody else since {}\n",
+                        row.at("partition").get<int>(), printable(row.at("key").dump()),
+                        moment_of(row.at("held_since_ms"), now));
+  return text;
+}
+
+}  // namespace
+
+std::string status_of_daemon(const ordered_json& status, UnixMillis now) {
+  std::string text = head(status, now);
+  text += fmt::format("\n{:<34}{:>10}  {:>14}  {:>14}  {:>14}{:>12}{:>9}{:>12}\n", "reconciler", "left due",
+                      "oldest due", "next due", "last tick", "moved", "errors", "quarantine");
+  for (const ordered_json& reconciler : status.at("reconcilers")) text += row(reconciler, now);
+  return text;
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,64 @@
+// `status --url`: what a running daemon says of itself.
+#include <catch2/catch.hpp>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const Json& line_of(const Json& status, const std::string& reconciler) {
+  for (const Json& line : status["reconcilers"])
+    if (line["reconciler"] == reconciler) return line;
+  throw std::runtime_error("no line of " + reconciler);
+}
+
+}  // namespace
+
+TEST_CASE("status --url shows a daemon's own view, with every reconciler, whether it is on or has run") {
+  const Database database;
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = "recovery_grace: 0s\nreconcilers: {lease_expiry: {enabled: false}, "
+                                  "budget_reset: {interval: 1h}}\n"});
+  const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
+  REQUIRE(wait_until([&] {
+    return daemon.ready() &&
+           !line_of(Json::parse(daemon.get("/status").body), "delayed_promoter")["due"].is_null();
+  }));
+
+  const Ended text = run_binary({"status", "--url", url});
+  CHECK(text.code == 0);
+  CHECK_THAT(text.out, Catch::StartsWith("daemon    ready, started ") && Contains("lease_expiry (off)") &&
+                           Contains("outbox_retention (off)") && Contains("delayed_promoter ") &&
+                           Contains("connections in use"));
+  const Ended json = run_binary({"status", "--url", url, "--json"});
+  CHECK(json.code == 0);
+  const Json status = Json::parse(json.out);
+  CHECK(status["reconcilers"].size() == 12);
+  const Json& off = line_of(status, "lease_expiry");
+  CHECK(off["enabled"] == false);
+  for (const char* key : {"due", "oldest_due_ms", "next_due_ms", "last_tick_ms", "last_success_ms"})
+    CHECK(off[key] == nullptr);
+  CHECK(line_of(status, "delayed_promoter")["enabled"] == true);
+  CHECK(line_of(status, "delayed_promoter")["due"] == 0);
+  CHECK(daemon.stop() == 0);
+}
+
+TEST_CASE("status --url says when nothing answers, and takes no database beside it") {
+  const Ended nobody = run_binary({"status", "--url", "http://127.0.0.1:1"});
+  CHECK(nobody.code == 69);
+  CHECK_THAT(nobody.err, Catch::StartsWith("ff-reconcilerd: "));
+  const Ended both = run_binary({"status", "--url", "http://127.0.0.1:1", "--database-url", "host=nowhere"});
+  CHECK(both.code == 64);
+  CHECK_THAT(both.err, Contains("one of the two"));
+}
+
+TEST_CASE("status --url of a daemon without its database is a problem, with the reason") {
+  RunningDaemon daemon({.conninfo = "host=127.0.0.1 port=1"});
+  const Ended text = run_binary({"status", "--url", "http://127.0.0.1:" + std::to_string(daemon.port())});
+  CHECK(text.code == 1);
+  CHECK_THAT(text.out, Contains("delayed_promoter") && !Contains("daemon    ready"));
+}
