@@ -3,6 +3,7 @@ function(install_text what place)
   execute_process(COMMAND ${program} manual ${what} OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
   set(file $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${share}/${place})
   file(WRITE ${file} "${text}")
+  file(CHMOD ${file} PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
   message(STATUS "Installing: ${file}")
 endfunction()
 

@@ -24,13 +24,16 @@ silent() {
   return 1
 }
 
-# A Debian 12 with nothing but apt, as Debian's own images have it, from the archive.
+# A Debian 12 with nothing but apt, as Debian's own images have it, from where this machine has its packages.
 base_root() {
   local root=$1
   [[ ! -e $root/etc/debian_version ]] || return 0
   say "making a bare Debian in $root"
-  mmdebstrap --quiet --variant=minbase bookworm "$root" \
-    'deb http://deb.debian.org/debian bookworm main' 'deb http://deb.debian.org/debian-security bookworm-security main'
+  local sources=/etc/apt/sources.list.d/debian.sources
+  [[ -e $sources ]] || sources=/etc/apt/sources.list
+  rm -rf "$root.new"
+  mmdebstrap --quiet --variant=minbase bookworm "$root.new" "$sources"
+  mv "$root.new" "$root"
 }
 
 # in_root ROOT COMMAND...: with processes and mounts of its own; the network is that of the machine, or with FF_ALONE=yes
