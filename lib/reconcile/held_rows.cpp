@@ -8,6 +8,7 @@ namespace {
 
 // A row that no tick has met for so long is another one's, or gone.
 constexpr Milliseconds kForgottenAfter = std::chrono::minutes{10};
+constexpr Milliseconds kAnewAfter = std::chrono::minutes{1};
 
 }  // namespace
 
@@ -24,6 +25,8 @@ void HeldRows::found(const RowKey& key, const std::optional<ExecutionId>& execut
     row = rows_.emplace(key, Entry{.execution = execution, .first = now, .last = now}).first;
   }
   Entry& entry = row->second;
+  // One that was met again only now has not been held all the while, as far as anybody knows.
+  if (now >= entry.last + kAnewAfter) entry = {.execution = execution, .first = now, .last = now};
   if (entry.tick != tick_) ++entry.ticks;
   entry.tick = tick_;
   entry.last = now;

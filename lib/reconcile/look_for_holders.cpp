@@ -29,24 +29,32 @@ std::string text_of(const std::vector<Holder>& holders) {
   return text.empty() ? "somebody" : text;
 }
 
+// Nobody where it is not to be seen: a privilege that is missing, a server that takes too long.
+std::vector<Holder> seen_holders(const Job& job, const HeldRow& row, pg::Connection& connection) {
+  if (!row.execution) return {};
+  try {
+    pg::Transaction transaction(connection, {.at_most = kPatienceWithLocks});
+    std::vector<Holder> holders = holders_of(transaction, *row.execution, job.reconciler.privileges);
+    transaction.rollback();
+    return holders;
+  } catch (const pg::Error& error) {
+    if (error.connection_lost()) throw;
+    spdlog::debug("{}: who holds a row is not to be seen: {}", job.reconciler.name, error.what());
+    return {};
+  }
+}
+
 }  // namespace
 
-void look_for_holders(Job& job, pg::Connection& connection) try {
+void look_for_holders(Job& job, pg::Connection& connection) {
   if (job.options.dry_run) return;
   for (const HeldRow& row : job.held_rows.to_look_into(job.clock.now())) {
-    std::vector<Holder> holders;
-    if (row.execution) {
-      pg::Transaction transaction(connection, {.at_most = kPatienceWithLocks});
-      holders = holders_of(transaction, *row.execution, job.reconciler.privileges);
-      transaction.rollback();
-    }
+    std::vector<Holder> holders = seen_holders(job, row, connection);
     const std::string who = text_of(holders);
     if (job.held_rows.note(row.key, std::move(holders)))
       spdlog::warn("{}: this row is due and has been held for {} by {}: {} {}", job.reconciler.name,
                    spoken_duration(row.held_for), who, describe(job.reconciler, row.key), name_of(row));
   }
-} catch (const std::exception& error) {
-  spdlog::debug("{}: who holds its rows is not to be seen: {}", job.reconciler.name, error.what());
 }
 
 void end_held_rows(Job& job, TickReport& report) {

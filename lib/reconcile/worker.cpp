@@ -144,11 +144,12 @@ bool Worker::take_once(Candidates batch) {
     transaction.rollback();
   else
     commit(transaction, results);
+  const auto took = std::chrono::duration_cast<Milliseconds>(job_.clock.now() - started);
+  if (!job_.options.dry_run) tell(results, true);
   if (!rows.empty()) {
     const int acted_at = static_cast<int>(job_.reconciler.key.size()) + 3;
     job_.server_clock.learn(started, answered, unix_millis(rows.back().get<std::int64_t>(acted_at)));
   }
-  const auto took = std::chrono::duration_cast<Milliseconds>(job_.clock.now() - started);
   job_.batch_size.learn(batch.size(), took);
 
   count_moved(rows, moved, took);
@@ -170,20 +171,20 @@ std::vector<pg::Row> Worker::rows_of_batch(std::span<const pg::Result> results) 
   return its;
 }
 
-// Told is what is over: what was rolled back is not, and what may have been committed with that word.
+// What may have been committed is told of with that word.
 void Worker::commit(pg::Transaction& transaction, std::span<const pg::Result> results) const {
-  const auto tell = [&](bool committed) {
-    if (!tells()) return;
-    if (const auto actions = actions_of(results, job_.reconciler, committed); !actions.empty())
-      job_.options.tell(actions);
-  };
   try {
     transaction.commit();
   } catch (const pg::Error& error) {
-    if (error.outcome_unknown()) tell(false);
+    if (error.outcome_unknown()) tell(results, false);
     throw;
   }
-  tell(true);
+}
+
+void Worker::tell(std::span<const pg::Result> results, bool committed) const {
+  if (!tells()) return;
+  if (const auto actions = actions_of(results, job_.reconciler, committed); !actions.empty())
+    job_.options.tell(actions);
 }
 
 // One call for the rows of each group.

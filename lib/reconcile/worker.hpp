@@ -56,6 +56,7 @@ class Worker {
   bool tells() const;
   std::vector<pg::Row> rows_of_batch(std::span<const pg::Result> results) const;
   void commit(pg::Transaction& transaction, std::span<const pg::Result> results) const;
+  void tell(std::span<const pg::Result> results, bool committed) const;
   void count_moved(const std::vector<pg::Row>& rows, Candidates moved, Milliseconds took);
   void count_left(Candidates batch, Candidates moved);
   void count_each_left(Candidates left);
