@@ -182,7 +182,7 @@ class Checks {
     const auto add = [&](const Needs& needs, Verdict verdict, std::string_view who) {
       for (const Grant& grant : missing(connection_, needs)) {
         std::string next = statements(connection_, {grant}, role);
-        next.pop_back();
+        if (!next.empty()) next.pop_back();
         lines.push_back({"privileges", verdict,
                          fmt::format("{} lacks {} on {}, which {}", printable(role), grant.privileges,
                                      printable(grant.object), who),

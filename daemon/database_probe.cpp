@@ -59,6 +59,8 @@ Observation DatabaseProbe::probe() {
   if (verified_on_ != server->started_at) verify_schema(**connection, seen);
   if (seen.found == Observation::Found::writable) count_partitions(**connection, seen);
   if (seen.found == Observation::Found::writable && also_read_) also_read_(**connection);
+  if ((*connection)->lost())
+    throw pg::Error(pg::Error::Kind::connection, "the connection broke under the check");
   seen.schema_version = schema_version_;
   return seen;
 }

@@ -67,6 +67,9 @@ pause::Wish wish(const Arguments& arguments, const config::Config& config) {
     if (!wish.until)
       throw UsageError("--until: \"" + *until +
                        "\" is no time (allowed: 2026-11-24T06:00Z or 2026-11-24T06:00:00+01:00)");
+    if (*wish.until > Clock::system().wall() + pause::kLongest)
+      throw UsageError("--until: \"" + *until + "\" is more than " + format_duration(pause::kLongest) +
+                       " away");
   }
   if (length) {
     wish.lasting = parse_duration(*length);
@@ -127,7 +130,7 @@ int pause_them(pg::Connection& connection, const pause::Wish& wish) {
     if (std::ranges::find(wish.reconcilers, pause.reconciler) != wish.reconcilers.end())
       std::cout << fmt::format("{} paused {}\n", pause::subject_of(pause),
                                pause::text_of(pause, pause.since));
-  std::cout << "no replica begins an act of theirs later than 6 s from now\n";
+  std::cout << "no replica that the database answers begins an act of theirs later than 6 s from now\n";
   for (const pause::Pause& pause : reading->in_force)
     if (std::ranges::find(wish.reconcilers, pause.reconciler) != wish.reconcilers.end())
       std::cout << "-> " << pause::resume_line(pause) << '\n';

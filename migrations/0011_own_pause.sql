@@ -6,7 +6,7 @@
 -- says what has run, but only whether the table is there.
 
 CREATE TABLE IF NOT EXISTS ff_reconciler_pause (
-  reconciler text PRIMARY KEY,
+  reconciler text PRIMARY KEY CHECK (reconciler = '*' OR reconciler ~ '^[a-z_]+$'),
   paused_by text NOT NULL,
   reason text NOT NULL,
   paused_at_ms bigint NOT NULL,

@@ -17,12 +17,13 @@ constexpr std::string_view kTable = R"(
            AS is_readable,
          floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms)";
 
-// One row without a reconciler where none is paused: it tells the time.
+// One row without a reconciler where none is paused: it tells the time. There are no more reconcilers than that.
 constexpr std::string_view kInForce = R"(
   SELECT p.reconciler, p.paused_by, p.reason, p.paused_at_ms, p.until_ms, clock.now_ms
     FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) AS clock
     LEFT JOIN {schema}.ff_reconciler_pause p ON (p.until_ms > clock.now_ms) IS NOT FALSE
-   ORDER BY p.reconciler)";
+   ORDER BY p.reconciler = '*' DESC, p.reconciler
+   LIMIT 100)";
 
 // $1 names, $2 who, $3 reason, $4 end (null: see $5), $5 length in ms (null: no end)
 constexpr std::string_view kPause = R"(
@@ -42,9 +43,16 @@ constexpr std::string_view kResume = R"(
    WHERE p.reconciler = ANY ($1) OR p.until_ms <= clock.now_ms
   RETURNING p.reconciler, (p.until_ms > clock.now_ms) IS NOT FALSE AS in_force)";
 
-// A row that was written by hand may say anything.
-UnixMillis plausible(UnixMillis at, UnixMillis now) {
-  return std::clamp(at, now - kLongest, now + kLongest);
+// A row that was written by hand may say anything; these are the years 1970 to 9999.
+UnixMillis plausible(std::int64_t at_ms) {
+  constexpr std::int64_t kLast = 253'402'300'799'000;
+  return unix_millis(std::clamp<std::int64_t>(at_ms, 0, kLast));
+}
+
+// What goes into a line to paste can mean nothing else there.
+bool is_plain(std::string_view name) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
+  return !name.empty() && name.find_first_not_of(kLetters) == std::string_view::npos;
 }
 
 }  // namespace
@@ -79,10 +87,9 @@ Reading read(pg::Connection& connection, std::optional<Milliseconds> at_most) {
     Pause pause{.reconciler = row.get<std::string>("reconciler"),
                 .by = printable(row.get<std::string>("paused_by")),
                 .reason = printable(row.get<std::string>("reason")),
-                .since = plausible(unix_millis(row.get<std::int64_t>("paused_at_ms")), now),
+                .since = plausible(row.get<std::int64_t>("paused_at_ms")),
                 .until = std::nullopt};
-    if (const auto until = row.get<std::optional<std::int64_t>>("until_ms"))
-      pause.until = plausible(unix_millis(*until), now);
+    if (const auto until = row.get<std::optional<std::int64_t>>("until_ms")) pause.until = plausible(*until);
     reading.in_force.push_back(std::move(pause));
   }
   reading.table = Reading::Table::readable;
@@ -131,7 +138,9 @@ std::string text_of(const Pause& pause, UnixMillis now) {
 }
 
 std::string resume_line(const Pause& pause) {
-  return "ff-reconcilerd resume " + (pause.reconciler == kAll ? "all" : printable(pause.reconciler));
+  if (pause.reconciler == kAll) return "ff-reconcilerd resume all";
+  if (is_plain(pause.reconciler)) return "ff-reconcilerd resume " + pause.reconciler;
+  return "delete its row from ff_reconciler_pause";
 }
 
 std::string subject_of(const Pause& pause) {

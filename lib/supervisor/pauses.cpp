@@ -8,7 +8,7 @@ void Pauses::learn(std::vector<pause::Pause> in_force, UnixMillis database_time)
   std::vector<Known> known;
   for (pause::Pause& pause : in_force) {
     std::optional<SteadyTime> end;
-    if (pause.until) end = clock_.now() + (*pause.until - database_time);
+    if (pause.until) end = clock_.now() + std::min(*pause.until - database_time, pause::kLongest);
     known.push_back({std::move(pause), end});
   }
   const std::lock_guard lock(mutex_);

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/moment.hpp"
 #include "pause_watch.hpp"
 #include "pg/listener.hpp"
 #include "pg/transaction.hpp"
@@ -100,7 +101,11 @@ TEST_CASE("a row that was written by hand with times that no clock shows can be 
   const pause::Reading reading = pause::read(db);
   REQUIRE(names(reading.in_force) == Names{"*"});
   CHECK(reading.in_force[0].reason == "a b");
-  CHECK(*reading.in_force[0].until <= reading.database_time + pause::kLongest);
+  CHECK(reading.in_force == pause::read(db).in_force);  // whenever it is read: it is no change
+  CHECK(format_moment(*reading.in_force[0].until) == "9999-12-31T23:59:59Z");
+  pause::Pause by_hand = reading.in_force[0];
+  by_hand.reconciler = "x; y";
+  CHECK(pause::resume_line(by_hand) == "delete its row from ff_reconciler_pause");
 }
 
 TEST_CASE("every change of the table is announced") {

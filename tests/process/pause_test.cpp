@@ -97,7 +97,7 @@ TEST_CASE(
   CHECK(run_binary({"resume", "lease_expiry"}, at(database)).out == "lease_expiry was not paused by name\n");
 }
 
-TEST_CASE("a tick that is under way stops before its next act") {
+TEST_CASE("work on a backlog stops within the time that is promised") {
   const Database database;
   auto db = database.connect();
   db.execute_script(
