@@ -110,8 +110,9 @@ bool Daemon::Member::unchanged(const reconcile::Reconciler& pair,
   return announced && notifications.none_since(announced->channel, since - announced->within);
 }
 
-Daemon::Daemon(config::Config config)
+Daemon::Daemon(config::Config config, std::string config_file)
     : config_(std::move(config)),
+      config_file_(std::move(config_file)),
       current_(config_),
       metrics_(description(config_), clock_),
       board_(clock_),

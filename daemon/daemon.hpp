@@ -29,7 +29,8 @@ namespace ff::daemon {
 class Daemon {
  public:
   /// Listens for HTTP at once. Throws std::runtime_error when that fails.
-  explicit Daemon(config::Config config);
+  /// `config_file`: where the configuration came from, for lines to paste; empty: from no file.
+  explicit Daemon(config::Config config, std::string config_file = {});
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -98,6 +99,7 @@ class Daemon {
   const Clock& clock_ = Clock::system();
   /// The one it started with, which counts for whatever wants a restart.
   const config::Config config_;
+  const std::string config_file_;
   std::mutex mutex_;
   config::Config current_;       // what of it can be reloaded counts; guarded by mutex_
   Partitions covered_;           // guarded by mutex_

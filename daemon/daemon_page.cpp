@@ -15,6 +15,7 @@ page::Model Daemon::page_model() {
   model.address = "http://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
                   std::to_string(http_port_);
   model.database = connector_.description();
+  model.config_file = config_file_;
   model.alive = alive();
   model.board = board_.snapshot();
   model.state_since = chronicle_.state_since();

@@ -28,7 +28,7 @@ void DescriptorSink::sink_it_(const spdlog::details::log_msg& message) {
   if (lost_ > 0 && has_room(descriptor_, Milliseconds{0})) {
     const std::string text = std::to_string(lost_) + " lines of the log were lost: nobody read them";
     spdlog::memory_buf_t told;
-    formatter_->format({message.time, {}, message.logger_name, spdlog::level::warn, text}, told);
+    formatter_->format({message.time, {}, {}, spdlog::level::warn, text}, told);
     if (write({told.data(), told.size()})) lost_ = 0;
   }
   if (lost_ > 0 || !write({line.data(), line.size()})) ++lost_;

@@ -3,6 +3,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+#include <filesystem>
 
 #include "commands.hpp"
 #include "config/problem.hpp"
@@ -95,7 +96,8 @@ int run(const Arguments& arguments) {
   refuse_read_only(config);
   set_up_log(config.log);
   std::signal(SIGPIPE, SIG_IGN);
-  Daemon daemon(config);
+  const auto file = arguments.text("config");
+  Daemon daemon(config, file ? std::filesystem::absolute(*file).string() : std::string());
   Life(arguments, daemon).live();
   spdlog::info("stopped");
   return kDone;

@@ -1,6 +1,7 @@
 #include "status_board.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "report_json.hpp"
 
@@ -65,8 +66,16 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   if (event.report.complete) entry.last_scan = entry.last_tick;
   // What was taken because it had been seen coming says nothing of the other rows.
   if (event.report.complete) entry.totals.due = event.report.scanned - event.report.processed;
-  if (event.report.complete || event.report.failure) {
+  if (event.report.complete) {
     entry.last = event.report;
+  } else if (event.report.failure) {
+    // It has not seen what is due: the last scan has.
+    reconcile::TickReport before = std::exchange(entry.last, event.report);
+    entry.last.complete = before.complete;
+    entry.last.more = before.more;
+    entry.last.oldest_due = before.oldest_due;
+    entry.last.oldest_due_in = std::move(before.oldest_due_in);
+    entry.last.database_time = before.database_time;
   } else {
     entry.last.next_due = event.report.next_due;
     entry.last.quarantined = event.report.quarantined;

@@ -134,7 +134,7 @@ void look_at_configuration(const Model& model, List& list) {
     list.push_back({Severity::warning,
                     "The file was refused at the last reload: the earlier configuration holds",
                     "",
-                    {"ff-reconcilerd check-config /etc/ff-reconciler/ff-reconciler.yaml"}});
+                    {"ff-reconcilerd check-config"}});
   if (!model.wanting_restart.empty())
     list.push_back({Severity::warning, "Some settings have changed and wait for a restart",
                     fmt::format("{}", fmt::join(model.wanting_restart, ", "))});
@@ -152,7 +152,19 @@ std::vector<Attention> needs_attention(const Model& model) {
   List list;
   for (const auto look : kLooks) look(model, list);
   std::ranges::stable_sort(list, std::ranges::greater{}, &Attention::severity);
+  for (Attention& it : list)
+    for (std::string& command : it.paste) command = with_config(model, std::move(command));
   return list;
+}
+
+std::string with_config(const Model& model, std::string command) {
+  constexpr std::string_view kProgram = "ff-reconcilerd ";
+  if (model.config_file.empty() || !command.starts_with(kProgram) ||
+      command.find(" --url ") != std::string::npos)
+    return command;
+  std::string quoted = "'";
+  for (const char c : model.config_file) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return command + (command == "ff-reconcilerd check-config" ? " " : " --config ") + quoted + "'";
 }
 
 std::vector<std::string> commands_for(std::string_view reconciler, const reconcile::SetAside& row) {

@@ -26,17 +26,18 @@ std::vector<QuarantinedRow> quarantined_rows(const Model& model) {
   return rows;
 }
 
-std::string quarantined_row(const QuarantinedRow& its, UnixMillis now) {
+std::string quarantined_row(const QuarantinedRow& its, const Model& model) {
   const auto& [view, row] = its;
+  const UnixMillis next_try = view->seen->last_tick + row->next_try_in;
+  std::vector<std::string> commands = commands_for(view->name, *row);
+  for (std::string& command : commands) command = with_config(model, std::move(command));
   std::string text = fmt::format(
       "<li><strong>{}</strong> partition {} <code>{}</code>\n<p>failed {}; {}: {}</p>\n", escaped(view->name),
       row->key.partition.value, row->pair == nullptr ? "" : escaped(dump(key_json(*row->pair, row->key))),
       row->tries == 1 ? "once" : fmt::format("{} times", row->tries),
-      row->next_try_in > Milliseconds{0}
-          ? "next try " + explain::when(view->seen->last_tick + row->next_try_in, now)
-          : "tried at the next scan",
+      next_try > model.now ? "next try " + explain::when(next_try, model.now) : "tried at the next scan",
       escaped(failure_text(row->sqlstate, row->message)));
-  return text + command_lines(commands_for(view->name, *row)) + "</li>\n";
+  return text + command_lines(commands) + "</li>\n";
 }
 
 std::string pool_fact(std::string_view name, int value) {
@@ -51,7 +52,7 @@ std::string quarantine_list(const Model& model) {
   if (in_all == 0) return "";
   const auto rows = quarantined_rows(model);
   std::string list = "<ul>\n";
-  for (const QuarantinedRow& row : rows) list += quarantined_row(row, model.now);
+  for (const QuarantinedRow& row : rows) list += quarantined_row(row, model);
   list += "</ul>\n";
   if (rows.size() < in_all)
     list += fmt::format("<p class=\"note\">{} more are not shown.</p>\n",

@@ -28,9 +28,10 @@ struct ReconcilerView {
 struct Model {
   UnixMillis now{};
   std::string version;
-  std::string address;   ///< "http://127.0.0.1:9464"
-  std::string database;  ///< "db1:5432/flowfabric as ff_reconciler"
-  bool alive = true;     ///< the scheduler makes progress
+  std::string address;           ///< "http://127.0.0.1:9464"
+  std::string database;          ///< "db1:5432/flowfabric as ff_reconciler"
+  std::string config_file = {};  ///< an absolute path, or empty: the configuration is of no file
+  bool alive = true;             ///< the scheduler makes progress
   StatusBoard::Snapshot board;
   UnixMillis state_since{};
   Milliseconds recovery_grace{0};

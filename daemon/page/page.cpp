@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "page/markup.hpp"
@@ -19,11 +20,12 @@ std::string new_nonce() {
 
 // Stands first in the title, where a row of tabs shows it.
 std::string title(const Model& model, const std::vector<Attention>& attention) {
-  if (!attention.empty())
-    return fmt::format("{} {} · ff-reconcilerd", attention.size(),
-                       attention.front().severity == Severity::problem
-                           ? (attention.size() == 1 ? "problem" : "problems")
-                           : (attention.size() == 1 ? "warning" : "warnings"));
+  if (!attention.empty()) {
+    const Severity worst = attention.front().severity;
+    const auto number = std::ranges::count(attention, worst, &Attention::severity);
+    return fmt::format("{} {}{} · ff-reconcilerd", number, worst == Severity::problem ? "problem" : "warning",
+                       number == 1 ? "" : "s");
+  }
   return fmt::format("{} · ff-reconcilerd", name(model.board.state));
 }
 

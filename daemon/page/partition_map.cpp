@@ -5,6 +5,7 @@
 #include "base/duration.hpp"
 #include "page/markup.hpp"
 #include "page/sections.hpp"
+#include "reconcile/family/registry.hpp"
 
 namespace ff::daemon::page {
 namespace {
@@ -35,11 +36,12 @@ struct Overdue {
   std::string_view reconciler;
 };
 
-// Of those reconcilers only that left something over: what the others found is moved.
+// Of those reconcilers only that left something over: what the others found is moved. Some have partitions of their own.
 std::map<PartitionKey, Overdue> overdue_partitions(const Model& model) {
   std::map<PartitionKey, Overdue> all;
   for (const ReconcilerView& view : model.reconcilers) {
-    if (!overdue(view, model.now)) continue;
+    const reconcile::Reconciler* its = reconcile::find_reconciler(view.name);
+    if (!overdue(view, model.now) || (its != nullptr && !its->partition_count.empty())) continue;
     const UnixMillis now = database_now(*view.seen, model.now);
     for (const auto& [partition, since] : view.seen->last.oldest_due_in) {
       Overdue& worst = all[partition];

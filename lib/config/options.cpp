@@ -230,7 +230,7 @@ void add_reconciler(std::vector<Option>& table, std::size_t i, const ReconcilerD
 void add_process(std::vector<Option>& table) {
   table.push_back({.path = "http.listen",
                    .type = Type::address,
-                   .summary = "/metrics, /livez, /readyz and /status",
+                   .summary = "the page at /, /metrics, /livez, /readyz and /status",
                    .get = [](const Config& config) -> Value {
                      const std::string& host = config.http.host;
                      const bool ipv6 = host.find(':') != std::string::npos;

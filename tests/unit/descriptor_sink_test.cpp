@@ -48,6 +48,18 @@ TEST_CASE("lines arrive whole and in order, long ones too") {
   CHECK(stage.read_all() == "one\n" + longest + "\n");
 }
 
+TEST_CASE("how much was lost is a line of its own kind, whosever the next line is") {
+  Stage stage;
+  stage.logger = std::make_shared<spdlog::logger>("action", stage.logger->sinks().front());
+  stage.logger->set_pattern("[%n] %v");
+  for (int i = 0; i < 100; ++i) stage.logger->info(std::string(1000, 'x'));
+  stage.read_all();
+  stage.logger->info("again");
+  const std::string text = stage.read_all();
+  CHECK(text.starts_with("[] "));
+  CHECK(text.ends_with("lines of the log were lost: nobody read them\n[action] again\n"));
+}
+
 TEST_CASE("a log that nobody reads stops nobody, and says how much was lost") {
   Stage stage;
   const std::string line(1000, 'x');

@@ -252,6 +252,23 @@ TEST_CASE(
   CHECK_THAT(page_of(model), Contains("index &lt;rebuild&gt;") && Contains("</span> paused<"));
 }
 
+TEST_CASE("lines to paste have the configuration that the daemon has") {
+  Model model = calm();
+  model.config_file = "/etc/it's here/a b.yaml";
+  model.configuration_refused = true;
+  of(model, "lease_expiry").seen->last.quarantined = 1;
+  of(model, "lease_expiry").seen->last.set_aside = {set_aside("refused")};
+  const std::string config = R"('/etc/it'\''s here/a b.yaml')";
+  for (const Attention& it : needs_attention(model))
+    for (const std::string& command : it.paste) {
+      CAPTURE(command);
+      if (command.find("--url") == std::string::npos) CHECK(command.ends_with(config));
+    }
+  model.config_file = "/etc/a.yaml";
+  CHECK_THAT(page_of(model), Contains("ff-reconcilerd check-config &#39;/etc/a.yaml&#39;") ||
+                                 Contains("ff-reconcilerd check-config '/etc/a.yaml'"));
+}
+
 TEST_CASE("a row that somebody holds tick after tick names who does") {
   Model model = calm();
   reconcile::HeldRow held{.key = {{3}, {kId, "0"}},
