@@ -2,6 +2,7 @@
 
 #include "lease/outbox.hpp"
 #include "reconcile/family/ending.hpp"
+#include "reconcile/family/life.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -191,7 +192,8 @@ const Fragments& phrases() {
         .add(of_values())
         .add(of_time())
         .add(of_events())
-        .add(ending::phrases());
+        .add(ending::phrases())
+        .add(life::phrases());
     // Filled in by the connection, which knows where it is connected.
     made.add(Fragment{"schema", "{schema}"});
     return made;

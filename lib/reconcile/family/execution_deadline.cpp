@@ -43,25 +43,14 @@ ending AS MATERIALIZED (SELECT * FROM endable),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'expired' AS outcome FROM ending))sql";
 
 std::vector<Fragment> fragments() {
-  return {
-      {"is_late",
-       R"sql((c.lifecycle_phase = 'active'
+  return {{"is_late",
+           R"sql((c.lifecycle_phase = 'active'
           OR ({include_waiting}
               AND (c.lifecycle_phase IN ('submitted', 'blocked', 'suspended')
                    OR c.lifecycle_phase = 'runnable' AND c.eligibility_state <> 'not_eligible_until_time')))
      AND {is_of_former_life} IS NOT TRUE)sql"},
-      // "Its deadline passed before it was replayed." No index finds operators' events by the execution: those of
-      // its partition are read, newest first, for what was replayed and is past its deadline only.
-      {"is_of_former_life",
-       R"sql((c.raw_fields->>'replay_count' IS NOT NULL AND c.deadline_at_ms < coalesce(
-          (SELECT o.occurred_at_ms
-             FROM {schema}.ff_operator_event o
-            WHERE o.partition_key = c.partition_key AND o.execution_id = c.execution_id::text
-              AND o.event_type = 'replayed'
-            ORDER BY o.event_id DESC
-            LIMIT 1),
-          CASE WHEN c.raw_fields->>'last_mutation_at' ~ '^[0-9]{1,18}$'
-               THEN (c.raw_fields->>'last_mutation_at')::bigint END)))sql"}};
+          // "Its deadline passed before it was replayed."
+          {"is_of_former_life", "c.deadline_at_ms < {replayed_at:c}"}};
 }
 
 }  // namespace

@@ -1,0 +1,61 @@
+#include "reconcile/family/life.hpp"
+
+namespace ff::reconcile::life {
+namespace {
+
+// No index finds operators' events by the execution: those of its partition are read, newest first, but only for what
+// was replayed. Where retention has deleted the event, the last change that FlowFabric has noted stands for it.
+constexpr std::string_view kReplayedAt =
+    R"sql((CASE WHEN {core}.raw_fields->>'replay_count' IS NOT NULL THEN coalesce(
+          (SELECT o.occurred_at_ms
+             FROM {schema}.ff_operator_event o
+            WHERE o.partition_key = {core}.partition_key AND o.execution_id = {core}.execution_id::text
+              AND o.event_type = 'replayed'
+            ORDER BY o.event_id DESC
+            LIMIT 1),
+          CASE WHEN {core}.raw_fields->>'last_mutation_at' ~ '^[0-9]{1,18}$'
+               THEN ({core}.raw_fields->>'last_mutation_at')::bigint END) END))sql";
+
+// Who was replayed has events of former lives. Two hosts' clocks date the end and the replay: either is enough, and a
+// doubt counts as told.
+constexpr std::string_view kTellsEnd =
+    R"sql(({event}.outcome <> 'resumable'
+     AND ({event}.occurred_at_ms >= {core}.terminal_at_ms OR {event}.committed_at_ms > {replayed_at:{core}})))sql";
+
+// By ff_completion_event_lookup_idx. Not the first of an order: the planner might walk the whole outbox backwards.
+constexpr std::string_view kToldEnd =
+    R"sql((SELECT (array_agg(v.outcome ORDER BY v.event_id DESC))[1]
+            FROM {schema}.ff_completion_event v
+           WHERE {in_partitions:v} AND v.partition_key = {core}.partition_key AND v.execution_id = {core}.execution_id
+             AND {tells_end:v, {core}}))sql";
+
+constexpr std::string_view kWordOfEnd =
+    R"sql((CASE WHEN {core}.lifecycle_phase = 'cancelled' OR {core}.public_state = 'cancelled' THEN 'cancelled'
+          ELSE coalesce(
+            (SELECT i.outcome
+               FROM {schema}.ff_attempt i
+              WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
+                AND i.execution_id = {core}.execution_id AND i.outcome IN ('success', 'failed')
+                AND (i.terminal_at_ms = {core}.terminal_at_ms OR i.attempt_index = {current_attempt:{core}})
+              ORDER BY i.terminal_at_ms IS NOT DISTINCT FROM {core}.terminal_at_ms DESC, i.attempt_index DESC
+              LIMIT 1),
+            CASE WHEN {core}.public_state = 'completed' THEN 'success'
+                 WHEN {core}.public_state IN ('expired', 'skipped', 'failed') THEN {core}.public_state END) END))sql";
+
+}  // namespace
+
+std::vector<Fragment> phrases() {
+  return {{"replayed_at(core)", std::string(kReplayedAt)},
+          {"tells_end(event, core)", std::string(kTellsEnd)},
+          {"told_end(core)", std::string(kToldEnd)},
+          {"word_of_end(core)", std::string(kWordOfEnd)}};
+}
+
+std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {
+  std::vector<Privileges> all{
+      {"ff_operator_event", "SELECT"}, {"ff_completion_event", "SELECT"}, {"ff_attempt", "SELECT"}};
+  all.insert(all.end(), beside.begin(), beside.end());
+  return all;
+}
+
+}  // namespace ff::reconcile::life
