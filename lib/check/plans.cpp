@@ -137,8 +137,11 @@ Plans plans_of(pg::Connection& connection, const reconcile::Reconciler& pair, co
     const Partitions& group = job.groups.all().front();
     pg::Params params = job.params(group);
     reconcile::add_keys(params, pair, {});
-    const Explained act = explain(connection, job.statements.act.over(group), params);
-    plans.most_locks = std::max(plans.most_locks, locks(act, job.statements.act));
+    for (const reconcile::Statement* statement : {&job.statements.lock, &job.statements.act}) {
+      if (statement->empty()) continue;
+      const Explained its = explain(connection, statement->over(group), params);
+      plans.most_locks = std::max(plans.most_locks, locks(its, *statement));
+    }
   }
   plans.wholly_read = named(connection, kLarge, {whole.begin(), whole.end()});
   plans.indexes = named(connection, kIndexes, {indexes.begin(), indexes.end()});

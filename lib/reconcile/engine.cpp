@@ -255,7 +255,9 @@ bool Engine::work_off(Worker& worker, std::vector<Candidate> rows) {
   const auto failed = std::stable_partition(
       due.begin(), due.end(), [&](const Candidate& row) { return !job_->quarantine.contains(row.key); });
   const Candidates fresh(due.begin(), failed);
-  const std::size_t most_groups = job_->one_group_each ? 1 : job_->statements.act.groups_together();
+  const std::size_t most_groups = job_->one_group_each ? 1
+                                                       : std::min(job_->statements.lock.groups_together(),
+                                                                  job_->statements.act.groups_together());
   std::mutex mutex;
   std::size_t from = 0;
   const auto next = [&](Worker& any) -> Candidates {

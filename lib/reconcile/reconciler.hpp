@@ -130,6 +130,12 @@ struct Reconciler {
   /// locks. So it is asked once more under them, for all that was moved; where it holds for any row, the
   /// transaction is rolled back and `act` tried again.
   std::string_view forbidden = {};
+  /// Where `act` has to see what others had committed before its locks ("the count is n", "there is none"): common table
+  /// expressions that run before it in the same transaction, the last of them named `locked` with partition_key and the key
+  /// columns. They begin with `key` and `clock` as `act` does, and lock with SKIP LOCKED whatever all must hold who change
+  /// the answer. `act` is given the keys in `locked` alone, whose rows nobody changes any more; the others count as
+  /// locked, or as no longer due.
+  std::string_view lock = {};
   /// What these statements say more than once.
   std::vector<Fragment> fragments = {};
   /// All that these statements need, and those of the companions; a table may stand there more than once.

@@ -119,6 +119,12 @@ SELECT partition_key, {keys}, {its_execution} AS its_execution
   ) candidate USING (partition_key, {keys})
  WHERE candidate.due_at_ms + 0 <= clock.due_ms)sql";
 
+constexpr std::string_view kLock = R"sql(
+WITH {clock},
+{key},
+{lock}
+SELECT partition_key, {keys} FROM locked)sql";
+
 constexpr std::string_view kAct = R"sql(
 WITH {clock},
 {key},
@@ -262,6 +268,7 @@ Statements::Statements(const Reconciler& reconciler) try {
                                         ? "NULL::uuid"
                                         : fmt::format("candidate.{}", reconciler.execution_column);
   still_due = make("check", kStillDue, {{"its_execution", its_execution}});
+  if (!reconciler.lock.empty()) lock = make("lock", kLock, {{"lock", std::string(reconciler.lock)}});
   act = make("act", kAct);
   if (ends_or_deletes(reconciler)) act_telling = telling(reconciler, make);
   if (!reconciler.forbidden.empty())

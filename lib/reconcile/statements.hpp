@@ -43,7 +43,7 @@ class Statement {
 /// the pair itself uses ($1 the partitions, $2 to $4 the filter, the bounds of a slice, its own), which every statement
 /// has, and the holdoff in milliseconds, come those named here; `slice_end` has parameters of its own.
 ///
-/// Each begins with a comment for pg_stat_activity and the server's log: whose it is, and what it does (scan, act, check
+/// Each begins with a comment for pg_stat_activity and the server's log: whose it is, and what it does (scan, lock, act, check
 /// before or after an act, count).
 ///
 /// Making them throws std::invalid_argument for a pair with a placeholder that means nothing.
@@ -68,6 +68,10 @@ struct Statements {
   /// Which of the given rows are due, by a scan without locks. Parameters: the keys as arrays, partition_key
   /// first. Columns: partition_key, key columns, the row's execution or null.
   Statement still_due;
+
+  /// Locks what must be held before `act` begins. Parameters as in `still_due`. Columns: partition_key and key columns of
+  /// those of the given rows that may be moved. Empty where `act` does all of it.
+  Statement lock;
 
   /// Moves the given rows. Parameters as in `still_due`. Columns: partition_key, key columns, due_at_ms,
   /// outcome, now_ms.

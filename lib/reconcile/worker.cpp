@@ -120,13 +120,34 @@ void Worker::take_halves(Candidates batch) {
   if ((clean && second.size() > 1) || !take_whole(second)) take_halves(second);
 }
 
-// False: a row was moved that must not be. Nothing is written, and the next try sees what forbids it.
 bool Worker::take_once(Candidates batch) {
   pg::Transaction transaction(
       *connection_, {.plan = pg::Plan::generic, .at_most = hurried_ ? kHurry : Milliseconds::max()});
   const SteadyTime started = job_.clock.now();
+  if (job_.statements.lock.empty()) return act_on(transaction, batch, batch, started);
+  const std::vector<Candidate> locked = lock(transaction, batch);
+  if (!locked.empty()) return act_on(transaction, locked, batch, started);
+  transaction.rollback();
+  count_left(batch, {});
+  return true;
+}
+
+// Those of the rows that may be moved, in their order.
+std::vector<Candidate> Worker::lock(pg::Transaction& transaction, Candidates batch) const {
+  std::set<RowKey> keys;
+  for (const pg::Result& rows : ask_of(transaction, job_.statements.lock, batch))
+    for (const pg::Row row : rows) keys.insert(read_key(row, job_.reconciler.key.size()));
+  std::vector<Candidate> locked;
+  std::ranges::copy_if(batch, std::back_inserter(locked),
+                       [&](const Candidate& row) { return keys.contains(row.key); });
+  return locked;
+}
+
+// False: a row was moved that must not be. Nothing is written, and the next try sees what forbids it.
+bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candidates batch,
+                    SteadyTime started) {
   const std::vector<pg::Result> results =
-      ask_of(transaction, tells() ? job_.statements.act_telling : job_.statements.act, batch);
+      ask_of(transaction, tells() ? job_.statements.act_telling : job_.statements.act, rows_to_move);
   const SteadyTime answered = job_.clock.now();
   const std::vector<pg::Row> rows = rows_of_batch(results);
   const std::vector<Candidate> moved = read_moved(rows, job_.reconciler.key.size());

@@ -50,6 +50,8 @@ class Worker {
   bool take_whole(Candidates batch);
   void take_halves(Candidates batch);
   bool take_once(Candidates batch);
+  std::vector<Candidate> lock(pg::Transaction& transaction, Candidates batch) const;
+  bool act_on(pg::Transaction& transaction, Candidates rows_to_move, Candidates batch, SteadyTime started);
   std::vector<pg::Result> ask_of(pg::Transaction& transaction, const Statement& statement,
                                  Candidates rows) const;
   bool is_forbidden(pg::Transaction& transaction, Candidates moved) const;

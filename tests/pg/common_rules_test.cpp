@@ -42,6 +42,7 @@ TEST_CASE("every statement of every reconciler fits the migrated schema") {
       for (std::size_t i = 0; i < reconciler.key.size(); ++i) page.add(std::optional<std::string>{});
       run(db, statements.rest, page);
       run(db, statements.still_due, with_no_keys(leading, reconciler));
+      if (!statements.lock.empty()) run(db, statements.lock, with_no_keys(leading, reconciler));
       run(db, statements.act, with_no_keys(leading, reconciler));
       run(db, statements.backlog, pg::Params(leading).add(std::int64_t{10}));
       if (!statements.of_execution.empty())
@@ -193,7 +194,7 @@ TEST_CASE("the statements of a reconciler lock by skipping and never wait") {
       return found;
     };
     const Statements statements(reconciler);
-    const std::string act = statements.act.over({{3}});
+    const std::string act = statements.lock.over({{3}}) + statements.act.over({{3}});
     const int locks = count_of(act, "FOR NO KEY UPDATE") + count_of(act, "FOR UPDATE");
     CHECK(locks > 0);
     CHECK(count_of(act, "SKIP LOCKED") == locks);

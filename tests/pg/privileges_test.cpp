@@ -152,7 +152,9 @@ void try_act(pg::Connection& connection, const reconcile::Reconciler& pair, cons
   pg::Params params = leading_params(pair, reconcile::partitions_of(rows));
   reconcile::add_keys(params, pair, rows);
   pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
-  transaction.execute(reconcile::Statements(pair).act.over({{0}}), params);
+  const reconcile::Statements statements(pair);
+  if (!statements.lock.empty()) transaction.execute(statements.lock.over({{0}}), params);
+  transaction.execute(statements.act.over({{0}}), params);
   transaction.rollback();
 }
 

@@ -135,21 +135,24 @@ pg::Params leading_params(const reconcile::Reconciler& reconciler, const Partiti
 
 std::vector<std::string> act_on(pg::Connection& connection, const reconcile::Reconciler& reconciler,
                                 const std::vector<reconcile::RowKey>& rows, const ScannerFilter& filter) {
+  const reconcile::Statements statements(reconciler);
   Partitions partitions;
-  std::vector<std::vector<std::string>> columns(reconciler.key.size() + 1);
-  for (const reconcile::RowKey& row : rows) {
-    partitions.push_back(row.partition);
-    columns[0].push_back(std::to_string(row.partition.value));
-    for (std::size_t i = 0; i < row.columns.size(); ++i) columns[i + 1].push_back(row.columns[i]);
-  }
-  pg::Params params = leading_params(reconciler, partitions, filter);
-  params.add_array("smallint", columns[0]);
-  for (std::size_t i = 0; i < reconciler.key.size(); ++i)
-    params.add_array(reconciler.key[i].type, columns[i + 1]);
-
+  for (const reconcile::RowKey& row : rows) partitions.push_back(row.partition);
   pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
-  const pg::Result moved =
-      transaction.execute(reconcile::Statements(reconciler).act.over(partitions), params);
+  const auto run = [&](const reconcile::Statement& statement, const std::vector<reconcile::RowKey>& its) {
+    std::vector<reconcile::Candidate> keys;
+    for (const reconcile::RowKey& row : its) keys.push_back({row, {}, true});
+    pg::Params params = leading_params(reconciler, partitions, filter);
+    reconcile::add_keys(params, reconciler, keys);
+    return transaction.execute(statement.over(partitions), params);
+  };
+  std::vector<reconcile::RowKey> locked;
+  if (statements.lock.empty())
+    locked = rows;
+  else
+    for (const pg::Row row : run(statements.lock, rows))
+      locked.push_back(reconcile::read_key(row, reconciler.key.size()));
+  const pg::Result moved = run(statements.act, locked);
   transaction.commit();
   std::vector<std::string> words;
   for (const pg::Row found : moved) words.push_back(found.get<std::string>("outcome"));

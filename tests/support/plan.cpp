@@ -199,6 +199,7 @@ DueBatch::DueBatch(pg::Connection& connection, const Reconciler& reconciler, con
                    int per_partition)
     : rows(due_rows(connection, reconciler, partitions, per_partition)),
       params(act_params(reconciler, rows)),
+      lock(Statements(reconciler).lock.over(partitions)),
       act(Statements(reconciler).act.over(partitions)),
       still_due(Statements(reconciler).still_due.over(partitions)) {}
 

@@ -56,7 +56,8 @@ struct DueBatch {
   std::map<std::string, int> outcomes(pg::Connection& connection) const;
 
   const std::vector<reconcile::Candidate> rows;
-  const pg::Params params;  ///< of both statements
+  const pg::Params params;  ///< of each statement
+  const std::string lock;   ///< empty where there is none
   const std::string act;
   const std::string still_due;
 };

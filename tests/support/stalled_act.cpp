@@ -7,12 +7,13 @@
 namespace ff::test {
 namespace {
 
-constexpr const char* kClock = R"sql(
-CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$
-BEGIN
-  IF current_query() LIKE '%moved AS%' THEN PERFORM pg_advisory_xact_lock(4711); END IF;
-  RETURN pg_catalog.clock_timestamp();
-END $$)sql";
+std::string clock_that_stalls(std::string_view part) {
+  return "CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ "
+         "BEGIN IF current_query() LIKE '%" +
+         std::string(part) +
+         " AS%' THEN PERFORM pg_advisory_xact_lock(4711); END IF; "
+         "RETURN pg_catalog.clock_timestamp(); END $$";
+}
 
 constexpr const char* kWaiting =
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
@@ -27,9 +28,9 @@ StalledAct::StalledAct(const Database& database, const reconcile::Reconciler& re
         outcomes_ = act_on(own, reconciler, rows);
       }) {}
 
-StalledAct::StalledAct(const Database& database, const std::function<void()>& work)
+StalledAct::StalledAct(const Database& database, const std::function<void()>& work, std::string_view part)
     : gate_(database.connect()) {
-  gate_.execute(kClock);
+  gate_.execute(clock_that_stalls(part));
   const std::string sessions_to_come = "ALTER DATABASE " + database.name();
   gate_.execute(sessions_to_come + " SET search_path = public, pg_catalog");
   gate_.execute("SELECT pg_advisory_lock(4711)");

@@ -3,6 +3,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -19,7 +20,8 @@ class StalledAct {
   StalledAct(const Database& database, const reconcile::Reconciler& reconciler,
              const std::vector<reconcile::RowKey>& rows);
   /// The first act of whatever this does, over connections that it makes only then, such as a tick.
-  StalledAct(const Database& database, const std::function<void()>& work);
+  /// With `locked` it is the first statement that locks for an act, of a pair that has one.
+  StalledAct(const Database& database, const std::function<void()>& work, std::string_view part = "moved");
   ~StalledAct();
   StalledAct(const StalledAct&) = delete;
   StalledAct& operator=(const StalledAct&) = delete;

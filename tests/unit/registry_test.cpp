@@ -65,7 +65,8 @@ TEST_CASE("the statements of a reconciler take keys, locks and time from the eng
     for (const std::string& text : {page, act})
       CHECK(text.find(".partition_key = ANY('{2,7}'::smallint[]) OR ") != std::string::npos);
     CHECK(page.find("FOR ") == std::string::npos);
-    CHECK(act.find("SKIP LOCKED") != std::string::npos);
+    const std::string lock = statements.lock.over({{2}, {7}});
+    CHECK((lock + act).find("SKIP LOCKED") != std::string::npos);
     // The engine's own reading of the clock, and no other.
     for (const char* clock : {"now()", "CURRENT_TIMESTAMP"}) CHECK(act.find(clock) == std::string::npos);
     CHECK(act.find("clock_timestamp") == act.rfind("clock_timestamp"));
@@ -73,6 +74,7 @@ TEST_CASE("the statements of a reconciler take keys, locks and time from the eng
     for (const char* number : {"$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9"}) {
       CHECK(reconciler.scan.find(number) == std::string_view::npos);
       CHECK(reconciler.act.find(number) == std::string_view::npos);
+      CHECK(reconciler.lock.find(number) == std::string_view::npos);
     }
   }
 }
