@@ -15,6 +15,7 @@
 #include "exit_codes.hpp"
 #include "grants.hpp"
 #include "log.hpp"
+#include "pause/release.hpp"
 #include "pg/listener.hpp"
 #include "report_json.hpp"
 
@@ -124,6 +125,7 @@ class Checks {
     const bool readable = report_.ask("schema", [&] { return schema(); });
     if (readable && usable_) tables();
     if (readable && usable_) report_.ask("pauses", [&] { return pauses(); });
+    if (readable && usable_) report_.ask("holds", [&] { return holds(); });
     report_.ask("strangers", [&] { return check::strangers(connection_); });
     report_.ask("listen", [&] { return listen(writable); });
     report_.ask("long_transactions", [&] { return check::long_transactions(connection_, kLongTransaction); });
@@ -257,6 +259,26 @@ class Checks {
                        pause::resume_line(each)});
     if (lines.empty()) lines.push_back({"pauses", Verdict::fine, "no reconciler is paused"});
     return lines;
+  }
+
+  // Of no use where nothing is ever held.
+  Lines holds() {
+    using Table = pause::Reading::Table;
+    const auto limited = [](const config::Reconciler& its) {
+      return reconcile::hold_above(its.settings) > 0;
+    };
+    if (std::ranges::none_of(config_.reconcilers, limited)) return {};
+    const pause::Releases releases = pause::try_to_read_releases(connection_);
+    if (releases.table == Table::readable)
+      return {{"holds", Verdict::fine, "what is held because of hold_above can be released"}};
+    return {{"holds", Verdict::warning,
+             releases.table == Table::missing
+                 ? "there is no table ff_reconciler_release: what is held because of hold_above cannot be "
+                   "released"
+                 : "the daemon does not see what is released: " + releases.why_unreadable,
+             "ff-reconcilerd migrate up --database-url postgresql://OWNER@HOST/DATABASE # as the owner of "
+             "the tables; "
+             "then migrate grants"}};
   }
 
   Lines listen(bool writable) {

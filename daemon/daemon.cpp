@@ -100,6 +100,9 @@ reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOption
     return !daemon.pauses_.hold(runner.name()) &&
            (!runner.takes_leases() || daemon.monitor_.may_take_leases());
   };
+  options.released = [this, &daemon](UnixMillis since) {
+    return daemon.releases_.of(runner.name(), since, runner.timing().interval).has_value();
+  };
   options.tell = daemon.action_log_.teller();
   return engine.tick(options);
 }
@@ -131,7 +134,10 @@ Daemon::Daemon(config::Config config, std::string config_file)
                 notifications_.renew();
               },
               [this](const Coverage& coverage) { set_coverage(coverage); },
-              [this](pg::Connection& connection) { pause_watch_.look(connection); }),
+              [this](pg::Connection& connection) {
+                pause_watch_.look(connection);
+                release_watch_.look(connection);
+              }),
           observers_, clock_),
       notifications_(connector_,
                      {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel),

@@ -15,6 +15,7 @@
 #include "pause_watch.hpp"
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
+#include "release_watch.hpp"
 #include "status_board.hpp"
 #include "supervisor/notifications.hpp"
 #include "supervisor/supervisor.hpp"
@@ -115,6 +116,8 @@ class Daemon {
   pg::Pool pool_;
   supervisor::Pauses pauses_{clock_};
   PauseWatch pause_watch_{pauses_, [this](const auto& in_force) { pauses_changed(in_force); }};
+  supervisor::Releases releases_;
+  ReleaseWatch release_watch_{releases_};
   supervisor::Monitor monitor_;
   supervisor::Notifications notifications_;
   supervisor::ThreadForkJoin fork_join_;

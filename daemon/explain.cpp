@@ -28,15 +28,29 @@ std::vector<explain::Member> family(const config::Config& config, const Executio
   return all;
 }
 
+// As a replica would find it; whether it has been released, only that knows.
+void see_what_is_held(explain::Facts& facts, pg::Pool& pool, const config::Config& config,
+                      const Coverage& coverage) {
+  for (explain::Inspection& each : facts.inspections) {
+    const std::int64_t most = reconcile::hold_above(each.settings);
+    const auto its = std::ranges::find(config.reconcilers, each.reconciler, &config::Reconciler::name);
+    if (most == 0 || !each.due() || its == config.reconcilers.end()) continue;
+    reconcile::Engine engine(*reconcile::find_reconciler(its->name), scope_of(config, *its, coverage.covered),
+                             pool);
+    if (engine.backlog(most + 1).due > most) each.held_above = most;
+  }
+}
+
 explain::Facts facts_of(const ExecutionId& id, const config::Config& config, const pg::Connector& connector) {
   pg::Pool pool(connector, 1, config.database.acquire_timeout);
   const auto members = family(config, id);
   explain::Facts facts;
   bool writable = false;
+  Coverage coverage;
   {
     auto connection = pool.acquire();
     writable = pg::server_info(*connection).writable;
-    const Coverage coverage = cover(config.partitions, migrate::flow_partitions(*connection));
+    coverage = cover(config.partitions, migrate::flow_partitions(*connection));
     facts = explain::read(*connection, id, members,
                           partition_range({0}, {static_cast<std::int16_t>(coverage.count - 1)}));
     const pause::Reading pauses = pause::try_to_read(*connection);
@@ -45,6 +59,7 @@ explain::Facts facts_of(const ExecutionId& id, const config::Config& config, con
     facts.daemon_seen = pg::sessions_of(*connection, connector.options().application_name) > 0;
     facts.covered = std::binary_search(coverage.covered.begin(), coverage.covered.end(), id.partition);
   }
+  see_what_is_held(facts, pool, config, coverage);
   if (writable) explain::try_due(facts, pool, members);
   return facts;
 }

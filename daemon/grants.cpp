@@ -85,11 +85,12 @@ Needs needs_of_reading() {
 }
 
 Needs needs_of_seeing_pauses() {
-  return {{"ff_reconciler_pause", "SELECT"}};
+  return {{"ff_reconciler_pause", "SELECT"}, {"ff_reconciler_release", "SELECT"}};
 }
 
 Needs needs_of_pausing() {
-  return {{"ff_reconciler_pause", "SELECT, INSERT, UPDATE, DELETE"}};
+  return {{"ff_reconciler_pause", "SELECT, INSERT, UPDATE, DELETE"},
+          {"ff_reconciler_release", "SELECT, INSERT, UPDATE"}};
 }
 
 std::vector<Grant> grants(pg::Connection& connection, const Needs& needs) {

@@ -17,7 +17,7 @@ Needs needs_of(const std::vector<const reconcile::Reconciler*>& reconcilers);
 /// grants and edges as well, and `lease-events` at the outbox.
 Needs needs_of_reading();
 
-/// To see what is paused, which a daemon can do without; and to pause.
+/// To see what is paused and released, which a daemon can do without; and to pause and release.
 Needs needs_of_seeing_pauses();
 Needs needs_of_pausing();
 

@@ -58,7 +58,8 @@ std::vector<Command> database_commands() {
        pause_reconcilers},
       {"resume",
        {"NAME...|all", 1, 100},
-       "Lifts a pause: of these reconcilers, or the one of all.",
+       "Lifts a pause: of these reconcilers, or the one of all. And releases what they hold because of "
+       "hold_above.",
        {"config", "database-url"},
        resume_reconcilers},
   };

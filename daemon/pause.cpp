@@ -19,6 +19,9 @@
 #include "configuration.hpp"
 #include "exit_codes.hpp"
 #include "log.hpp"
+#include "pause/release.hpp"
+#include "reconcile/family/registry.hpp"
+#include "reconcile/hold.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -138,6 +141,31 @@ int pause_them(pg::Connection& connection, const pause::Wish& wish) {
   return kDone;
 }
 
+/// Those that may hold because of hold_above.
+std::vector<std::string> that_may_hold(const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const std::string& name : names)
+    if (name == pause::kAll || reconcile::may_hold(*reconcile::find_reconciler(name))) found.push_back(name);
+  return found;
+}
+
+// Whether anything is held is known to the replicas alone, and one may come to it only soon: so it is written always.
+int release_them(pg::Connection& connection, const std::vector<std::string>& names) {
+  if (names.empty()) return kDone;
+  if (pause::try_to_read_releases(connection).table == pause::Reading::Table::missing) {
+    std::cerr << "ff-reconcilerd: what is held because of hold_above stays so: table ff_reconciler_release "
+                 "is missing; "
+                 "as the owner of the tables: ff-reconcilerd migrate up --database-url "
+                 "postgresql://OWNER@HOST/DATABASE\n";
+    return kProblem;
+  }
+  pause::release(connection, names, user_and_machine());
+  for (const std::string& name : names)
+    std::cout << pause::subject_of({.reconciler = name, .by = {}, .reason = {}, .until = {}})
+              << ": what is held because of hold_above is released, from the next scan on\n";
+  return kDone;
+}
+
 int resume_them(pg::Connection& connection, const std::vector<std::string>& names) {
   const auto lifted = pause::resume(connection, names);
   for (const std::string& name : names) {
@@ -148,10 +176,11 @@ int resume_them(pg::Connection& connection, const std::vector<std::string>& name
                   : name == pause::kAll ? ": there was no pause of all\n"
                                         : " was not paused by name\n");
   }
+  const int released = release_them(connection, that_may_hold(names));
   const auto reading = readable(connection);
   if (!reading) return kProblem;
   print_others(*reading, names);
-  return kDone;
+  return released;
 }
 
 }  // namespace

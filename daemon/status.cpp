@@ -7,6 +7,7 @@
 #include "explain/words.hpp"
 #include "log.hpp"
 #include "migrate/migrate.hpp"
+#include "pause/release.hpp"
 #include "pg/server.hpp"
 #include "report_json.hpp"
 #include "running_daemon.hpp"
@@ -24,6 +25,7 @@ struct Database {
   migrate::State schema;
   int sessions = 0;
   pause::Reading pauses;
+  pause::Releases releases;
   std::optional<Coverage> coverage = {};  // where the schema is fit
 
   bool fit() const { return schema.usable() && reason_against(*coverage).empty(); }
@@ -60,12 +62,19 @@ std::string relative(const std::optional<UnixMillis>& at, UnixMillis now) {
   return at ? explain::when(*at, now) : "-";
 }
 
+// What a replica holds is known to it alone: this is what it would find.
+bool is_above(const config::Reconciler& its, const reconcile::Backlog& backlog) {
+  const std::int64_t most = reconcile::hold_above(its.settings);
+  return its.enabled && most > 0 && backlog.due > most;
+}
+
 void print_json(const Database& database, const config::Config& config, const Backlogs& backlogs) {
   auto reconcilers = ordered_json::array();
   for (const auto& [its, backlog] : backlogs)
     reconcilers.push_back({{"reconciler", its->name},
                            {"enabled", its->enabled},
                            {"paused", !pause::covering(database.pauses.in_force, its->name).empty()},
+                           {"above_hold", is_above(*its, backlog)},
                            {"due", backlog.due},
                            {"due_capped", backlog.capped},
                            {"oldest_due_ms", time_json(backlog.oldest_due)},
@@ -112,6 +121,15 @@ void print_pauses(const Database& database) {
     std::cout << "paused    not known: " << pauses.why_unreadable << '\n';
 }
 
+void print_above(const config::Reconciler& its, const Database& database) {
+  std::cout << fmt::format(
+      "          more than {} rows are due (hold_above): held until -> ff-reconcilerd resume {}\n",
+      reconcile::hold_above(its.settings), its.name);
+  if (const auto last = pause::releasing(database.releases.all, its.name, {}, {}))
+    std::cout << fmt::format("          last released by {} {}\n", last->by,
+                             explain::when(last->at, database.pauses.database_time));
+}
+
 // "lease_expiry", "lease_expiry (off)", "lease_expiry (paused)"
 std::string named(const config::Reconciler& its, const Database& database) {
   if (!its.enabled) return its.name + " (off)";
@@ -135,11 +153,13 @@ void print_text(const Database& database, const config::Config& config, const Ba
   std::cout << '\n';
   std::cout << fmt::format("{:<34}{:>10}  {:>14}  {:>14}\n", "reconciler", "due now", "oldest due",
                            "next due");
-  for (const auto& [its, backlog] : backlogs)
+  for (const auto& [its, backlog] : backlogs) {
     std::cout << fmt::format("{:<34}{:>10}  {:>14}  {:>14}\n", named(*its, database),
                              fmt::format("{}{}", backlog.due, backlog.capped ? "+" : ""),
                              relative(backlog.oldest_due, backlog.database_time),
                              relative(backlog.next_due, backlog.database_time));
+    if (is_above(*its, backlog)) print_above(*its, database);
+  }
 }
 
 int status_of_database(const Arguments& arguments) {
@@ -153,7 +173,7 @@ int status_of_database(const Arguments& arguments) {
     auto connection = pool.acquire();
     database = {pg::server_info(*connection), migrate::inspect(*connection),
                 pg::sessions_of(*connection, connector.options().application_name),
-                pause::try_to_read(*connection)};
+                pause::try_to_read(*connection), pause::try_to_read_releases(*connection)};
     if (database.schema.usable())
       database.coverage = cover(config.partitions, migrate::flow_partitions(*connection));
   }

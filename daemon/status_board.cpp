@@ -31,6 +31,15 @@ ordered_json held_json(const reconcile::TickReport& report, UnixMillis told_at) 
   return rows;
 }
 
+// Null where no more is due than may be.
+ordered_json hold_json(const std::string& reconciler, const reconcile::TickReport& report) {
+  if (!report.hold) return {};
+  return {{"above", report.hold->above},
+          {"since_ms", count(report.hold->since)},
+          {"released", report.hold->released},
+          {"next", "ff-reconcilerd resume " + reconciler}};
+}
+
 // Null where it never was.
 ordered_json moment_json(UnixMillis at) {
   return count(at) > 0 ? ordered_json(count(at)) : ordered_json();
@@ -76,11 +85,13 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
     entry.last.oldest_due = before.oldest_due;
     entry.last.oldest_due_in = std::move(before.oldest_due_in);
     entry.last.database_time = before.database_time;
+    entry.last.hold = before.hold;
   } else {
     entry.last.next_due = event.report.next_due;
     entry.last.quarantined = event.report.quarantined;
     entry.last.set_aside = event.report.set_aside;
     entry.last.held = event.report.held;
+    entry.last.hold = event.report.hold;
   }
   if (event.report.failure)
     entry.last_failure = event.report.failure->what();
@@ -164,6 +175,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
     line["last_tick_ms"] = moment_json(entry.last_tick);
     line["last_success_ms"] = moment_json(entry.last_success);
     line["paused"] = !pause::covering(pauses_, its_name).empty();
+    line["hold"] = entry.enabled ? hold_json(its_name, entry.last) : ordered_json();
     line["consecutive_failures"] = entry.consecutive_failures;
     line["last_failure"] = entry.last_failure;
     line["quarantined"] = entry.last.quarantined;

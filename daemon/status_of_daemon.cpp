@@ -46,11 +46,26 @@ std::string head(const ordered_json& status, UnixMillis now) {
   return text;
 }
 
-// "lease_expiry", "lease_expiry (off)", "lease_expiry (paused)"
+bool is_held(const ordered_json& reconciler) {
+  const ordered_json hold = reconciler.value("hold", ordered_json());
+  return hold.is_object() && !hold.at("released").get<bool>();
+}
+
+// "lease_expiry", "lease_expiry (off)", "lease_expiry (paused)", "execution_deadline (held)"
 std::string title(const ordered_json& reconciler) {
   const std::string name = shown(reconciler.at("reconciler"));
   if (!reconciler.at("enabled").get<bool>()) return name + " (off)";
-  return name + (reconciler.at("paused").get<bool>() ? " (paused)" : "");
+  return name + (reconciler.at("paused").get<bool>() ? " (paused)" : is_held(reconciler) ? " (held)" : "");
+}
+
+std::string hold_text(const ordered_json& reconciler, UnixMillis now) {
+  const ordered_json hold = reconciler.value("hold", ordered_json());
+  if (!hold.is_object()) return "";
+  const std::string above = number_of(hold.at("above"));
+  if (!is_held(reconciler))
+    return fmt::format("          released by an operator, until no more than {} rows are due\n", above);
+  return fmt::format("          more than {} rows are due (hold_above): held since {} -> {}\n", above,
+                     moment_of(hold.at("since_ms"), now), shown(hold.at("next")));
 }
 
 std::string row(const ordered_json& reconciler, UnixMillis now) {
@@ -60,6 +75,7 @@ std::string row(const ordered_json& reconciler, UnixMillis now) {
                   moment_of(reconciler.at("next_due_ms"), now), moment_of(reconciler.at("last_tick_ms"), now),
                   number_of(reconciler.at("processed_total")), number_of(reconciler.at("errors_total")),
                   number_of(reconciler.at("quarantined")));
+  text += hold_text(reconciler, now);
   if (reconciler.at("consecutive_failures").get<int>() > 0)
     text +=
         fmt::format("          failed {} times in a row: {}\n",

@@ -12,6 +12,7 @@
 #include "log.hpp"
 #include "log_actions.hpp"
 #include "migrate/migrate.hpp"
+#include "pause/release.hpp"
 #include "report_json.hpp"
 #include "supervisor/thread_fork_join.hpp"
 
@@ -144,6 +145,19 @@ void say_what_is_paused(pg::Connection& connection, const std::vector<const Reco
                                pause::text_of(each, pauses.database_time));
 }
 
+// As a replica does. A row that is named, and a dry run, are not held.
+void say_what_is_held(const Reconciler& reconciler, const TickReport& report, bool json) {
+  if (!report.hold) return;
+  if (report.hold->released) {
+    std::cerr << fmt::format("{}: more than {} rows are due, and an operator has released them\n",
+                             reconciler.name, report.hold->above);
+    return;
+  }
+  (json ? std::cerr : std::cout) << fmt::format(
+      "{}: held: more than {} rows are due (hold_above), and none was moved\n-> ff-reconcilerd resume {}\n",
+      reconciler.name, report.hold->above, reconciler.name);
+}
+
 /// The reconcilers that were named, each with its engine, and what they have done so far.
 class Passes {
  public:
@@ -160,6 +174,8 @@ class Passes {
     for (const Reconciler* r : reconcilers)
       engines_.emplace_back(*r, scope(arguments, config, *r, family), pool, Clock::system(), fork_join);
   }
+
+  void set_releases(std::vector<pause::Release> releases) { releases_ = std::move(releases); }
 
   void set_partitions(const Partitions& partitions) {
     for (reconcile::Engine& engine : engines_) {
@@ -185,9 +201,10 @@ class Passes {
     }
     const auto all_left = std::accumulate(left.begin(), left.end(), std::int64_t{0});
     if (!json_ && !dry_run_ && !failed_)
-      std::cout << (all_left == 0 ? "nothing is left due\n"
-                                  : fmt::format("{} rows are left due\n", all_left));
-    return errors_ > 0 ? kProblem : kDone;
+      std::cout << (all_left == 0
+                        ? "nothing is left due\n"
+                        : fmt::format("{} rows{} are left due\n", all_left, held_ ? " or more" : ""));
+    return errors_ > 0 || held_ ? kProblem : kDone;
   }
 
  private:
@@ -197,7 +214,13 @@ class Passes {
 
   TickReport one(reconcile::Engine& engine, bool first) {
     const reconcile::TickOptions options{
-        .dry_run = dry_run_, .list_moves = dry_run_, .tell = action_log_.teller()};
+        .released =
+            [&](UnixMillis since) {
+              return pause::releasing(releases_, engine.reconciler().name, since, {}).has_value();
+            },
+        .dry_run = dry_run_,
+        .list_moves = dry_run_,
+        .tell = action_log_.teller()};
     const auto started = Clock::system().now();
     TickReport report = execution_ ? engine.tick_one(*execution_, options) : engine.tick(options);
     const double took = std::chrono::duration<double>(Clock::system().now() - started).count();
@@ -208,6 +231,8 @@ class Passes {
       else
         print_text(engine.reconciler(), report, took, dry_run_);
     }
+    if (first) say_what_is_held(engine.reconciler(), report, json_);
+    if (report.hold && !report.hold->released) held_ = true;
     if (report.failure) {
       const pg::Error& error = *report.failure;
       if (error.connection_lost() || error.not_writable()) throw error;
@@ -222,7 +247,9 @@ class Passes {
   const bool dry_run_;
   ActionLog action_log_;
   std::vector<reconcile::Engine> engines_;
+  std::vector<pause::Release> releases_;
   std::int64_t errors_ = 0;
+  bool held_ = false;
   bool failed_ = false;
 };
 
@@ -239,6 +266,7 @@ int tick(const Arguments& arguments) {
   Passes passes(arguments, reconcilers, config, pool, fork_join);
   try {
     say_what_is_paused(*pool.acquire(), reconcilers);
+    passes.set_releases(pause::try_to_read_releases(*pool.acquire()).all);
     passes.set_partitions(covered(named_keys, config, pool));
   } catch (const pg::Error& error) {
     if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;

@@ -54,6 +54,20 @@ void look_at_pauses(const Model& model, List& list) {
                     {pause::resume_line(pause)}});
 }
 
+void look_at_holds(const Model& model, List& list) {
+  for (const ReconcilerView& view : model.reconcilers) {
+    if (!view.held() || view.paused) continue;
+    const reconcile::Hold& hold = *view.seen->last.hold;
+    list.push_back(
+        {Severity::problem,
+         fmt::format("{} holds: more than {} are due", view.name, rows_text(hold.above)),
+         fmt::format("That is more than hold_above allows, since {} UTC by the database's clock. See what "
+                     "is due, and let it go on if it is meant to be.",
+                     clock_text(hold.since)),
+         {fmt::format("ff-reconcilerd tick {} --dry-run", view.name), "ff-reconcilerd resume " + view.name}});
+  }
+}
+
 void look_at_failures(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
     if (!view.enabled || view.paused || !view.seen ||
@@ -142,8 +156,8 @@ void look_at_configuration(const Model& model, List& list) {
 
 // A line for each kind.
 constexpr void (*kLooks[])(const Model&, List&) = {
-    look_at_scheduler, look_at_state,    look_at_pauses,      look_at_failures,      look_at_quarantine,
-    look_at_held_rows, look_at_lateness, look_at_connections, look_at_configuration,
+    look_at_scheduler,  look_at_state,     look_at_pauses,   look_at_holds,       look_at_failures,
+    look_at_quarantine, look_at_held_rows, look_at_lateness, look_at_connections, look_at_configuration,
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/printable.hpp"
 
@@ -26,6 +27,7 @@ void Chronicle::tick_finished(const supervisor::TickEvent& event) {
   known.history.add(clock_.now(), event.report.processed, latest(event.report));
   note_failures(event, known);
   if (!event.report.failure) note_quarantine(event, known);
+  if (!event.report.failure) note_hold(event, known);
 }
 
 void Chronicle::note_failures(const supervisor::TickEvent& event, Known& known) {
@@ -48,6 +50,19 @@ void Chronicle::note_quarantine(const supervisor::TickEvent& event, Known& known
   else if (now == 0 && known.quarantined > 0)
     note_locked(Severity::fine, event.reconciler, "no row is in quarantine any more");
   known.quarantined = now;
+}
+
+void Chronicle::note_hold(const supervisor::TickEvent& event, Known& known) {
+  const auto before = std::exchange(known.hold, event.report.hold);
+  const bool was_held = before && !before->released;
+  if (known.hold && !known.hold->released && !was_held)
+    note_locked(Severity::problem, event.reconciler,
+                fmt::format("holds: more than {} are due", rows_text(known.hold->above)));
+  if (was_held && known.hold && known.hold->released)
+    note_locked(Severity::warning, event.reconciler, "goes on: an operator has released what it held");
+  if (before && !known.hold)
+    note_locked(Severity::fine, event.reconciler,
+                fmt::format("no more than {} are due again", rows_text(before->above)));
 }
 
 void Chronicle::state_changed(supervisor::State state, const std::string& reason) {

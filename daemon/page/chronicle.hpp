@@ -52,10 +52,12 @@ class Chronicle final : public supervisor::Observer {
     History history;
     int failures = 0;             // in a row
     std::size_t quarantined = 0;  // rows
+    std::optional<reconcile::Hold> hold;
   };
   void note_locked(Severity severity, std::string_view subject, std::string_view text);
   void note_failures(const supervisor::TickEvent& event, Known& known);
   void note_quarantine(const supervisor::TickEvent& event, Known& known);
+  void note_hold(const supervisor::TickEvent& event, Known& known);
 
   const Clock& clock_;
   mutable std::mutex mutex_;

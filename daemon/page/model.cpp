@@ -40,7 +40,7 @@ std::optional<Milliseconds> overdue(const ReconcilerView& view, UnixMillis now) 
 }
 
 std::optional<Milliseconds> late_by(const ReconcilerView& view, UnixMillis now) {
-  if (view.paused) return std::nullopt;
+  if (view.paused || view.held()) return std::nullopt;
   const auto waited = view.quarantined() == 0 ? overdue(view, now) : overdue_beside_quarantine(view, now);
   if (!waited || *waited < (view.has_more() ? kBacklog : kLate)) return std::nullopt;
   return waited;

@@ -21,6 +21,8 @@ struct ReconcilerView {
   /// Rows that the last scan found due and that were not moved.
   std::int64_t left() const { return enabled && seen ? seen->totals.due : 0; }
   bool has_more() const { return enabled && seen && seen->last.more; }
+  /// More is due than may be, and nobody has released it.
+  bool held() const { return enabled && seen && seen->last.hold && !seen->last.hold->released; }
   std::size_t quarantined() const { return enabled && seen ? seen->last.quarantined : 0; }
 };
 
@@ -50,7 +52,7 @@ UnixMillis database_now(const StatusBoard::Entry& seen, UnixMillis now);
 std::optional<Milliseconds> overdue(const ReconcilerView& view, UnixMillis now);
 
 /// The same where it is worth telling: its rows have waited for longer than it takes to come to them, and are not just
-/// those in quarantine, nor is it paused.
+/// those in quarantine, nor is it paused or held.
 std::optional<Milliseconds> late_by(const ReconcilerView& view, UnixMillis now);
 
 }  // namespace ff::daemon::page

@@ -16,6 +16,7 @@ std::string state_of(const ReconcilerView& view, UnixMillis now) {
   const int failures = view.seen->consecutive_failures;
   if (failures >= StatusBoard::kFaultyFrom) return mark(Severity::problem, "fails");
   if (failures > 0) return mark(Severity::warning, "failed");
+  if (view.held()) return mark(Severity::problem, "held");
   if (late_by(view, now)) return mark(Severity::warning, "late");
   if (view.quarantined() > 0) return mark(Severity::warning, "quarantine");
   return mark(Severity::fine, "works");
@@ -58,7 +59,7 @@ std::string lateness_cell(const ReconcilerView& view) {
 }
 
 std::string due_text(const ReconcilerView& view) {
-  return number_or_none(view.left()) + (view.has_more() ? "+" : "");
+  return number_or_none(view.left()) + (view.has_more() || view.held() ? "+" : "");
 }
 
 std::string oldest_due(const ReconcilerView& view, UnixMillis now) {

@@ -167,6 +167,7 @@ struct Inspection {
   bool filtered = false;  ///< they are not its rows: the filter leaves them out
   std::optional<Trial> trial;
   std::vector<pause::Pause> pauses = {};  ///< that hold it, each by itself
+  std::int64_t held_above = 0;            ///< more rows than that are due, its hold_above; 0: they are not
 
   bool due() const;
   std::optional<UnixMillis> takeable_at() const;  ///< the earliest

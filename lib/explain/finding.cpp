@@ -57,6 +57,13 @@ void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector
          fmt::format("{} is paused{}, {}", name, each.reconciler == pause::kAll ? " with all" : "",
                      pause::text_of(each, facts.now)),
          pause::resume_line(each)});
+  if (inspection.held_above > 0)
+    found.push_back(
+        {"held",
+         fmt::format("more than {} rows are due (hold_above): {} moves none of them until an operator "
+                     "releases them",
+                     inspection.held_above, name),
+         fmt::format("ff-reconcilerd resume {}", name)});
   if (inspection.trial && !inspection.trial->error.empty())
     found.push_back({"failed", fmt::format("{} fails on it: {}", name, inspection.trial->error),
                      fmt::format("mend what the error names, then {}", tick(name, facts.id))});

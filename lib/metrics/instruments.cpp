@@ -105,8 +105,11 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
                  "When the next row falls due, in Unix time, as the last tick saw it; 0 when it saw none.")),
       quarantined(gauges(registry, "quarantined_rows",
                          "Rows that are left out for a while because they failed on their own.")),
-      paused(gauges(registry, "paused",
-                    "1 while an operator has paused the reconciler, by name or with all.")) {}
+      paused(
+          gauges(registry, "paused", "1 while an operator has paused the reconciler, by name or with all.")),
+      held(gauges(registry, "held",
+                  "1 while more rows are due than hold_above and none is moved until an operator resumes the "
+                  "reconciler.")) {}
 
 ReconcilerInstruments::ReconcilerInstruments(const ReconcilerFamilies& families, const std::string& name,
                                              std::span<const std::string_view> outcomes)
@@ -124,7 +127,8 @@ ReconcilerInstruments::ReconcilerInstruments(const ReconcilerFamilies& families,
       oldest_due(families.oldest_due.Add({{"reconciler", name}})),
       next_due(families.next_due.Add({{"reconciler", name}})),
       quarantined(families.quarantined.Add({{"reconciler", name}})),
-      paused(families.paused.Add({{"reconciler", name}})) {}
+      paused(families.paused.Add({{"reconciler", name}})),
+      held(families.held.Add({{"reconciler", name}})) {}
 
 void ReconcilerInstruments::observe_lateness(const reconcile::Lateness& lateness) {
   if (lateness.empty()) return;
@@ -140,7 +144,8 @@ void ReconcilerInstruments::observe_lateness(const reconcile::Lateness& lateness
 }
 
 void ReconcilerInstruments::clear_gauges() {
-  for (auto* gauge : {&consecutive_failures, &due_rows, &oldest_due, &next_due, &quarantined}) gauge->Set(0);
+  for (auto* gauge : {&consecutive_failures, &due_rows, &oldest_due, &next_due, &quarantined, &held})
+    gauge->Set(0);
 }
 
 Instruments::Instruments(const Description& description)

@@ -57,6 +57,7 @@ struct ReconcilerFamilies {
   prometheus::Family<prometheus::Gauge>& next_due;
   prometheus::Family<prometheus::Gauge>& quarantined;
   prometheus::Family<prometheus::Gauge>& paused;
+  prometheus::Family<prometheus::Gauge>& held;
 };
 
 /// Those of one reconciler, resolved, so that an event builds no labels.
@@ -83,6 +84,7 @@ struct ReconcilerInstruments {
   prometheus::Gauge& next_due;
   prometheus::Gauge& quarantined;
   prometheus::Gauge& paused;
+  prometheus::Gauge& held;
   bool enabled = true;
   bool is_paused = false;
 };

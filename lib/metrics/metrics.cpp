@@ -49,6 +49,7 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   if (report.complete || !report.failure) {
     to.next_due.Set(unix_seconds_or_zero(report.next_due));
     to.quarantined.Set(static_cast<double>(report.quarantined));
+    to.held.Set(report.hold && !report.hold->released ? 1 : 0);
   }
 }
 

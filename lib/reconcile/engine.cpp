@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <random>
@@ -97,13 +98,17 @@ void Engine::set_scope(Scope scope) {
 
 // After a failure the companions wait for the next tick: whatever it was may be theirs, too.
 TickReport Engine::tick(const TickOptions& options) {
+  root_ = this;
+  holds_back_ = false;
   TickReport report = tick_alone(options);
   TickOptions theirs = options;
   theirs.scan_ahead = options.companions_scan_ahead;
   for (Engine& companion : companions_) {
     theirs.scan = companion.reconciler().is_shortcut ? options.shortcuts_scan : options.companions_scan;
-    if (!report.failure) report.add_companion(companion.tick_alone(theirs));
+    companion.root_ = this;
+    if (!report.failure && !holds_back_) report.add_companion(companion.tick_alone(theirs));
   }
+  report.hold = hold_;
   report.finish();
   return report;
 }
@@ -146,6 +151,7 @@ void Engine::begin_tick(const TickOptions& options) {
   job_->quarantine.forget_old(job_->clock.now());
   job_->suspects.start_over();
   job_->one_group_each = false;
+  job_->allowance = std::numeric_limits<std::int64_t>::max();
   job_->held_rows.begin_tick();
   crew_->begin_tick();
 }
@@ -188,6 +194,10 @@ void Engine::scan_and_work_off(Worker& worker) {
   report.complete = !report.failure;
   report.oldest_due_in = std::move(seen.oldest_due_in);
   const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + options.scan_ahead;
+  if (!may_act(worker, !seen.few.empty() || !seen.oldest_of_many.empty())) {
+    upcoming_.replace({}, scanned_up_to);
+    return;
+  }
   upcoming_.replace(std::move(seen.coming), seen.cut_off.value_or(scanned_up_to));
   report.paged = !seen.oldest_of_many.empty();
   work_off(worker, std::move(seen.few));
@@ -232,7 +242,13 @@ TickReport Engine::work_off_upcoming() {
   const auto now = job_->server_clock.at(job_->clock.now());
   auto due = now ? upcoming_.take(*now - job_->holdoff()) : std::vector<Candidate>{};
   TickReport report;
-  if (!due.empty()) report = with_worker([&](Worker& worker) { work_off(worker, std::move(due)); });
+  if (!due.empty())
+    report = with_worker([&](Worker& worker) {
+      if (may_act(worker, true))
+        work_off(worker, std::move(due));
+      else
+        upcoming_.replace({}, upcoming_.complete_until());
+    });
   report.database_time = now.value_or(UnixMillis{});
   return report;
 }
@@ -242,7 +258,7 @@ void Engine::work_off_pages(Worker& worker, const std::vector<Candidate>& oldest
   const std::vector<Partitions> groups = by_group(job_->groups, oldest);
   crew_->for_each(worker, groups.size(), [&](Worker& any, std::size_t i) {
     Pager pager(*job_, groups[i], slice_of(slices, job_->groups.of(groups[i].front())));
-    for (bool all_moved = true; !pager.done() && !any.out_of_time();)
+    for (bool all_moved = true; !pager.done() && !allowance_is_spent(any) && !any.out_of_time();)
       all_moved = work_off(any, pager.next(any, all_moved));
   });
 }
@@ -251,6 +267,7 @@ void Engine::work_off_pages(Worker& worker, const std::vector<Candidate>& oldest
 bool Engine::work_off(Worker& worker, std::vector<Candidate> rows) {
   const auto wanted = worker.report().processed + static_cast<std::int64_t>(rows.size());
   auto due = to_be_tried(worker, std::move(rows));
+  keep_to_allowance(worker, due);
   // What has failed before goes alone: most of it fails again, and would cost the others of a batch their first try.
   const auto failed = std::stable_partition(
       due.begin(), due.end(), [&](const Candidate& row) { return !job_->quarantine.contains(row.key); });
@@ -298,22 +315,6 @@ std::vector<Candidate> Engine::to_be_tried(Worker& worker, std::vector<Candidate
   return rows;
 }
 
-Backlog Engine::backlog(std::int64_t cap) {
-  Backlog all = backlog_alone(cap);
-  const auto earlier = [](std::optional<UnixMillis>& to, const std::optional<UnixMillis>& from) {
-    if (from && (!to || *from < *to)) to = from;
-  };
-  for (Engine& companion : companions_) {
-    if (companion.reconciler().is_shortcut) continue;  // what it finds is counted already
-    const Backlog its = companion.backlog_alone(cap);
-    all.due += its.due;
-    all.capped = all.capped || its.capped;
-    earlier(all.oldest_due, its.oldest_due);
-    earlier(all.next_due, its.next_due);
-  }
-  return all;
-}
-
 Backlog Engine::backlog_alone(std::int64_t cap) {
   begin_tick({});
   Worker worker(*job_, pool_.acquire(job_->familiar()));
@@ -328,21 +329,7 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
     if (!backlog.next_due || takeable_at < *backlog.next_due) backlog.next_due = takeable_at;
   }
   backlog.capped = walks && !from_the_start.at_end();
-  for (const auto& [group, slice] : slices) {
-    const Partitions& partitions = job_->groups.all()[group];
-    pg::Params params = job_->params(slice.partitions_of(partitions), slice);
-    params.add(cap - backlog.due);
-    pg::Transaction transaction(worker.connection(), {.plan = pg::Plan::generic});
-    const std::string sql = job_->statements.backlog.over(partitions);
-    const pg::Result counted = std::move(transaction.read_all({{sql, params}}).front());
-    const pg::Row row = counted.one();
-    backlog.due += row.get<std::int64_t>("due");
-    if (const auto oldest = row.get<std::optional<std::int64_t>>("oldest_due_ms"))
-      backlog.oldest_due = std::min(backlog.oldest_due.value_or(UnixMillis::max()), unix_millis(*oldest));
-    backlog.database_time = unix_millis(row.get<std::int64_t>("now_ms"));
-    if (backlog.due >= cap) backlog.capped = true;
-    if (backlog.due >= cap) break;
-  }
+  count_due(worker.connection(), slices, cap, backlog);
   return backlog;
 }
 

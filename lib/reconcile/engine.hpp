@@ -62,6 +62,14 @@ class Engine {
   std::vector<Candidate> to_be_tried(Worker& worker, std::vector<Candidate> rows);
   TickReport work_off_upcoming();
   void find_partitions(pg::Connection& connection);
+  void count_due(pg::Connection& connection, const std::vector<GroupSlice>& slices, std::int64_t cap,
+                 Backlog& backlog);
+  Backlog due_in_reach(pg::Connection& connection, bool in_slices, std::int64_t cap);
+  Backlog due_of_all(pg::Connection& connection, const Engine& acting, std::int64_t most);
+  bool may_act(Worker& worker, bool any_due);
+  bool lets_act(Engine& acting, Worker& worker, bool any_due);
+  void keep_to_allowance(Worker& worker, std::vector<Candidate>& rows);
+  bool allowance_is_spent(Worker& worker);
 
   std::unique_ptr<Job> job_;  // workers refer to it, wherever the engine is moved
   std::unique_ptr<Crew> crew_;
@@ -69,6 +77,9 @@ class Engine {
   Upcoming upcoming_;
   Walker walker_;
   std::vector<Engine> companions_;
+  Engine* root_ = nullptr;    // in a tick: whose companion this is, or itself
+  std::optional<Hold> hold_;  // of the root, as is the next
+  bool holds_back_ = false;   // in this tick
 };
 
 }  // namespace ff::reconcile

@@ -48,6 +48,7 @@ struct Job {
   TickOptions options;
   SteadyTime deadline = SteadyTime::max();  ///< no further batch is started after it
   Suspects suspects;
+  std::atomic<std::int64_t> allowance{0};  ///< so many rows may still be tried: see Hold
   std::atomic<bool> one_group_each{
       false};  ///< a statement failed because somebody holds a lock on one group's tables
 };

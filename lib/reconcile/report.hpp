@@ -10,6 +10,7 @@
 #include "base/ids.hpp"
 #include "base/time.hpp"
 #include "pg/error.hpp"
+#include "reconcile/hold.hpp"
 #include "reconcile/holders.hpp"
 #include "reconcile/lateness.hpp"
 
@@ -90,6 +91,7 @@ struct TickReport {
   std::size_t quarantined = 0;      ///< rows in quarantine now
   std::vector<SetAside> set_aside;  ///< some of these: see Quarantine::kMostTold
   std::vector<HeldRow> held;  ///< some of the rows that others have held for several ticks: see HeldRows
+  std::optional<Hold> hold;   ///< what is due is more than hold_above, and is not moved or was released
   Lateness lateness;          ///< of the processed rows: due time to commit, by the database's clock
   std::vector<Move> moves;    ///< only where asked for: see TickOptions::list_moves
 

@@ -39,7 +39,9 @@ struct TickOptions {
   bool shortcuts_scan = false;
   /// Of a table through which a pair walks, a scan reads the next slice only.
   bool in_slices = false;
-  /// Act and roll back.
+  /// Whether an operator has released a hold that began then, by the database's clock (see Hold). Empty: nobody has.
+  std::function<bool(UnixMillis since)> released{};
+  /// Act and roll back, whatever hold_above says.
   bool dry_run = false;
   /// Fill the report's `moves`.
   bool list_moves = false;

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "base/log_scope.hpp"
 #include "supervisor/random.hpp"
 
@@ -88,6 +90,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                            .missed = late / std::max<Milliseconds>(interval, 1ms),
                            .consecutive_failures = consecutive_failures_});
   log(report, turn.first || turn.companions || turn.shortcuts);
+  if (!report.failure) log_hold(report);
 
   // The database's moments, by our clock.
   const auto ours = [&](std::optional<UnixMillis> its) {
@@ -229,6 +232,18 @@ void Runner::log(const reconcile::TickReport& report, bool scans) {
   last_failure_ = failure;
   last_failure_logged_ = now;
   failures_unlogged_ = 0;
+}
+
+void Runner::log_hold(const reconcile::TickReport& report) {
+  const auto before = std::exchange(hold_, report.hold);
+  if (hold_ && !hold_->released && !(before && !before->released))
+    spdlog::warn(
+        "{}: more than {} rows are due (hold_above), and none is moved until: ff-reconcilerd resume {}",
+        name_, hold_->above, name_);
+  if (hold_ && hold_->released && !(before && before->released))
+    spdlog::warn("{}: released by an operator: all that is due is moved, until it is no more than {} rows",
+                 name_, hold_->above);
+  if (before && !hold_) spdlog::info("{}: its due rows are within hold_above again", name_);
 }
 
 }  // namespace ff::supervisor

@@ -90,6 +90,7 @@ class Runner {
   bool scan_is_skipped(SteadyTime now, Milliseconds interval) const;
   bool shortcuts_are_skipped(SteadyTime now, Milliseconds interval) const;
   void log(const reconcile::TickReport& report, bool scans);
+  void log_hold(const reconcile::TickReport& report);
 
   const std::string name_;
   const bool takes_leases_;
@@ -109,7 +110,8 @@ class Runner {
   bool shortcuts_had_turn_ = false;
   std::optional<Scan> last_shortcuts_scan_;
   std::optional<Scan> last_scan_;
-  reconcile::TickReport unlogged_;  // counts of the ticks since the last line
+  reconcile::TickReport unlogged_;       // counts of the ticks since the last line
+  std::optional<reconcile::Hold> hold_;  // as logged
   int consecutive_failures_ = 0;
   std::string last_failure_;  // as logged, so that a repetition is counted instead
   SteadyTime last_failure_logged_;

@@ -24,7 +24,7 @@ constexpr std::string_view kCatalogue = R"(
   WITH relation AS (
     SELECT oid, relname AS name FROM pg_class
      WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition
-       AND relname NOT IN ('_sqlx_migrations', 'ff_reconciler_migration', 'ff_reconciler_pause')
+       AND relname NOT IN ('_sqlx_migrations', 'ff_reconciler_migration', 'ff_reconciler_pause', 'ff_reconciler_release')
   )
   SELECT concat_ws(' ', 'table', name, pg_get_partkeydef(oid)) AS line FROM relation
   UNION ALL

@@ -169,6 +169,24 @@ TEST_CASE("what is paused, by name or with all, says so and leaves no gauge behi
   CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "9");
 }
 
+TEST_CASE("what is held says so until it is released, and not while the reconciler is paused") {
+  Metrics metrics(two_reconcilers(), kClock);
+  const auto held = [&] { return sample(metrics, R"(held{reconciler="attempt_timeout"})"); };
+  CHECK(held() == "0");
+  auto report = busy_report();
+  report.hold = {.above = 2};
+  tick(metrics, report);
+  CHECK(held() == "1");
+  CHECK(sample(metrics, R"(held{reconciler="lease_expiry"})") == "0");
+  metrics.pauses_changed({{.reconciler = "*", .by = {}, .reason = {}, .until = {}}});
+  CHECK(held() == "0");
+  metrics.pauses_changed({});
+  tick(metrics, report);
+  report.hold->released = true;
+  tick(metrics, report);
+  CHECK(held() == "0");
+}
+
 TEST_CASE("a tick that failed before its scan is no success and leaves what the last scan saw") {
   Metrics metrics(two_reconcilers(), kClock);
   tick(metrics, lost_connection());

@@ -252,6 +252,22 @@ TEST_CASE(
   CHECK_THAT(page_of(model), Contains("index &lt;rebuild&gt;") && Contains("</span> paused<"));
 }
 
+TEST_CASE("a reconciler that holds is said to, with the line that releases it, and is not late") {
+  Model model = calm();
+  ReconcilerView& view = of(model, "execution_deadline");
+  view.seen->totals.due = 3;
+  view.seen->last.oldest_due = kNow - 1h;
+  view.seen->last.hold = {.above = 2, .since = kNow - 1h};
+  const auto attention = needs_attention(model);
+  REQUIRE(attention.size() == 1);
+  CHECK(attention[0].what == "execution_deadline holds: more than 2 rows are due");
+  CHECK(attention[0].paste.back() == "ff-reconcilerd resume execution_deadline");
+  CHECK_THAT(page_of(model), Contains("</span> held<"));
+  view.seen->last.hold->released = true;
+  CHECK(needs_attention(model).size() == 1);  // late
+  CHECK(needs_attention(model)[0].what.starts_with("execution_deadline is late"));
+}
+
 TEST_CASE("lines to paste have the configuration that the daemon has") {
   Model model = calm();
   model.config_file = "/etc/it's here/a b.yaml";

@@ -79,6 +79,26 @@ TEST_CASE("what is paused is shown with who and why, and does not count as fault
   CHECK(bench.status()["pauses"] == json::array());
 }
 
+TEST_CASE("a hold is shown with the line that releases it, also after a tick that failed") {
+  Bench bench;
+  TickReport report = moved(0);
+  bench.finished("execution_deadline", report);
+  CHECK(bench.status()["reconcilers"][0]["hold"].is_null());
+  report.hold = {.above = 2, .since = unix_millis(kStart)};
+  bench.finished("execution_deadline", report);
+  const json hold{{"above", 2},
+                  {"since_ms", kStart},
+                  {"released", false},
+                  {"next", "ff-reconcilerd resume execution_deadline"}};
+  CHECK(bench.status()["reconcilers"][0]["hold"] == hold);
+  TickReport failed;
+  failed.failure = pg::Error(pg::Error::Kind::timeout, "too slow");
+  bench.finished("execution_deadline", failed, 1);
+  CHECK(bench.status()["reconcilers"][0]["hold"] == hold);
+  bench.finished("execution_deadline", moved(0));
+  CHECK(bench.status()["reconcilers"][0]["hold"].is_null());
+}
+
 TEST_CASE("readiness follows the state and gives the reason") {
   Bench bench;
   bench.board.state_changed(State::ready, "");

@@ -13,6 +13,7 @@
 
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/registry.hpp"
+#include "reconcile/hold.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -57,32 +58,32 @@ std::vector<Fragment> fragments() {
 
 Reconciler execution_deadline() {
   using namespace std::chrono_literals;
-  return {
-      .name = "execution_deadline",
-      .summary = "Ends an execution that has run past its deadline.",
-      .outcomes = {{"expired", Effect::ended, "its deadline passed"}},
-      .key = {{"execution_id", "uuid"}},
-      .execution_column = "execution_id",
-      .scan = kScan,
-      .act = kAct,
-      .fragments = fragments(),
-      .privileges = ending::privileges({{"ff_operator_event", "SELECT"}}),
-      .interval = 5s,
-      .settings = {{.name = "include_waiting",
-                    .kind = SettingDecl::Kind::flag,
-                    .fallback = 0,
-                    .least = 0,
-                    .most = 1,
-                    .summary = "also end what is not running: submitted, runnable, blocked or suspended"}},
-      // Whoever claims an execution, and so makes it active, says so.
-      .announced =
-          [](const Settings& own) {
-            return *own.at("include_waiting") != 0 ? std::nullopt
-                                                   : std::optional(Announcement{kLeaseChannel});
-          },
-      .own_parameters = {"include_waiting"},
-      .parameters = [](const Settings& own,
-                       const Family&) { return pg::Params::of(*own.at("include_waiting") != 0); }};
+  return {.name = "execution_deadline",
+          .summary = "Ends an execution that has run past its deadline.",
+          .outcomes = {{"expired", Effect::ended, "its deadline passed"}},
+          .key = {{"execution_id", "uuid"}},
+          .execution_column = "execution_id",
+          .scan = kScan,
+          .act = kAct,
+          .fragments = fragments(),
+          .privileges = ending::privileges({{"ff_operator_event", "SELECT"}}),
+          .interval = 5s,
+          .settings = {{.name = "include_waiting",
+                        .kind = SettingDecl::Kind::flag,
+                        .fallback = 0,
+                        .least = 0,
+                        .most = 1,
+                        .summary = "also end what is not running: submitted, runnable, blocked or suspended"},
+                       kHoldAbove},
+          // Whoever claims an execution, and so makes it active, says so.
+          .announced =
+              [](const Settings& own) {
+                return *own.at("include_waiting") != 0 ? std::nullopt
+                                                       : std::optional(Announcement{kLeaseChannel});
+              },
+          .own_parameters = {"include_waiting"},
+          .parameters = [](const Settings& own,
+                           const Family&) { return pg::Params::of(*own.at("include_waiting") != 0); }};
 }
 
 }  // namespace ff::reconcile

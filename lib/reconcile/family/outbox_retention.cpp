@@ -10,6 +10,7 @@
 // Repeat   The rows are gone afterwards.
 
 #include "reconcile/family/registry.hpp"
+#include "reconcile/hold.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -86,7 +87,8 @@ Reconciler outbox_retention() {
                         .fallback = Milliseconds{24h * 7}.count(),
                         .least = Milliseconds{1h}.count(),
                         .most = Milliseconds{24h * 3650}.count(),
-                        .summary = "how old an event gets"}},
+                        .summary = "how old an event gets"},
+                       kHoldAbove},
           .holdoff = [](const Settings& own) { return Milliseconds{*own.at("retention")} + 1ms; }};
 }
 

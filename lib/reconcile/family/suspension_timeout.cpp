@@ -16,6 +16,7 @@
 
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/registry.hpp"
+#include "reconcile/hold.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -263,7 +264,8 @@ Reconciler suspension_timeout() {
              'source_type', 'suspension_timeout', 'source_identity', '', 'correlation_id', '',
              'accepted_at', l.now_ms, 'payload_hex', NULL))sql"}},
       .privileges = ending::privileges({{"ff_lease_event", "SELECT"}}),
-      .interval = 2s};
+      .interval = 2s,
+      .settings = {kHoldAbove}};
   Reconciler orphans = timeouts;
   orphans.outcomes = {kOrphanCleared};
   orphans.key = {{"waitpoint_id", "uuid"}};
