@@ -115,7 +115,10 @@ class Daemon {
   PoolEvents pool_events_{*this};
   pg::Pool pool_;
   supervisor::Pauses pauses_{clock_};
-  PauseWatch pause_watch_{pauses_, [this](const auto& in_force) { pauses_changed(in_force); }};
+  PauseWatch pause_watch_{pauses_,
+                          clock_,
+                          {.changed = [this](const auto& in_force) { pauses_changed(in_force); },
+                           .released = [this] { supervisor_.reconsider_parked(); }}};
   supervisor::Releases releases_;
   ReleaseWatch release_watch_{releases_};
   supervisor::Monitor monitor_;

@@ -15,9 +15,11 @@
 #include "base/printable.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
+#include "check/replicas.hpp"
 #include "commands.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
+#include "grants.hpp"
 #include "log.hpp"
 #include "pause/release.hpp"
 #include "reconcile/family/registry.hpp"
@@ -122,6 +124,19 @@ void print_others(const pause::Reading& reading, const std::vector<std::string>&
   }
 }
 
+// Their role would have to see it. What it may be granted is for the owner of the tables to say, and the pause stands
+// meanwhile: whoever can read it is held, and they are as soon as they can.
+bool is_seen_by_all(pg::Connection& connection) {
+  const auto blind = check::roles_that_may_not_read(connection, pause::kTable);
+  for (const std::string& role : blind)
+    std::cerr
+        << "ff-reconcilerd: replicas that connect as " << printable(role)
+        << " do not see the pause and go on: they may not read ff_reconciler_pause; as the owner of the "
+           "tables:\n"
+        << statements(connection, grants(connection, needs_of_seeing_pauses()), role);
+  return blind.empty();
+}
+
 int pause_them(pg::Connection& connection, const pause::Wish& wish) {
   if (!pause::pause(connection, wish)) {
     std::cerr << "ff-reconcilerd: --until: that is over, by the clock of the database\n";
@@ -133,12 +148,16 @@ int pause_them(pg::Connection& connection, const pause::Wish& wish) {
     if (std::ranges::find(wish.reconcilers, pause.reconciler) != wish.reconcilers.end())
       std::cout << fmt::format("{} paused {}\n", pause::subject_of(pause),
                                pause::text_of(pause, pause.since));
-  std::cout << "no replica that the database answers begins an act of theirs later than 6 s from now\n";
+  const bool is_seen = is_seen_by_all(connection);
+  std::cout << (is_seen
+                    ? "no replica begins an act of theirs later than 6 s from now\n"
+                    : "no other replica begins an act of theirs later than 6 s from now, nor those 6 s after "
+                      "the grant\n");
   for (const pause::Pause& pause : reading->in_force)
     if (std::ranges::find(wish.reconcilers, pause.reconciler) != wish.reconcilers.end())
       std::cout << "-> " << pause::resume_line(pause) << '\n';
   print_others(*reading, wish.reconcilers);
-  return kDone;
+  return is_seen ? kDone : kProblem;
 }
 
 /// Those that may hold because of hold_above.

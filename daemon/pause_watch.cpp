@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 namespace ff::daemon {
 namespace {
@@ -16,28 +17,42 @@ const pause::Pause* of(const std::vector<pause::Pause>& pauses, const std::strin
 }  // namespace
 
 void PauseWatch::look(pg::Connection& connection) {
-  std::string why;
+  Failure failure;
   try {
-    why = learn(connection);
+    failure = learn(connection);
   } catch (const std::exception& error) {
-    why = error.what();
+    failure.why = error.what();
   }
-  if (!why.empty() && why != why_unread_)
-    spdlog::warn("pauses cannot be read, and those that are known stay: {}", why);
-  if (why.empty() && !why_unread_.empty()) spdlog::info("pauses are read again");
-  why_unread_ = why;
+  tell_of_failure(failure);
   tell();
 }
 
-// Why it was not to be learned; empty: it was.
-std::string PauseWatch::learn(pg::Connection& connection) {
+PauseWatch::Failure PauseWatch::learn(pg::Connection& connection) {
   using Table = pause::Reading::Table;
+  const SteadyTime began = clock_.now();
   pause::Reading reading = pause::try_to_read(connection);
-  if (reading.table == Table::unreadable) return reading.why_unreadable;
+  if (reading.table == Table::unreadable)
+    return {.why = std::move(reading.why_unreadable), .for_good = reading.lacks_privilege};
   if (reading.table == Table::missing && !pauses_.in_force().empty())
-    return "table ff_reconciler_pause is gone; `migrate up` makes it";
-  pauses_.learn(std::move(reading.in_force), reading.database_time);
+    return {.why = "table ff_reconciler_pause is gone; `migrate up` makes it", .for_good = true};
+  if (pauses_.learn(std::move(reading.in_force), reading.database_time, began)) hooks_.released();
   return {};
+}
+
+void PauseWatch::tell_of_failure(const Failure& failure) {
+  const std::string before = std::exchange(why_unread_, failure.why);
+  if (failure.why.empty()) {
+    if (!before.empty()) spdlog::info("pauses are read again");
+    return;
+  }
+  const bool goes_on = pauses_.could_not_read(failure.for_good);
+  if (failure.why != before)
+    spdlog::warn("pauses cannot be read, and those that are known stay: {}", failure.why);
+  if (!goes_on) return;
+  if (!failure.for_good)
+    spdlog::error("pauses were not read {} times in a row: reconcilers go by what is known of them: {}",
+                  supervisor::Pauses::kFailuresHeldFor, failure.why);
+  hooks_.released();
 }
 
 void PauseWatch::tell() {
@@ -50,7 +65,7 @@ void PauseWatch::tell() {
     if (const pause::Pause* before = of(told_, pause.reconciler); before == nullptr || *before != pause)
       spdlog::warn("{} paused {}", pause::subject_of(pause), pause::text_of(pause, pause.since));
   told_ = now;
-  changed_(now);
+  hooks_.changed(now);
 }
 
 }  // namespace ff::daemon

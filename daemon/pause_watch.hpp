@@ -10,22 +10,35 @@
 namespace ff::daemon {
 
 /// Reads which reconcilers are paused, with each check of the database, and tells of each change in the log. What fails
-/// is said once, and changes nothing: neither does it lift what is known, nor is it an outage. One thread at a time.
+/// is said once: it does not lift what is known, and is no outage. One thread at a time.
 class PauseWatch {
  public:
-  /// `changed` is told of all that are in force. `pauses` must outlive this.
-  PauseWatch(supervisor::Pauses& pauses, std::function<void(const std::vector<pause::Pause>&)> changed)
-      : pauses_(pauses), changed_(std::move(changed)) {}
+  struct Hooks {
+    /// All that are in force.
+    std::function<void(const std::vector<pause::Pause>&)> changed;
+    /// Whoever was held for want of a reading may go on.
+    std::function<void()> released;
+  };
+
+  /// `pauses` and the clock, which is theirs, must outlive this.
+  PauseWatch(supervisor::Pauses& pauses, const Clock& clock, Hooks hooks)
+      : pauses_(pauses), clock_(clock), hooks_(std::move(hooks)) {}
 
   /// Does not throw.
   void look(pg::Connection& connection);
 
  private:
-  std::string learn(pg::Connection& connection);
+  struct Failure {
+    std::string why;  ///< empty: none
+    bool for_good = false;
+  };
+  Failure learn(pg::Connection& connection);
+  void tell_of_failure(const Failure& failure);
   void tell();
 
   supervisor::Pauses& pauses_;
-  const std::function<void(const std::vector<pause::Pause>&)> changed_;
+  const Clock& clock_;
+  const Hooks hooks_;
   std::vector<pause::Pause> told_;
   std::string why_unread_;  // as logged; empty while the table is read, or there is none
 };

@@ -25,6 +25,16 @@ SELECT application_name AS name, coalesce(host(client_addr), 'this machine') AS 
  GROUP BY 1, 2
  ORDER BY 1, 2)sql";
 
+// $1 what the names begin with, $2 the table. Names and roles of sessions are for everybody to see.
+constexpr std::string_view kBlindRoles = R"sql(
+SELECT DISTINCT r.rolname::text AS role
+  FROM pg_stat_activity a
+  JOIN pg_roles r ON r.oid = a.usesysid
+  JOIN pg_class c ON c.oid = to_regclass({schema_text} || $2)
+ WHERE a.datname = current_database() AND a.application_name ^@ $1
+   AND NOT (has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, 'SELECT'))
+ ORDER BY 1)sql";
+
 // The keys that a name says its daemon looks after; of one that was cut off, those that it still names.
 Partitions keys_of(std::string_view text, int count) {
   PartitionChoice choice;
@@ -91,6 +101,13 @@ std::vector<Replicas> replicas(pg::Connection& connection) {
                     row.get<std::string>("place"), row.get<std::int32_t>("sessions")});
   }
   return seen;
+}
+
+std::vector<std::string> roles_that_may_not_read(pg::Connection& connection, std::string_view table) {
+  std::vector<std::string> roles;
+  for (const pg::Row row : connection.execute(kBlindRoles, pg::Params::of(kProgram, table)))
+    roles.push_back(row.get<std::string>("role"));
+  return roles;
 }
 
 Lines replicas(const std::vector<Replicas>& seen, int partition_count) {

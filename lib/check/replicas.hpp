@@ -24,6 +24,9 @@ std::string session_name(std::string_view version, const PartitionChoice& choice
 /// By pg_stat_activity. Throws pg::Error.
 std::vector<Replicas> replicas(pg::Connection& connection);
 
+/// The roles of daemons' sessions that may not read this table beside FlowFabric's. Throws pg::Error.
+std::vector<std::string> roles_that_may_not_read(pg::Connection& connection, std::string_view table);
+
 /// replicas: that there are some, of one version, and that each of so many partitions is looked after by one of them.
 Lines replicas(const std::vector<Replicas>& seen, int partition_count);
 

@@ -11,7 +11,7 @@
 namespace ff::pause {
 namespace {
 
-constexpr std::string_view kTable = R"(
+constexpr std::string_view kIsThere = R"(
   SELECT to_regclass({schema_text} || 'ff_reconciler_pause') IS NOT NULL AS is_there,
          coalesce(has_table_privilege(to_regclass({schema_text} || 'ff_reconciler_pause'), 'SELECT'), false)
            AS is_readable,
@@ -69,12 +69,13 @@ Reading read(pg::Connection& connection, std::optional<Milliseconds> at_most) {
   const SteadyTime deadline = at_most ? Clock::system().now() + 2 * *at_most : connection.default_deadline();
   Reading reading;
   {
-    const pg::Result result = connection.execute(kTable, {}, deadline);
+    const pg::Result result = connection.execute(kIsThere, {}, deadline);
     const pg::Row table = result.one();
     reading.database_time = unix_millis(table.get<std::int64_t>("now_ms"));
     if (!table.get<bool>("is_there")) return reading;
     if (!table.get<bool>("is_readable")) {
       reading.table = Reading::Table::unreadable;
+      reading.lacks_privilege = true;
       reading.why_unreadable =
           "this role may not read ff_reconciler_pause; `migrate grants` prints what it needs";
       return reading;

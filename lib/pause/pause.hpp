@@ -12,6 +12,7 @@
 /// `migrate up` makes. Nothing but these statements reads or writes it.
 namespace ff::pause {
 
+constexpr std::string_view kTable = "ff_reconciler_pause";
 /// Where the table's trigger announces every change.
 constexpr std::string_view kChannel = "ff_reconciler_pause";
 /// Stands for every reconciler.
@@ -38,12 +39,13 @@ struct Reading {
   enum class Table { missing, unreadable, readable };
   Table table = Table::missing;
   std::string why_unreadable = {};  ///< one line
+  bool lacks_privilege = false;     ///< this is why: trying again does not help
   UnixMillis database_time{};
   std::vector<Pause> in_force;  ///< by reconciler; none whose end is over
 };
 
 /// Reads only, whether or not the table is there, and has the server give up each of its two statements after `at_most`;
-/// after twice as long it waits no more. Throws pg::Error.
+/// after twice as long all in all it waits no more. Throws pg::Error.
 Reading read(pg::Connection& connection, std::optional<Milliseconds> at_most = std::nullopt);
 
 /// The same for who can do without it: what fails makes it unreadable. Waits 2 s at most. Throws pg::Error only where the

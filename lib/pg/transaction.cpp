@@ -59,7 +59,7 @@ std::string_view begin(Isolation isolation) {
 }  // namespace
 
 Transaction::Transaction(Connection& connection, Options options)
-    : connection_(connection), plan_(options.plan) {
+    : connection_(connection), plan_(options.plan), at_most_(options.at_most) {
   const Milliseconds statement_timeout = std::min(connection_.statement_timeout(), options.at_most);
   const Milliseconds lock_timeout = std::min(kLongestLockWait, statement_timeout / 2);
   const auto text = [](Milliseconds limit) { return std::to_string(limit.count()); };
@@ -116,7 +116,11 @@ void Transaction::commit() {
 void Transaction::rollback() {
   open_ = false;
   if (std::exchange(connection_.opening_, std::nullopt)) return;
-  if (!connection_.lost()) connection_.execute_script("ROLLBACK");
+  if (connection_.lost()) return;
+  SteadyTime deadline = connection_.default_deadline();
+  if (at_most_ < kLongestSilence)
+    deadline = std::min(deadline, Clock::system().now() + std::max(2 * at_most_, kLongestLockWait));
+  connection_.execute_script("ROLLBACK", deadline);
 }
 
 }  // namespace ff::pg

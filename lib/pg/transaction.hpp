@@ -16,7 +16,8 @@ class Transaction {
  public:
   struct Options {
     Plan plan = Plan::custom;  ///< of its statements
-    /// For each of them, where that is less than the connection's statement_timeout.
+    /// For each of them, where that is less than the connection's statement_timeout. A rollback is not waited for
+    /// much longer.
     Milliseconds at_most = Milliseconds::max();
     /// snapshot: all of them see the database as it was at the first, and none writes (REPEATABLE READ, READ ONLY).
     Isolation isolation = Isolation::read_committed;
@@ -43,6 +44,7 @@ class Transaction {
  private:
   Connection& connection_;
   const Plan plan_;
+  const Milliseconds at_most_;
   bool open_ = true;
 };
 

@@ -4,7 +4,7 @@
 
 namespace ff::supervisor {
 
-void Pauses::learn(std::vector<pause::Pause> in_force, UnixMillis database_time) {
+bool Pauses::learn(std::vector<pause::Pause> in_force, UnixMillis database_time, SteadyTime began) {
   std::vector<Known> known;
   for (pause::Pause& pause : in_force) {
     std::optional<SteadyTime> end;
@@ -12,7 +12,24 @@ void Pauses::learn(std::vector<pause::Pause> in_force, UnixMillis database_time)
     known.push_back({std::move(pause), end});
   }
   const std::lock_guard lock(mutex_);
+  const bool were_held = wants_reading();
   known_ = std::move(known);
+  read_at_ = began;
+  failures_ = 0;
+  goes_on_ = false;
+  return were_held;
+}
+
+bool Pauses::could_not_read(bool for_good) {
+  const std::lock_guard lock(mutex_);
+  ++failures_;
+  if (goes_on_ || (!for_good && failures_ < kFailuresHeldFor)) return false;
+  goes_on_ = true;
+  return true;
+}
+
+bool Pauses::wants_reading() const {
+  return !goes_on_ && (!read_at_ || clock_.now() - *read_at_ > kReadingCounts);
 }
 
 std::vector<pause::Pause> Pauses::in_force() const {
@@ -25,8 +42,9 @@ std::vector<pause::Pause> Pauses::in_force() const {
 
 bool Pauses::hold(std::string_view reconciler) const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(
-      known_, [&](const Known& known) { return known.pause.covers(reconciler) && !is_over(known); });
+  return wants_reading() || std::ranges::any_of(known_, [&](const Known& known) {
+           return known.pause.covers(reconciler) && !is_over(known);
+         });
 }
 
 }  // namespace ff::supervisor

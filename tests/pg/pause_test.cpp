@@ -44,7 +44,9 @@ struct Watch {
   ManualClock clock;
   supervisor::Pauses pauses{clock};
   int changes = 0;
-  daemon::PauseWatch watch{pauses, [this](const auto&) { ++changes; }};
+  int releases = 0;
+  daemon::PauseWatch watch{
+      pauses, clock, {.changed = [this](const auto&) { ++changes; }, .released = [this] { ++releases; }}};
 };
 
 }  // namespace
@@ -139,7 +141,7 @@ TEST_CASE("a watch tells of each change once, in the log and to the daemon") {
   CHECK(its.holds("lease_expiry"));
   CHECK(its.lines_with("warning lease_expiry paused by anna@bastion") == 1);
   its.clock.advance(1h);
-  CHECK_FALSE(its.holds("lease_expiry"));
+  CHECK(its.pauses.in_force().empty());
   pause::resume(db, {"lease_expiry"});
   its.watch.look(db);
   its.watch.look(db);
@@ -171,8 +173,7 @@ TEST_CASE(
     lock.emplace(other);
     lock->execute("LOCK TABLE {schema}.ff_reconciler_pause");
   }
-  its.watch.look(db);
-  its.watch.look(db);
+  for (int i = 0; i < supervisor::Pauses::kFailuresHeldFor; ++i) its.watch.look(db);
   CHECK(its.holds("lease_expiry"));
   CHECK(its.holds("dependency"));
   CHECK(its.lines_with("warning pauses cannot be read") == 1);
@@ -184,6 +185,51 @@ TEST_CASE(
   CHECK(its.lines_with("the pause of dependency is over") == 1);
   lock.reset();
   db.execute_script("RESET ROLE; DROP ROLE IF EXISTS sees_no_pauses");
+}
+
+TEST_CASE(
+    "a daemon that starts while the table is locked waits for a few readings, and then says that it goes "
+    "on") {
+  const Database database;
+  auto db = database.connect();
+  pause::pause(db, wish("lease_expiry"));
+  auto other = database.connect();
+  std::optional<pg::Transaction> lock(other);
+  lock->execute("LOCK TABLE {schema}.ff_reconciler_pause");
+  Watch its;
+  its.watch.look(db);
+  CHECK(its.holds("dependency"));
+  CHECK(its.releases == 0);
+  SECTION("the table can be read in time") {
+    lock.reset();
+    its.watch.look(db);
+    CHECK(its.releases == 1);
+    CHECK(its.lines_with("error") == 0);
+    CHECK(its.holds("lease_expiry"));
+  }
+  SECTION("it stays locked") {
+    for (int i = 0; i < supervisor::Pauses::kFailuresHeldFor; ++i) its.watch.look(db);
+    CHECK(its.releases == 1);
+    CHECK(its.lines_with("error pauses were not read 5 times in a row") == 1);
+    CHECK_FALSE(its.holds("lease_expiry"));
+    lock.reset();
+    its.watch.look(db);
+    CHECK(its.releases == 1);
+    CHECK(its.holds("lease_expiry"));
+  }
+  CHECK_FALSE(its.holds("dependency"));
+}
+
+TEST_CASE("a role that may not read the table is not held by its own first readings") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE ROLE sees_no_pauses; SET ROLE sees_no_pauses");
+  Watch its;
+  its.watch.look(db);
+  CHECK_FALSE(its.holds("lease_expiry"));
+  CHECK(its.releases == 1);
+  CHECK(its.lines_with("warning pauses cannot be read") == 1);
+  db.execute_script("RESET ROLE; DROP ROLE sees_no_pauses");
 }
 
 TEST_CASE("without the table nothing is paused, and nobody is warned") {

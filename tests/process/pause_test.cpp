@@ -205,6 +205,19 @@ TEST_CASE("a role that may not read the table runs, says so once, and is told wh
     const Uuid id = lapsed(db);
     CHECK(wait_until([&] { return claimable(db, id); }));
     CHECK(daemon.process().err_has("this role may not read ff_reconciler_pause"));
+
+    const Ended half = run_binary({"pause", "all", "--reason", "x"}, at(database));
+    CHECK(half.code == 1);
+    CHECK_THAT(half.out,
+               Contains("all reconcilers paused by ") && Contains("no other replica begins an act"));
+    CHECK_THAT(half.err, Contains("replicas that connect as " + role + " do not see the pause and go on") &&
+                             Contains("GRANT SELECT ON TABLE public.ff_reconciler_pause TO " + role + ";\n"));
+    CHECK_FALSE(paused(daemon));
+    db.execute_script("GRANT SELECT ON ff_reconciler_pause TO " + role);
+    CHECK(wait_until([&] { return paused(daemon); }, 6s));
+    CHECK(run_binary({"pause", "all", "--reason", "x"}, at(database)).code == 0);
+    REQUIRE(run_binary({"resume", "all"}, at(database)).code == 0);
+    db.execute_script("REVOKE ALL ON ff_reconciler_pause FROM " + role);
   }
   CHECK(run_binary({"status"}, as_role).code == 0);
   CHECK(run_binary({"tick", "lease_expiry"}, as_role).code == 0);

@@ -27,14 +27,15 @@ pause::Pause of(const std::string& reconciler, std::optional<Milliseconds> lasts
 TEST_CASE("a pause holds its reconciler, one of all holds each") {
   test::ManualClock clock;
   Pauses pauses(clock);
+  pauses.learn({}, kNow, clock.now());
   CHECK_FALSE(pauses.hold("lease_expiry"));
-  pauses.learn({of("lease_expiry")}, kNow);
+  pauses.learn({of("lease_expiry")}, kNow, clock.now());
   CHECK(pauses.hold("lease_expiry"));
   CHECK_FALSE(pauses.hold("dependency"));
-  pauses.learn({of("lease_expiry"), of("*")}, kNow);
+  pauses.learn({of("lease_expiry"), of("*")}, kNow, clock.now());
   CHECK(pauses.hold("dependency"));
   CHECK(pause::covering(pauses.in_force(), "lease_expiry").size() == 2);
-  pauses.learn({of("lease_expiry")}, kNow);
+  pauses.learn({of("lease_expiry")}, kNow, clock.now());
   CHECK(pauses.hold("lease_expiry"));
   CHECK_FALSE(pauses.hold("dependency"));
 }
@@ -42,13 +43,70 @@ TEST_CASE("a pause holds its reconciler, one of all holds each") {
 TEST_CASE("a pause is over at its end by the clock of the database, though nothing more is read") {
   test::ManualClock clock;
   Pauses pauses(clock);
-  pauses.learn({of("lease_expiry", 10s), of("dependency")}, kNow);
+  pauses.learn({of("lease_expiry", 10s), of("dependency")}, kNow, clock.now());
+  REQUIRE(pauses.could_not_read(true));
   clock.advance(9999ms);
   CHECK(pauses.hold("lease_expiry"));
   clock.advance(1ms);
   CHECK_FALSE(pauses.hold("lease_expiry"));
   CHECK(pauses.hold("dependency"));
   CHECK(pauses.in_force() == std::vector{of("dependency")});
+}
+
+TEST_CASE("before the first reading nothing may act, and the reading lets it") {
+  test::ManualClock clock;
+  Pauses pauses(clock);
+  CHECK(pauses.hold("lease_expiry"));
+  CHECK(pauses.in_force().empty());
+  CHECK(pauses.learn({of("dependency")}, kNow, clock.now()));
+  CHECK_FALSE(pauses.hold("lease_expiry"));
+  CHECK(pauses.hold("dependency"));
+  CHECK_FALSE(pauses.learn({}, kNow, clock.now()));
+}
+
+TEST_CASE("a reading counts from its beginning for less than the 6 s of a pause") {
+  test::ManualClock clock;
+  Pauses pauses(clock);
+  const SteadyTime began = clock.now();
+  clock.advance(2s);  // a slow one
+  pauses.learn({}, kNow, began);
+  clock.advance(3500ms);
+  CHECK_FALSE(pauses.hold("lease_expiry"));
+  clock.advance(1ms);
+  CHECK(pauses.hold("lease_expiry"));
+  CHECK(pauses.learn({}, kNow, clock.now()));
+  CHECK_FALSE(pauses.hold("lease_expiry"));
+  CHECK(Pauses::kReadingCounts < 6s);
+}
+
+TEST_CASE("readings that fail hold all for a few tries only, and one that succeeds makes them count anew") {
+  test::ManualClock clock;
+  Pauses pauses(clock);
+  pauses.learn({of("dependency")}, kNow, clock.now());
+  clock.advance(6s);
+  for (int again = 0; again < 2; ++again) {
+    for (int i = 1; i < Pauses::kFailuresHeldFor; ++i) {
+      CHECK_FALSE(pauses.could_not_read(false));
+      CHECK(pauses.hold("lease_expiry"));
+    }
+    CHECK(pauses.could_not_read(false));
+    CHECK_FALSE(pauses.hold("lease_expiry"));
+    CHECK(pauses.hold("dependency"));
+    CHECK_FALSE(pauses.could_not_read(false));
+    CHECK_FALSE(pauses.learn({of("dependency")}, kNow, clock.now()));  // nobody was held for want of it
+    clock.advance(6s);
+    CHECK(pauses.hold("lease_expiry"));
+  }
+}
+
+TEST_CASE("a table that can never be read holds nothing") {
+  test::ManualClock clock;
+  Pauses pauses(clock);
+  CHECK(pauses.could_not_read(true));
+  CHECK_FALSE(pauses.hold("lease_expiry"));
+  clock.advance(1h);
+  CHECK_FALSE(pauses.could_not_read(true));
+  CHECK_FALSE(pauses.hold("lease_expiry"));
 }
 
 TEST_CASE("a pause says who, why and until when, and what lifts it") {

@@ -130,18 +130,19 @@ TEST_CASE("nothing ticks while there is no database, everything when it comes, a
 TEST_CASE("what is paused does not tick, and goes on when the pause is lifted") {
   Bench bench;
   Pauses pauses(bench.clock);
+  const SteadyTime no_doubt = bench.clock.now() + 1h;  // however long the test takes
   Counted paused("paused", false, bench.clock);
   Counted other("other", false, bench.clock);
-  pauses.learn({{.reconciler = "paused", .by = {}, .reason = {}, .until = {}}}, {});
+  pauses.learn({{.reconciler = "paused", .by = {}, .reason = {}, .until = {}}}, {}, no_doubt);
   bench.supervisor.emplace(std::vector{&paused.runner, &other.runner}, 2, bench.monitor, 10s, bench.clock,
                            &pauses);
   bench.supervisor->start();
   REQUIRE(wait_until([&] { return other.ticks >= 5; }));
   CHECK(paused.ticks == 0);
-  pauses.learn({}, {});
+  pauses.learn({}, {}, no_doubt);
   bench.supervisor->reconsider_parked();
   CHECK(wait_until([&] { return paused.ticks >= 3; }));
-  pauses.learn({{.reconciler = "*", .by = {}, .reason = {}, .until = {}}}, {});
+  pauses.learn({{.reconciler = "*", .by = {}, .reason = {}, .until = {}}}, {}, no_doubt);
   REQUIRE(wait_until([&] { return paused.inside == 0 && other.inside == 0; }));
   const int ticks = paused.ticks + other.ticks;
   bench.check_again(4);
