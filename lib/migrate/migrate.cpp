@@ -44,11 +44,24 @@ void take_lock(pg::Transaction& transaction) {
   transaction.execute(kLock);
 }
 
+// What the session finds tables by, and so where a file that names no schema makes its own.
+void take_default_path(pg::Transaction& transaction) {
+  transaction.execute("SET LOCAL search_path TO DEFAULT");
+}
+
+// A table of our own is looked for beside the others, and another schema may stand on the path before theirs. Nothing is
+// known of it where the connection is older than they are.
+void take_path_of_tables(pg::Transaction& transaction) {
+  take_default_path(transaction);
+  transaction.execute(
+      "SELECT set_config('search_path', left({schema_text}, -1), true) WHERE {schema_text} <> ''");
+}
+
 /// In FlowFabric's database, where nothing is recorded: what the file says IF NOT EXISTS of can be repeated.
 void make_own_table(pg::Connection& connection, const Migration& migration) {
   pg::Transaction transaction(connection);
   take_lock(transaction);
-  transaction.execute("SET LOCAL search_path TO DEFAULT");
+  take_path_of_tables(transaction);
   transaction.execute("SELECT set_config('client_min_messages', 'warning', true)");
   connection.execute_script(std::string(migration.sql));
   transaction.commit();
@@ -85,8 +98,7 @@ bool apply(pg::Connection& connection, const Migration& migration, int fan_out) 
       transaction.rollback();
       connection.execute_script(std::string(step.sql), Clock::system().now() + kLongestCall);
     } else {
-      // The files name no schema: what they make belongs where the session's own path has it.
-      transaction.execute("SET LOCAL search_path TO DEFAULT");
+      migration.is_own() ? take_path_of_tables(transaction) : take_default_path(transaction);
       // What a file says IF NOT EXISTS of would be a notice when it is resumed.
       transaction.execute("SELECT set_config('client_min_messages', 'warning', true)");
       connection.execute_script(std::string(step.sql));
@@ -108,20 +120,39 @@ std::string joined(const std::vector<std::string>& sentences) {
   return text;
 }
 
-// Ends the script where FlowFabric made the database, by the rule of inspect().
-constexpr std::string_view kGuard = R"(DO $guard$
+// Whether FlowFabric made the database, by the rule of inspect(). Where there are tables already, all that follows goes
+// beside them, though another schema may stand before theirs on the path.
+constexpr std::string_view kOrigin = R"(DO $origin$
 DECLARE
   rows bigint := 0;
+  made boolean := false;
 BEGIN
   IF to_regclass('ff_migration_annotation') IS NOT NULL THEN
     EXECUTE 'SELECT count(*) FROM ff_migration_annotation' INTO rows;
-    IF rows > 0 OR to_regclass('ff_reconciler_migration') IS NULL THEN
-      RAISE EXCEPTION 'FlowFabric''s own migrations made this database: there is nothing to apply';
-    END IF;
+    made := rows > 0 OR to_regclass('ff_reconciler_migration') IS NULL;
   END IF;
+  IF made AND to_regclass('ff_exec_core') IS NULL THEN
+    RAISE EXCEPTION 'FlowFabric''s own migrations have not made its tables yet';
+  END IF;
+  PERFORM set_config('ff.made_by_flowfabric', made::text, false);
+  PERFORM set_config('search_path', quote_ident(n.nspname), false)
+     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid = coalesce(to_regclass('ff_exec_core'), to_regclass('ff_reconciler_migration'));
 END
-$guard$;
+$origin$;
+SELECT current_setting('ff.made_by_flowfabric') AS made_by_flowfabric \gset
 )";
+
+// In FlowFabric's database.
+void append_own_tables(std::string& script) {
+  const std::string begin = "BEGIN;\n" + std::string(kQuietLock);
+  for (const Migration& migration : migrations()) {
+    if (!migration.is_own()) continue;
+    script += "SELECT to_regclass('" + migration.own_table() +
+              "') IS NULL AS pending \\gset\n\\if :pending\n" + begin + std::string(migration.sql) +
+              "COMMIT;\n\\endif\n";
+  }
+}
 
 void append_migration(std::string& script, const Migration& migration, int fan_out) {
   const std::string begin = "BEGIN;\n" + std::string(kQuietLock);
@@ -161,7 +192,9 @@ Report up(pg::Connection& connection, int fan_out, const std::function<void(cons
 std::string sql(int fan_out) {
   check_fan_out(fan_out);
   std::string text = "\\set ON_ERROR_STOP on\nSET client_min_messages = warning;\nSET ff.fan_out = " +
-                     std::to_string(fan_out) + ";\n" + std::string(kGuard);
+                     std::to_string(fan_out) + ";\n" + std::string(kOrigin) + "\\if :made_by_flowfabric\n";
+  append_own_tables(text);
+  text += "\\else\n";
   for (const Migration& migration : migrations()) {
     const std::string version = std::to_string(migration.version);
     text += "\n-- Migration " + version + ": " + std::string(migration.name) + "\n";
@@ -172,7 +205,7 @@ std::string sql(int fan_out) {
     append_migration(text, migration, fan_out);
     if (migration.version > 1) text += "\\endif\n";
   }
-  return text;
+  return text + "\\endif\n";
 }
 
 }  // namespace ff::migrate

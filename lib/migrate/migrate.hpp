@@ -93,8 +93,9 @@ State inspect(pg::Connection& connection);
 Report up(pg::Connection& connection, int fan_out,
           const std::function<void(const Migration&)>& on_applied = nullptr);
 
-/// The same as a script for psql, which can be run again after a failure. It stops where FlowFabric made the
-/// database. Throws std::invalid_argument for a fan-out outside 1 to kMaxFanOut.
+/// The same as a script for psql, which can be run again after a failure. Where FlowFabric made the database it makes
+/// the tables of our own that are missing, beside FlowFabric's, and nothing else. Throws std::invalid_argument for a
+/// fan-out outside 1 to kMaxFanOut.
 std::string sql(int fan_out);
 
 }  // namespace ff::migrate

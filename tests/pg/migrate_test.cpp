@@ -44,6 +44,28 @@ void disguise_as_flowfabric(pg::Connection& connection, int level) {
                             versions + " AND v NOT IN (18, 21, 22)");
 }
 
+int run_by_psql(const test::Database& db) {
+  FILE* const pipe = ::popen(("psql -X -q -d '" + db.conninfo() + "' -f -").c_str(), "w");
+  REQUIRE(pipe != nullptr);
+  std::fputs(migrate::sql(kFanOut).c_str(), pipe);
+  return ::pclose(pipe);
+}
+
+/// Of a session that finds another schema on its path before that of FlowFabric's tables.
+pg::Connection connect_past_another_schema(const test::Database& db) {
+  auto owner = connect(db);
+  owner.execute_script("CREATE SCHEMA \"ear lier\"; ALTER DATABASE " + db.name() +
+                       " SET search_path = \"ear lier\", public");
+  pg::ConnectOptions options;
+  options.conninfo = db.conninfo();
+  options.relation = "ff_exec_core";
+  return pg::Connector(options).connect(Clock::system().now() + Milliseconds{10'000});
+}
+
+constexpr std::string_view kInTheOtherSchema =
+    "SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = '\"ear lier\"'::regnamespace)"
+    " + (SELECT count(*) FROM pg_proc WHERE pronamespace = '\"ear lier\"'::regnamespace)";
+
 }  // namespace
 
 TEST_CASE("steps keep each CALL line apart from what is around it") {
@@ -94,20 +116,14 @@ TEST_CASE("up for the second time changes nothing and keeps the first fan-out") 
 
 TEST_CASE("the script makes the same schema by psql, and can be run again") {
   const test::Database db{test::empty_database()};
-  const auto psql = [&] {
-    FILE* const pipe = ::popen(("psql -X -q -d '" + db.conninfo() + "' -f -").c_str(), "w");
-    REQUIRE(pipe != nullptr);
-    std::fputs(migrate::sql(kFanOut).c_str(), pipe);
-    return ::pclose(pipe);
-  };
-  REQUIRE(psql() == 0);
+  REQUIRE(run_by_psql(db) == 0);
   auto connection = connect(db);
   const auto state = migrate::inspect(connection);
   CHECK(state.origin == Origin::ours);
   CHECK(state.pending.empty());
   CHECK(state.problems == std::vector<std::string>{});
   CHECK(state.fan_out == kFanOut);
-  CHECK(psql() == 0);
+  CHECK(run_by_psql(db) == 0);
   CHECK(migrate::up(connection, kFanOut).applied.empty());
 }
 
@@ -198,6 +214,49 @@ TEST_CASE("on a FlowFabric database up makes the tables of our own that are miss
     CHECK(migrate::up(connection, kFanOut).applied.empty());
     CHECK(catalog(connection) == after);
   }
+}
+
+TEST_CASE(
+    "a table of our own is made beside FlowFabric's, though another schema stands before theirs on the "
+    "path") {
+  const test::Database db{test::empty_database()};
+  {
+    auto connection = connect(db);
+    const bool ours = GENERATE(false, true);
+    if (ours)
+      migrate::up(connection, kFanOut);
+    else
+      disguise_as_flowfabric(connection, 22);
+    connection.execute_script("DROP TABLE ff_reconciler_pause; DROP FUNCTION ff_reconciler_notify_pause");
+    if (ours) connection.execute("DELETE FROM ff_reconciler_migration WHERE name = 'own_pause'");
+  }
+  auto connection = connect_past_another_schema(db);
+  REQUIRE(migrate::inspect(connection).pending.size() == 1);
+  const bool by_script = GENERATE(false, true);
+  if (by_script)
+    REQUIRE(run_by_psql(db) == 0);
+  else
+    migrate::up(connection, kFanOut);
+  CHECK(migrate::inspect(connection).pending.empty());
+  CHECK(number(connection, "SELECT count(*) FROM public.ff_reconciler_pause") == 0);
+  CHECK(number(connection, std::string(kInTheOtherSchema)) == 0);
+}
+
+TEST_CASE(
+    "on a FlowFabric database the script makes the tables of our own that are missing, and alters no other") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  disguise_as_flowfabric(connection, 22);
+  const auto untouched = catalog(connection);
+  REQUIRE(run_by_psql(db) == 0);
+  CHECK(catalog(connection) == untouched);
+  connection.execute_script("DROP TABLE ff_reconciler_pause; DROP FUNCTION ff_reconciler_notify_pause");
+  REQUIRE(run_by_psql(db) == 0);
+  const auto state = migrate::inspect(connection);
+  CHECK(state.origin == Origin::flowfabric);
+  CHECK(state.pending.empty());
+  CHECK(state.problems == std::vector<std::string>{});
+  CHECK(number(connection, "SELECT count(*) FROM pg_class WHERE relname = 'ff_reconciler_migration'") == 0);
 }
 
 TEST_CASE("our schema can be run on without the migration that makes a table of our own") {
