@@ -31,6 +31,20 @@ TEST_CASE("systemd finds nothing to say about the unit") {
   CHECK(verified.out + verified.err == "");
 }
 
+TEST_CASE("units can be read by everybody, whatever the umask of who installs them, and wherever to") {
+  const TemporaryDirectory directory;
+  const std::string place = directory.path() / "a b";
+  const Ended installed = run({"sh", "-c",
+                               "umask 077; exec cmake -D CMAKE_INSTALL_PREFIX=/usr -D "
+                               "unit_source=\"$1/systemd/ff-reconcilerd.service\" "
+                               "-P \"$1/systemd/install_units.cmake\"",
+                               "sh", kSource},
+                              {{"DESTDIR", place}});
+  REQUIRE(installed.code == 0);
+  for (const std::string unit : {"ff-reconcilerd.service", "ff-reconcilerd@.service"})
+    CHECK(run({"stat", "-c", "%a", place + "/usr/lib/systemd/system/" + unit}).out == "644\n");
+}
+
 TEST_CASE("what is installed runs, and its units name it") {
   const TemporaryDirectory directory;
   const std::string build = std::filesystem::path(FF_BINARY).parent_path();
