@@ -79,6 +79,12 @@ void Daemon::Observers::pauses_changed(const std::vector<pause::Pause>& in_force
   chronicle.pauses_changed(in_force);
 }
 
+void Daemon::Observers::pauses_unread(const std::string& why) {
+  metrics.pauses_unread(why);
+  board.pauses_unread(why);
+  chronicle.pauses_unread(why);
+}
+
 Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope,
                        supervisor::Timing timing, Daemon& daemon)
     : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.fork_join_),

@@ -57,6 +57,7 @@ class Daemon {
     void state_changed(supervisor::State state, const std::string& reason) override;
     void schema_version(int version) override;
     void pauses_changed(const std::vector<pause::Pause>& in_force) override;
+    void pauses_unread(const std::string& why) override;
     metrics::Metrics& metrics;
     StatusBoard& board;
     page::Chronicle& chronicle;
@@ -118,7 +119,8 @@ class Daemon {
   PauseWatch pause_watch_{pauses_,
                           clock_,
                           {.changed = [this](const auto& in_force) { pauses_changed(in_force); },
-                           .released = [this] { supervisor_.reconsider_parked(); }}};
+                           .released = [this] { supervisor_.reconsider_parked(); },
+                           .unread = [this](const std::string& why) { observers_.pauses_unread(why); }}};
   supervisor::Releases releases_;
   ReleaseWatch release_watch_{releases_};
   supervisor::Monitor monitor_;

@@ -54,6 +54,7 @@ explain::Facts facts_of(const ExecutionId& id, const config::Config& config, con
     facts = explain::read(*connection, id, members,
                           partition_range({0}, {static_cast<std::int16_t>(coverage.count - 1)}));
     const pause::Reading pauses = pause::try_to_read(*connection);
+    facts.pauses_unread = pauses.why_unreadable;
     for (explain::Inspection& each : facts.inspections)
       each.pauses = pause::covering(pauses.in_force, each.reconciler);
     facts.daemon_seen = pg::sessions_of(*connection, connector.options().application_name) > 0;

@@ -41,6 +41,7 @@ PauseWatch::Failure PauseWatch::learn(pg::Connection& connection) {
 
 void PauseWatch::tell_of_failure(const Failure& failure) {
   const std::string before = std::exchange(why_unread_, failure.why);
+  if (failure.why != before) hooks_.unread(failure.why);
   if (failure.why.empty()) {
     if (!before.empty()) spdlog::info("pauses are read again");
     return;

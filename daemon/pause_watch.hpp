@@ -18,6 +18,8 @@ class PauseWatch {
     std::function<void(const std::vector<pause::Pause>&)> changed;
     /// Whoever was held for want of a reading may go on.
     std::function<void()> released;
+    /// Why they cannot be read, when that is new; empty: they can, again.
+    std::function<void(const std::string&)> unread;
   };
 
   /// `pauses` and the clock, which is theirs, must outlive this.

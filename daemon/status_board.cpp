@@ -130,6 +130,11 @@ void StatusBoard::pauses_changed(const std::vector<pause::Pause>& in_force) {
   pauses_ = in_force;
 }
 
+void StatusBoard::pauses_unread(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  pauses_unread_ = why;
+}
+
 void StatusBoard::reconciler_enabled(const std::string& reconciler, bool enabled) {
   const std::lock_guard lock(mutex_);
   reconcilers_[reconciler].enabled = enabled;
@@ -195,12 +200,13 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
        {"pool",
         {{"size", pool.size}, {"in_use", pool.in_use}, {"idle", pool.idle}, {"waiting", pool.waiting}}},
        {"pauses", pauses_json(pauses_)},
+       {"pauses_unread", pauses_unread_.empty() ? ordered_json() : ordered_json(pauses_unread_)},
        {"reconcilers", reconcilers}});
 }
 
 StatusBoard::Snapshot StatusBoard::snapshot() const {
   const std::lock_guard lock(mutex_);
-  return {state_, reason_, started_at_, schema_version_, coverage_, reconcilers_, pauses_};
+  return {state_, reason_, started_at_, schema_version_, coverage_, reconcilers_, pauses_, pauses_unread_};
 }
 
 std::string StatusBoard::line() const {

@@ -22,6 +22,7 @@ class StatusBoard final : public supervisor::Observer {
   void schema_version(int version) override;
   void partitions(const Coverage& coverage);
   void pauses_changed(const std::vector<pause::Pause>& in_force) override;
+  void pauses_unread(const std::string& why) override;
   /// It is listed from then on, whether or not it has run.
   void reconciler_enabled(const std::string& reconciler, bool enabled);
 
@@ -70,6 +71,7 @@ class StatusBoard final : public supervisor::Observer {
     std::optional<Coverage> coverage;
     std::map<std::string, Entry, std::less<>> reconcilers;
     std::vector<pause::Pause> pauses;
+    std::string pauses_unread;  ///< why; empty: they are read
   };
   Snapshot snapshot() const;
 
@@ -85,6 +87,7 @@ class StatusBoard final : public supervisor::Observer {
   std::optional<Coverage> coverage_;
   std::map<std::string, Entry, std::less<>> reconcilers_;
   std::vector<pause::Pause> pauses_;
+  std::string pauses_unread_;
 };
 
 }  // namespace ff::daemon

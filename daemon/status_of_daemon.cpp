@@ -43,6 +43,8 @@ std::string head(const ordered_json& status, UnixMillis now) {
                     shown(pause.at("by")), shown(pause.at("reason")),
                     pause.at("until_ms").is_null() ? "it is resumed" : moment_of(pause.at("until_ms"), now),
                     shown(pause.at("next")));
+  if (const auto unread = status.find("pauses_unread"); unread != status.end() && unread->is_string())
+    text += "paused    not known: " + shown(*unread) + '\n';
   return text;
 }
 

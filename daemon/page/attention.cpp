@@ -68,6 +68,14 @@ void look_at_holds(const Model& model, List& list) {
   }
 }
 
+void look_at_pauses_unread(const Model& model, List& list) {
+  if (model.board.pauses_unread.empty()) return;
+  list.push_back({Severity::warning,
+                  "What is paused cannot be read: what is known of it holds, and nothing more",
+                  model.board.pauses_unread,
+                  {"ff-reconcilerd check-db"}});
+}
+
 void look_at_failures(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
     if (!view.enabled || view.paused || !view.seen ||
@@ -156,8 +164,9 @@ void look_at_configuration(const Model& model, List& list) {
 
 // A line for each kind.
 constexpr void (*kLooks[])(const Model&, List&) = {
-    look_at_scheduler,  look_at_state,     look_at_pauses,   look_at_holds,       look_at_failures,
-    look_at_quarantine, look_at_held_rows, look_at_lateness, look_at_connections, look_at_configuration,
+    look_at_scheduler, look_at_state,       look_at_pauses,        look_at_pauses_unread,
+    look_at_holds,     look_at_failures,    look_at_quarantine,    look_at_held_rows,
+    look_at_lateness,  look_at_connections, look_at_configuration,
 };
 
 }  // namespace

@@ -87,6 +87,11 @@ void Chronicle::pauses_changed(const std::vector<pause::Pause>& in_force) {
   pauses_ = in_force;
 }
 
+void Chronicle::pauses_unread(const std::string& why) {
+  note(why.empty() ? Severity::fine : Severity::warning, "daemon",
+       why.empty() ? "pauses are read again" : "pauses cannot be read: " + why);
+}
+
 void Chronicle::note(Severity severity, std::string_view subject, std::string_view text) {
   const std::lock_guard lock(mutex_);
   note_locked(severity, subject, text);

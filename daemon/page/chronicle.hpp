@@ -39,6 +39,7 @@ class Chronicle final : public supervisor::Observer {
   void tick_finished(const supervisor::TickEvent& event) override;
   void state_changed(supervisor::State state, const std::string& reason) override;
   void pauses_changed(const std::vector<pause::Pause>& in_force) override;
+  void pauses_unread(const std::string& why) override;
   /// Adds an event; one that repeats the last event of its subject is counted there.
   void note(Severity severity, std::string_view subject, std::string_view text);
 

@@ -196,6 +196,7 @@ struct Facts {
   std::vector<Holder> holders;
   Workers workers;
   std::vector<Inspection> inspections;
+  std::string pauses_unread = {};  ///< why it is not known which of them are paused; empty: it is
 
   /// As reconcilers see it: of an active execution the latest with a lease, otherwise the latest. Null: there is none.
   const Attempt* current_attempt() const;

@@ -97,6 +97,12 @@ std::vector<Finding> findings(const Facts& facts) {
                      "the daemon that covers it has to move it: `status` with its configuration"});
   add_held(facts, found);
   for (const Inspection& inspection : facts.inspections) add_obstacles(facts, inspection, found);
+  const bool has_rows =
+      std::ranges::any_of(facts.inspections, [](const auto& each) { return !each.rows.empty(); });
+  if (has_rows && !facts.pauses_unread.empty())
+    found.push_back({"pauses_unread",
+                     fmt::format("whether its reconcilers are paused is not known: {}", facts.pauses_unread),
+                     "ff-reconcilerd check-db # says what to grant"});
   if (!facts.daemon_seen)
     found.push_back({"no_daemon", "no daemon is connected to this server", "start one: ff-reconcilerd run"});
   if (!facts.core)

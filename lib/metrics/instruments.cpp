@@ -183,6 +183,9 @@ Instruments::Instruments(const Description& description)
                               "HTTP connections that were closed to make place for another.")
                          .Add({})),
       ready(gauges(registry, "ready", "1 while the reconcilers run, as /readyz says.").Add({})),
+      pauses_unread(
+          gauges(registry, "pauses_unread", "1 while what is paused cannot be read, as /status says.")
+              .Add({})),
       states(state_gauges(registry)),
       schema_version(
           gauges(registry, "schema_version", "Level of the database's schema; 0 while it is not known.")

@@ -131,6 +131,7 @@ struct Instruments {
   prometheus::Counter& lease_reconnects;
   prometheus::Counter& http_displaced;
   prometheus::Gauge& ready;
+  prometheus::Gauge& pauses_unread;
   std::map<supervisor::State, prometheus::Gauge*> states;
   prometheus::Gauge& schema_version;
   prometheus::Family<prometheus::Gauge>& partitions;

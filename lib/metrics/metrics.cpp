@@ -124,6 +124,10 @@ void Metrics::pauses_changed(const std::vector<pause::Pause>& in_force) noexcept
   }
 }
 
+void Metrics::pauses_unread(const std::string& why) noexcept {
+  instruments_->pauses_unread.Set(why.empty() ? 0 : 1);
+}
+
 void Metrics::config_reloaded(std::optional<std::uint64_t> hash) noexcept {
   instruments_->reload_successful.Set(hash ? 1 : 0);
   if (!hash) return;

@@ -60,6 +60,7 @@ class Metrics final : public supervisor::Observer, public pg::PoolObserver, publ
   void schema_version(int version) noexcept override;
   /// What one that is paused saw last is over, as of one that is switched off.
   void pauses_changed(const std::vector<pause::Pause>& in_force) noexcept override;
+  void pauses_unread(const std::string& why) noexcept override;
 
   void waited(std::chrono::duration<double> for_connection) noexcept override;
   void acquire_timed_out() noexcept override;

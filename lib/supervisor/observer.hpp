@@ -67,6 +67,8 @@ class Observer {
   virtual void schema_version(int) {}
   /// Something was paused, changed, lifted or is over: all that is in force by now.
   virtual void pauses_changed(const std::vector<pause::Pause>&) {}
+  /// Why what is paused cannot be read: what is known of it goes on holding. One line, empty: it can be read.
+  virtual void pauses_unread(const std::string& /*why*/) {}
 };
 
 }  // namespace ff::supervisor

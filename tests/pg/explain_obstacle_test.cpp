@@ -98,6 +98,18 @@ TEST_CASE("explain says that a reconciler is switched off") {
   CHECK_THAT(its->next, Catch::Contains("tick lease_expiry --execution"));
 }
 
+TEST_CASE("explain says that it is not known what is paused, where a reconciler has a row of it") {
+  ExplainStage stage;
+  explain::Facts facts = stage.ask(stage.leased(-kMinute));
+  CHECK(finding(explain::findings(facts), "pauses_unread") == nullptr);
+  facts.pauses_unread = "no privilege";
+  const auto found = explain::findings(facts);
+  REQUIRE(finding(found, "pauses_unread") != nullptr);
+  CHECK_THAT(finding(found, "pauses_unread")->text, Catch::Contains("not known: no privilege"));
+  for (explain::Inspection& each : facts.inspections) each.rows.clear();
+  CHECK(finding(explain::findings(facts), "pauses_unread") == nullptr);
+}
+
 TEST_CASE("explain finds an execution that is in another partition") {
   ExplainStage stage;
   const Uuid id = insert_core(stage.db, {.partition = {7}});

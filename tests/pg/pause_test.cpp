@@ -45,8 +45,12 @@ struct Watch {
   supervisor::Pauses pauses{clock};
   int changes = 0;
   int releases = 0;
-  daemon::PauseWatch watch{
-      pauses, clock, {.changed = [this](const auto&) { ++changes; }, .released = [this] { ++releases; }}};
+  std::vector<std::string> unread;
+  daemon::PauseWatch watch{pauses,
+                           clock,
+                           {.changed = [this](const auto&) { ++changes; },
+                            .released = [this] { ++releases; },
+                            .unread = [this](const std::string& why) { unread.push_back(why); }}};
 };
 
 }  // namespace
@@ -183,6 +187,7 @@ TEST_CASE(
   CHECK_FALSE(its.holds("dependency"));
   its.watch.look(db);
   CHECK(its.lines_with("the pause of dependency is over") == 1);
+  CHECK(its.unread.size() == 1);
   lock.reset();
   db.execute_script("RESET ROLE; DROP ROLE IF EXISTS sees_no_pauses");
 }
@@ -204,6 +209,9 @@ TEST_CASE(
     lock.reset();
     its.watch.look(db);
     CHECK(its.releases == 1);
+    REQUIRE(its.unread.size() == 2);
+    CHECK_FALSE(its.unread[0].empty());
+    CHECK(its.unread[1].empty());
     CHECK(its.lines_with("error") == 0);
     CHECK(its.holds("lease_expiry"));
   }

@@ -205,6 +205,12 @@ TEST_CASE("a role that may not read the table runs, says so once, and is told wh
     const Uuid id = lapsed(db);
     CHECK(wait_until([&] { return claimable(db, id); }));
     CHECK(daemon.process().err_has("this role may not read ff_reconciler_pause"));
+    const Json unread = Json::parse(daemon.get("/status").body)["pauses_unread"];
+    CHECK_THAT(unread.get<std::string>(), Contains("this role may not read ff_reconciler_pause"));
+    CHECK(daemon.metric("ff_reconciler_pauses_unread") == 1);
+    CHECK_THAT(daemon.get("/").body, Contains("What is paused cannot be read"));
+    const Uuid waiting = lapsed(db);
+    CHECK_THAT(run_binary({"explain", shown(waiting)}, as_role).out, Contains("paused is not known"));
 
     const Ended half = run_binary({"pause", "all", "--reason", "x"}, at(database));
     CHECK(half.code == 1);
@@ -215,6 +221,7 @@ TEST_CASE("a role that may not read the table runs, says so once, and is told wh
     CHECK_FALSE(paused(daemon));
     db.execute_script("GRANT SELECT ON ff_reconciler_pause TO " + role);
     CHECK(wait_until([&] { return paused(daemon); }, 6s));
+    CHECK(Json::parse(daemon.get("/status").body)["pauses_unread"].is_null());
     CHECK(run_binary({"pause", "all", "--reason", "x"}, at(database)).code == 0);
     REQUIRE(run_binary({"resume", "all"}, at(database)).code == 0);
     db.execute_script("REVOKE ALL ON ff_reconciler_pause FROM " + role);

@@ -145,6 +145,15 @@ TEST_CASE(
   CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "9");
 }
 
+TEST_CASE("that what is paused cannot be read is a gauge") {
+  Metrics metrics(two_reconcilers(), kClock);
+  CHECK(sample(metrics, "pauses_unread") == "0");
+  metrics.pauses_unread("no privilege");
+  CHECK(sample(metrics, "pauses_unread") == "1");
+  metrics.pauses_unread("");
+  CHECK(sample(metrics, "pauses_unread") == "0");
+}
+
 TEST_CASE("what is paused, by name or with all, says so and leaves no gauge behind") {
   Metrics metrics(two_reconcilers(), kClock);
   const auto paused = [&](const std::string& name) {

@@ -268,6 +268,17 @@ TEST_CASE("a reconciler that holds is said to, with the line that releases it, a
   CHECK(needs_attention(model)[0].what.starts_with("execution_deadline is late"));
 }
 
+TEST_CASE("that what is paused cannot be read needs attention, with the reason") {
+  Model model = calm();
+  model.board.pauses_unread = "this role may not <read> it";
+  const auto attention = needs_attention(model);
+  REQUIRE(attention.size() == 1);
+  CHECK(attention[0].severity == Severity::warning);
+  CHECK_THAT(attention[0].what, Contains("paused cannot be read"));
+  CHECK(attention[0].paste == std::vector<std::string>{"ff-reconcilerd check-db"});
+  CHECK_THAT(page_of(model), Contains("may not &lt;read&gt; it"));
+}
+
 TEST_CASE("lines to paste have the configuration that the daemon has") {
   Model model = calm();
   model.config_file = "/etc/it's here/a b.yaml";

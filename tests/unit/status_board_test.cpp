@@ -99,6 +99,16 @@ TEST_CASE("a hold is shown with the line that releases it, also after a tick tha
   CHECK(bench.status()["reconcilers"][0]["hold"].is_null());
 }
 
+TEST_CASE("that what is paused cannot be read is said as long as it is so") {
+  Bench bench;
+  CHECK(bench.status()["pauses_unread"].is_null());
+  bench.board.pauses_unread("no privilege");
+  CHECK(bench.status()["pauses_unread"] == "no privilege");
+  CHECK(bench.board.snapshot().pauses_unread == "no privilege");
+  bench.board.pauses_unread("");
+  CHECK(bench.status()["pauses_unread"].is_null());
+}
+
 TEST_CASE("readiness follows the state and gives the reason") {
   Bench bench;
   bench.board.state_changed(State::ready, "");
