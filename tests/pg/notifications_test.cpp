@@ -74,6 +74,32 @@ TEST_CASE("nothing came on a channel since it was last heard, others do not matt
   CHECK(stage.hears_since(later));
 }
 
+TEST_CASE("who wants to be told of a channel that is heard is told, and of no other") {
+  const test::Database database;
+  pg::Connection db = database.connect();
+  std::mutex mutex;
+  std::vector<std::string> told;
+  Notifications notifications(database.connector(), {kNews, kOther}, [&](std::string_view channel) {
+    const std::lock_guard lock(mutex);
+    told.emplace_back(channel);
+  });
+  const auto are_told = [&](std::size_t times) {
+    return becomes_true([&] {
+      const std::lock_guard lock(mutex);
+      return told.size() >= times;
+    });
+  };
+  notifications.start();
+  REQUIRE(becomes_true([&] { return notifications.none_since(kOther, now()); }));
+  db.execute("NOTIFY elsewhere");
+  db.execute("NOTIFY ff_lease_event");
+  REQUIRE(are_told(1));
+  db.execute("NOTIFY ff_completion");
+  REQUIRE(are_told(2));
+  notifications.stop();
+  CHECK(told == std::vector<std::string>{kNews, kOther});
+}
+
 TEST_CASE("a real lease event is heard") {
   Stage stage;
   const SteadyTime before = now();

@@ -121,6 +121,31 @@ TEST_CASE("work on a backlog stops within the time that is promised") {
   CHECK(left() == then);
 }
 
+TEST_CASE("a batch that is under way when its reconciler is paused is not committed, nor is another begun") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script(
+      "CREATE TABLE gate (); CREATE FUNCTION wait_at_gate() RETURNS trigger LANGUAGE plpgsql AS"
+      " $$BEGIN WHILE NOT EXISTS (SELECT FROM public.gate) LOOP PERFORM pg_catalog.pg_sleep(0.01); END LOOP;"
+      " RETURN NEW; END$$;"
+      "CREATE TRIGGER wait_at_gate BEFORE UPDATE ON ff_attempt FOR EACH ROW EXECUTE FUNCTION wait_at_gate()");
+  const std::vector<Uuid> leases{lapsed(db), lapsed(db)};
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = kQuick});
+  REQUIRE(wait_until([&] {
+    return row(db,
+               "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database()"
+               " AND wait_event = 'PgSleep'")["n"] == 1;
+  }));
+  REQUIRE(run_binary({"pause", "lease_expiry", "--reason", "storm"}, at(database)).code == 0);
+  REQUIRE(wait_until([&] { return paused(daemon); }));
+  db.execute("INSERT INTO gate DEFAULT VALUES");
+  const auto in_use = [&] { return daemon.metric(R"(ff_reconciler_db_connections{state="in_use"})"); };
+  REQUIRE(wait_until([&] { return in_use() == 0; }));
+  for (const Uuid& id : leases) CHECK_FALSE(claimable(db, id));
+  REQUIRE(run_binary({"resume", "lease_expiry"}, at(database)).code == 0);
+  for (const Uuid& id : leases) CHECK(wait_until([&] { return claimable(db, id); }));
+}
+
 TEST_CASE("where all are paused and one by name, too, both are to be lifted") {
   const Database database;
   auto db = database.connect();
@@ -209,7 +234,9 @@ TEST_CASE("a role that may not read the table runs, says so once, and is told wh
     CHECK_THAT(unread.get<std::string>(), Contains("this role may not read ff_reconciler_pause"));
     CHECK(daemon.metric("ff_reconciler_pauses_unread") == 1);
     CHECK_THAT(daemon.get("/").body, Contains("What is paused cannot be read"));
-    const Uuid waiting = lapsed(db);
+    const Uuid waiting = insert_core(db, {.partition = {1}, .policy = max_retries(9)});
+    insert_attempt(db,
+                   {.partition = {1}, .execution = waiting, .lease_expires_at_ms = now_ms(db) + 3'600'000});
     CHECK_THAT(run_binary({"explain", shown(waiting)}, as_role).out, Contains("paused is not known"));
 
     const Ended half = run_binary({"pause", "all", "--reason", "x"}, at(database));

@@ -159,6 +159,33 @@ TEST_CASE(
   CHECK(bench.all_told().size() == 1);
 }
 
+TEST_CASE("something is read soon, not when the next check is due, and what runs goes on meanwhile") {
+  Bench bench;
+  std::atomic<bool> may_end{true};
+  bench.on_check = [&] { REQUIRE(test::wait_until([&] { return may_end.load(); })); };
+  SECTION("at once") {
+    bench.becomes(Found::schema_outdated, "the next check is due in half a minute");
+    bench.start();
+    REQUIRE(test::wait_until([&] { return bench.changes == 1; }));
+    const SteadyTime before = Clock::system().now();
+    bench.monitor.check_soon();
+    REQUIRE(test::wait_until([&] { return bench.checks == 2; }));
+    CHECK(Clock::system().now() - before < 20s);
+  }
+  SECTION("without a doubt about the server") {
+    bench.start();
+    REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases() && bench.changes == 1; }));
+    may_end = false;
+    bench.monitor.check_soon();
+    CHECK(bench.monitor.may_run());
+    REQUIRE(test::wait_until([&] { return bench.checks == 2; }));
+    CHECK(bench.monitor.may_run());
+    CHECK(bench.monitor.may_take_leases());
+    may_end = true;
+  }
+  CHECK(bench.confirmed == 0);
+}
+
 TEST_CASE("while a check is asked for nothing may start, until the next check has ended") {
   Bench bench;
   std::atomic<bool> may_end{true};
