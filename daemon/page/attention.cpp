@@ -8,6 +8,7 @@
 #include "base/ids.hpp"
 #include "explain/words.hpp"
 #include "page/markup.hpp"
+#include "reconcile/holder_text.hpp"
 #include "reconcile/reconciler.hpp"
 
 namespace ff::daemon::page {
@@ -106,14 +107,6 @@ void look_at_quarantine(const Model& model, List& list) {
   }
 }
 
-std::string holder_text(const reconcile::Holder& holder) {
-  std::string text =
-      holder.pid == 0 ? std::string("a prepared transaction") : fmt::format("pid {}", holder.pid);
-  if (!holder.application.empty()) text += fmt::format(" ({})", holder.application);
-  if (!holder.state.empty()) text += ", " + holder.state;
-  return text + ", holds a row in " + holder.table;
-}
-
 void look_at_held_rows(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
     if (!view.enabled || view.paused || !view.seen) continue;
@@ -122,7 +115,8 @@ void look_at_held_rows(const Model& model, List& list) {
                    fmt::format("{}: a row that is due has been locked by somebody else for {}", view.name,
                                spoken_duration(row.held_for)),
                    "Who holds it is not to be seen."};
-      if (!row.holders.empty()) it.why = holder_text(row.holders.front());
+      if (!row.holders.empty())
+        it.why = reconcile::text_of(row.holders.front()) + " holds a row in " + row.holders.front().table;
       if (row.execution) it.paste.push_back(explain::explain(*row.execution));
       list.push_back(std::move(it));
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/duration.hpp"
+#include "reconcile/holder_text.hpp"
 
 namespace ff::explain {
 namespace {
@@ -27,10 +28,7 @@ std::string age(UnixMillis at, UnixMillis now) {
 }
 
 std::string who(const Holder& holder, UnixMillis now) {
-  std::string text =
-      holder.pid == 0 ? "the prepared transaction " + holder.application : fmt::format("pid {}", holder.pid);
-  if (holder.pid != 0 && !holder.application.empty()) text += fmt::format(" ({})", holder.application);
-  return text + (holder.since ? " for " + age(*holder.since, now) : "");
+  return reconcile::text_of(holder) + (holder.since ? " for " + age(*holder.since, now) : "");
 }
 
 std::string counts(const FanIn& fan_in) {

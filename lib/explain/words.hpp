@@ -13,7 +13,7 @@ std::string when(UnixMillis at, UnixMillis now);
 /// "3.2 s", since a moment that has passed.
 std::string age(UnixMillis at, UnixMillis now);
 
-/// "pid 4711 (psql) for 3 m 2 s"
+/// "pid 4711 (psql, idle in transaction) for 3 m 2 s"
 std::string who(const Holder& holder, UnixMillis now);
 /// "quorum of 2: 1 success, 0 failed, 0 skipped, 3 running"
 std::string counts(const FanIn& fan_in);

@@ -1,39 +1,35 @@
 #include "reconcile/look_for_holders.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include "base/duration.hpp"
 #include "pg/transaction.hpp"
 #include "reconcile/candidate.hpp"
+#include "reconcile/holder_text.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-// For each row: pg_locks of a busy server is long.
+// With all of them, because the tick waits meanwhile: pg_locks of a busy server is long.
 constexpr Milliseconds kPatienceWithLocks{500};
 
 std::string name_of(const HeldRow& row) {
   return row.execution ? to_string(*row.execution) : std::string();
 }
 
-std::string text_of(const std::vector<Holder>& holders) {
+std::string who(const std::vector<Holder>& holders) {
   std::string text;
-  for (const Holder& holder : holders) {
-    text += text.empty() ? "" : ", ";
-    text += holder.pid == 0 ? "the prepared transaction " + holder.application
-                            : fmt::format("pid {} ({}{}{})", holder.pid, holder.application,
-                                          holder.state.empty() ? "" : ", ", holder.state);
-    text += " in " + holder.table;
-  }
+  for (const Holder& holder : holders)
+    text += (text.empty() ? "" : ", ") + text_of(holder) + " in " + holder.table;
   return text.empty() ? "somebody" : text;
 }
 
 // Nobody where it is not to be seen: a privilege that is missing, a server that takes too long.
-std::vector<Holder> seen_holders(const Job& job, const HeldRow& row, pg::Connection& connection) {
+std::vector<Holder> seen_holders(const Job& job, const HeldRow& row, pg::Connection& connection,
+                                 Milliseconds at_most) {
   if (!row.execution) return {};
   try {
-    pg::Transaction transaction(connection, {.at_most = kPatienceWithLocks});
+    pg::Transaction transaction(connection, {.at_most = at_most});
     std::vector<Holder> holders = holders_of(transaction, *row.execution, job.reconciler.privileges);
     transaction.rollback();
     return holders;
@@ -48,12 +44,16 @@ std::vector<Holder> seen_holders(const Job& job, const HeldRow& row, pg::Connect
 
 void look_for_holders(Job& job, pg::Connection& connection) {
   if (job.options.dry_run) return;
+  const SteadyTime end = job.clock.now() + kPatienceWithLocks;
   for (const HeldRow& row : job.held_rows.to_look_into(job.clock.now())) {
-    std::vector<Holder> holders = seen_holders(job, row, connection);
-    const std::string who = text_of(holders);
+    const auto left = std::chrono::duration_cast<Milliseconds>(end - job.clock.now());
+    if (left <= Milliseconds{0} || job.options.stop.stop_requested()) return;
+    std::vector<Holder> holders = seen_holders(job, row, connection, left);
+    const std::string its_holders = who(holders);
     if (job.held_rows.note(row.key, std::move(holders)))
       spdlog::warn("{}: this row is due and has been held for {} by {}: {} {}", job.reconciler.name,
-                   spoken_duration(row.held_for), who, describe(job.reconciler, row.key), name_of(row));
+                   spoken_duration(row.held_for), its_holders, describe(job.reconciler, row.key),
+                   name_of(row));
   }
 }
 

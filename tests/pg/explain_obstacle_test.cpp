@@ -35,7 +35,7 @@ TEST_CASE("explain names the sessions that hold the execution's rows, and waits 
   const explain::Finding* its = finding(found, "locked");
   REQUIRE(its != nullptr);
   CHECK_THAT(its->text, Catch::Contains(std::string(table) + " is held by pid " + std::to_string(pid) +
-                                        " (some worker) for "));
+                                        " (some worker, idle in transaction) for "));
   CHECK_THAT(its->next, Catch::Contains("pg_terminate_backend(" + std::to_string(pid) + ")"));
   CHECK(word_of(facts, "lease_expiry") == "locked");
   CHECK(finding(found, "lease_lapsed") != nullptr);

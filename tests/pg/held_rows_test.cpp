@@ -1,4 +1,7 @@
 // Rows that tick after tick somebody else holds: who it is, as far as the role may see it.
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+
 #include <catch2/catch.hpp>
 
 #include "migrate/migrate.hpp"
@@ -38,6 +41,24 @@ std::string text_of(const LogCapture& log) {
   for (const std::string& line : log.lines()) text += line + "\n";
   return text;
 }
+
+/// Told of each row that is held.
+class Slow final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit Slow(std::function<void()> takes_time) : takes_time_(std::move(takes_time)) {}
+  int lines = 0;
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (std::string_view(message.payload.data(), message.payload.size()).find("has been held") ==
+        std::string_view::npos)
+      return;
+    ++lines;
+    takes_time_();
+  }
+  void flush_() override {}
+  std::function<void()> takes_time_;
+};
 
 /// Scans, a second after the last tick.
 TickReport tick(EngineFixture& engine) {
@@ -155,6 +176,22 @@ TEST_CASE("of many rows that one session holds a few are told of, those that hav
   CHECK(report.skipped == decltype(report.skipped){{reconcile::Skip::locked, 300}});
   CHECK(report.held.size() == reconcile::HeldRows::kMostTold);
   for (const HeldRow& row : report.held) CHECK(row.holders.size() == 1);
+}
+
+TEST_CASE("a tick does not look for longer because more rows are held") {
+  HeldLease held;
+  for (int i = 0; i < 2; ++i) insert_lapsed(held.db, {.partition = {3}});
+  held.hold("SELECT FROM ff_attempt FOR UPDATE");
+  EngineFixture engine(held.database, "lease_expiry");
+  const LogCapture log(spdlog::level::info);
+  // What is told of a row takes the time that is for all.
+  const auto slow = std::make_shared<Slow>([&] { engine.clock().advance(600ms); });
+  spdlog::default_logger()->sinks().push_back(slow);
+  third_tick(engine);
+  CHECK(slow->lines == 1);
+  engine.clock().advance(reconcile::HeldRows::kLookEvery);
+  tick(engine);
+  CHECK(slow->lines == 2);
 }
 
 TEST_CASE("a dry run remembers no row that is held") {

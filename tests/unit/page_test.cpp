@@ -103,12 +103,20 @@ TEST_CASE("whatever text comes from outside is escaped wherever it stands") {
   view.seen->last.quarantined = 1;
   view.seen->last.set_aside = {set_aside(evil, evil)};
   view.seen->last.set_aside[0].sqlstate = evil;
+  model.board.pauses = {{evil, evil, evil, kNow, {}}};
+  model.board.pauses_unread = evil;
+  of(model, "dependency").seen->last.held = {
+      {.key = {{3}, {kId, evil}},
+       .pair = reconcile::find_reconciler("dependency"),
+       .execution = std::nullopt,
+       .holders = {{.table = evil, .pid = 4711, .application = evil, .state = evil}}}};
   for (const bool renewed : {false, true}) {
     if (renewed) model.renewed_every = 10s;
     const std::string page = page_of(model);
     CHECK_THAT(page, !Contains("<script") && !Contains("\x1b") && !Contains("\xff") && !Contains("<h1>&") &&
                          Contains("&lt;script&gt;alert(1)&lt;/script&gt;&amp;amp;"));
     CHECK(times(page, "<h1>") == 1);
+    CHECK_THAT(page, Contains("pid 4711 (") && Contains("is paused") && Contains("paused cannot be read"));
   }
 }
 
@@ -310,7 +318,7 @@ TEST_CASE("a row that somebody holds tick after tick names who does") {
   of(model, "lease_expiry").seen->last.held = {held};
   const auto attention = needs_attention(model);
   REQUIRE(attention.size() == 1);
-  CHECK(attention[0].why == "pid 4711 (mailer), idle in transaction, holds a row in ff_attempt");
+  CHECK(attention[0].why == "pid 4711 (mailer, idle in transaction) holds a row in ff_attempt");
   CHECK(attention[0].paste == std::vector<std::string>{"ff-reconcilerd explain '{fp:3}:" + kId + "'"});
   CHECK_THAT(page_of(model), Contains("has been locked by somebody else for 12.0 s"));
 }
