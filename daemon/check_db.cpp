@@ -10,6 +10,7 @@
 #include "check/server.hpp"
 #include "check/sessions.hpp"
 #include "check/tables.hpp"
+#include "check/ways.hpp"
 #include "commands.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
@@ -241,8 +242,7 @@ class Checks {
     const pause::Reading reading = pause::read(connection_);
     if (reading.table == Table::missing)
       return {{"pauses", Verdict::warning, "there is no table ff_reconciler_pause: nothing can be paused",
-               "ff-reconcilerd migrate up --database-url postgresql://OWNER@HOST/DATABASE # as the owner of "
-               "the tables"}};
+               check::migrate_up_as_owner()}};
     if (reading.table == Table::unreadable) {
       const auto role = connection_.execute("SELECT current_user::text").one().get<std::string>(0);
       std::string next = statements(connection_, missing(connection_, needs_of_seeing_pauses()), role);

@@ -1,4 +1,5 @@
 // What the daemon knows of itself, for the status page.
+#include "authority.hpp"
 #include "build_info.hpp"
 #include "config/options.hpp"
 #include "config/print.hpp"
@@ -11,9 +12,7 @@ page::Model Daemon::page_model() {
   page::Model model;
   model.now = clock_.wall();
   model.version = kVersion;
-  const std::string host = reachable(config_.http.host);
-  model.address = "http://" + (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" +
-                  std::to_string(http_port_);
+  model.address = "http://" + authority(reachable(config_.http.host), http_port_);
   model.database = connector_.description();
   model.config_file = config_file_;
   model.alive = alive();

@@ -22,6 +22,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "authority.hpp"
+
 #ifndef __clang__
 // GCC 12 takes Asio's pair of operators for coroutine frames for a mismatch once it has inlined one of them.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
@@ -48,11 +50,6 @@ constexpr std::size_t kMostOfAnAnswer = 1'048'576;
 
 auto catching(error_code& error) {
   return asio::redirect_error(asio::use_awaitable, error);
-}
-
-std::string authority(const std::string& host, unsigned short port) {
-  const bool ipv6 = host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 tcp::endpoint resolve(const std::string& host, unsigned short port) {

@@ -3,8 +3,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <array>
-
+#include "base/host_name.hpp"
 #include "base/log_scope.hpp"
 #include "report_json.hpp"
 
@@ -12,13 +11,6 @@ namespace ff::daemon {
 namespace {
 
 using nlohmann::ordered_json;
-
-// In a container the name of the pod; empty where the system has none to tell.
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return {};
-  return name.data();
-}
 
 ordered_json execution_json(const std::optional<ExecutionId>& execution) {
   return execution ? ordered_json(to_string(*execution)) : ordered_json(nullptr);

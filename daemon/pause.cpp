@@ -5,17 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
 
 #include "base/duration.hpp"
+#include "base/host_name.hpp"
 #include "base/moment.hpp"
 #include "base/printable.hpp"
 #include "base/text.hpp"
 #include "base/utf8.hpp"
 #include "check/replicas.hpp"
+#include "check/ways.hpp"
 #include "commands.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
@@ -38,9 +39,8 @@ std::string user() {
 }
 
 std::string user_and_machine() {
-  std::array<char, 256> name{};
-  const bool known = ::gethostname(name.data(), name.size() - 1) == 0;
-  return printable(user() + "@" + (known ? name.data() : "?"));
+  const std::string host = host_name();
+  return printable(user() + "@" + (host.empty() ? "?" : host));
 }
 
 /// As the table names them.
@@ -90,10 +90,11 @@ std::optional<pause::Reading> readable(pg::Connection& connection) {
   pause::Reading reading = pause::read(connection);
   if (reading.table == pause::Reading::Table::readable) return reading;
   const bool missing = reading.table == pause::Reading::Table::missing;
-  std::cerr << (missing ? "ff-reconcilerd: table ff_reconciler_pause is missing; as the owner of the tables: "
-                          "ff-reconcilerd migrate up --database-url postgresql://OWNER@HOST/DATABASE\n"
-                        : "ff-reconcilerd: this role may not read ff_reconciler_pause; as the owner of the "
-                          "tables: ff-reconcilerd migrate grants --role NAME\n");
+  std::cerr << (missing
+                    ? "ff-reconcilerd: table ff_reconciler_pause is missing: " + check::migrate_up_as_owner()
+                    : "ff-reconcilerd: this role may not read ff_reconciler_pause; as the owner of the "
+                      "tables: ff-reconcilerd migrate grants --role NAME")
+            << '\n';
   return std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.hpp"
+#include "check/ways.hpp"
 #include "migrate/contract.hpp"
 
 namespace ff::check {
@@ -50,11 +51,9 @@ std::string way_to_schema(const migrate::State& state) {
   if (!state.changed.empty())
     return "use the release that made it: ff-reconcilerd migrate status names the migrations";
   if (state.origin == migrate::Origin::none)
-    return "start FlowFabric's server, which makes it; only where none is to run on this database: "
-           "ff-reconcilerd migrate up --database-url postgresql://OWNER@HOST/DATABASE";
-  if (!state.pending.empty())
-    return "ff-reconcilerd migrate up --database-url postgresql://OWNER@HOST/DATABASE # as the owner of the "
-           "tables";
+    return "start FlowFabric's server, which makes it; only where none is to run on this database: " +
+           migrate_up();
+  if (!state.pending.empty()) return migrate_up_as_owner();
   return "ff-reconcilerd migrate sql # prints how it was made; restore what is missing";
 }
 
