@@ -15,8 +15,7 @@ int check_config(const Arguments& arguments) {
     std::cout << config::print_default(reconciler_decls());
     return kDone;
   }
-  const config::Config config = load_config(arguments.words().front(), {});
-  refuse_read_only(config);
+  const config::Config config = load_config(arguments.words().front(), {}, ReadOnly::refused);
   std::cout << config::print(config, reconciler_decls());
   return kDone;
 }

@@ -12,7 +12,7 @@ constexpr std::string_view kBashScript =
     R"(# Completion of ff-reconcilerd in bash, made by `ff-reconcilerd manual bash-completion`.
 _ff_reconcilerd() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
-  local command='' position=0 words='' options='--help' valued=' {1} ' i
+  local command='' position=0 words='' options='--help --version' valued=' {1} ' i
   # bash makes three words of --config=FILE.
   [[ $current != '=' ]] || current=''
   [[ $previous != '=' ]] || previous=${{COMP_WORDS[COMP_CWORD - 2]}}

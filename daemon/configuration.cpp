@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "config/secrets.hpp"
-
 namespace ff::daemon {
 namespace {
 
@@ -32,36 +30,26 @@ const std::vector<config::ReconcilerDecl>& reconciler_decls() {
   return decls;
 }
 
-config::Config load_config(const Arguments& arguments) {
+config::Config load_config(const Arguments& arguments, ReadOnly read_only) {
   std::vector<config::Override> overrides;
   if (const auto url = arguments.text("database-url"))
     overrides.push_back({"--database-url", "database.url", *url});
-  return load_config(arguments.text("config"), std::move(overrides));
+  return load_config(arguments.text("config"), std::move(overrides), read_only);
 }
 
-config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides) {
-  config::Config config = config::load({std::move(file), environment(), overrides}, reconciler_decls());
-  try {
-    make_connector(config.database);
-  } catch (const std::invalid_argument& error) {
-    const auto flag = std::find_if(overrides.begin(), overrides.end(), [](const config::Override& override) {
-      return override.path == "database.url";
-    });
-    const bool by_flag = flag != overrides.end();
-    throw config::Invalid(
-        {{by_flag ? "command line" : "", 0, by_flag ? flag->flag : "database.url",
-          config::hide_secrets(config.database.url),
-          std::string(error.what()) + " (allowed: a postgresql:// URL or libpq keywords)"}});
-  }
-  return config;
-}
-
-void refuse_read_only(const config::Config& config) {
-  if (!make_connector(config.database).takes_read_only()) return;
-  throw config::Invalid(
-      {{"", 0, "database.url", config::hide_secrets(config.database.url),
-        "target_session_attrs would take a server that takes no writes (allowed: read-write, which is the "
-        "default, or primary)"}});
+config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides,
+                           ReadOnly read_only) {
+  const auto wrong = [&](const config::Database& database) -> std::string {
+    try {
+      if (!make_connector(database).takes_read_only() || read_only == ReadOnly::taken) return {};
+      return "target_session_attrs would take a server that takes no writes (allowed: read-write, which is "
+             "the "
+             "default, or primary)";
+    } catch (const std::invalid_argument& error) {
+      return error.what() + std::string(" (allowed: a postgresql:// URL or libpq keywords)");
+    }
+  };
+  return config::load({std::move(file), environment(), std::move(overrides), wrong}, reconciler_decls());
 }
 
 pg::Connector make_connector(const config::Database& database, const std::string& application_name) {

@@ -12,13 +12,14 @@ namespace ff::daemon {
 /// What configuration has to know of every reconciler.
 const std::vector<config::ReconcilerDecl>& reconciler_decls();
 
-/// Flags over environment over file over defaults. Throws config::Invalid, also for a connection string that
-/// cannot be parsed.
-config::Config load_config(const Arguments& arguments);
-config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides);
+/// Whether a connection string may take a server that takes no writes: not for whoever writes by it.
+enum class ReadOnly { taken, refused };
 
-/// Throws config::Invalid where the connection string would take a server that takes no writes: for whoever writes.
-void refuse_read_only(const config::Config& config);
+/// Flags over environment over file over defaults. Throws config::Invalid with all that is wrong, also with a connection
+/// string that cannot be used.
+config::Config load_config(const Arguments& arguments, ReadOnly read_only = ReadOnly::taken);
+config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides,
+                           ReadOnly read_only = ReadOnly::taken);
 
 /// Cannot fail for what load_config has returned. `application_name`: empty for the one of commands.
 pg::Connector make_connector(const config::Database& database, const std::string& application_name = {});

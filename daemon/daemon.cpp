@@ -56,6 +56,11 @@ HttpReply json(int status, std::string body) {
 
 }  // namespace
 
+void Daemon::Observers::tick_started(const supervisor::TickStart& start) {
+  metrics.tick_started(start);
+  board.tick_started(start);
+}
+
 void Daemon::Observers::tick_finished(const supervisor::TickEvent& event) {
   metrics.tick_finished(event);
   board.tick_finished(event);
@@ -197,7 +202,7 @@ Routes Daemon::routes() {
              const bool faulty = config_.http.unready_on_fault && board_.has_fault();
              return json(board_.ready() && !faulty ? 200 : 503, board_.readiness_json());
            }},
-          {"/status", [this] { return json(200, board_.status_json(pool_.state())); }}};
+          {"/status", [this] { return json(200, board_.status_json(pool_.state(), recovering_until())); }}};
 }
 
 void Daemon::start() {

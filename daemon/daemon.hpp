@@ -53,6 +53,7 @@ class Daemon {
   struct Observers final : supervisor::Observer {
     Observers(metrics::Metrics& to_metrics, StatusBoard& to_board, page::Chronicle& to_chronicle)
         : metrics(to_metrics), board(to_board), chronicle(to_chronicle) {}
+    void tick_started(const supervisor::TickStart& start) override;
     void tick_finished(const supervisor::TickEvent& event) override;
     void state_changed(supervisor::State state, const std::string& reason) override;
     void schema_version(int version) override;
@@ -95,6 +96,7 @@ class Daemon {
   std::vector<supervisor::Runner*> runners() const;
   Routes routes();
   page::Model page_model();
+  std::optional<UnixMillis> recovering_until() const;
   /// The status page; with `renewed_every` the browser asks for it again by itself.
   HttpReply page(std::optional<Milliseconds> renewed_every = std::nullopt);
 

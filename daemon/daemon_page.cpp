@@ -8,6 +8,11 @@
 
 namespace ff::daemon {
 
+std::optional<UnixMillis> Daemon::recovering_until() const {
+  const auto rest = monitor_.recovering_for();
+  return rest ? std::optional(clock_.wall() + *rest) : std::nullopt;
+}
+
 page::Model Daemon::page_model() {
   page::Model model;
   model.now = clock_.wall();
@@ -18,15 +23,16 @@ page::Model Daemon::page_model() {
   model.alive = alive();
   model.board = board_.snapshot();
   model.state_since = chronicle_.state_since();
-  model.recovery_grace = config_.recovery_grace;
+  model.recovering_until = recovering_until();
   model.events = chronicle_.events();
   model.pool = pool_.state();
   const std::lock_guard lock(mutex_);
   for (const config::Reconciler& its : current_.reconcilers) {
     const StatusBoard::Entry& entry = model.board.reconcilers.at(its.name);
-    model.reconcilers.push_back(
-        {its.name, its.enabled, count(entry.last_tick) > 0 ? std::optional(entry) : std::nullopt,
-         chronicle_.history(its.name), !pause::covering(model.board.pauses, its.name).empty()});
+    model.reconcilers.push_back({its.name, its.enabled,
+                                 count(entry.last_tick) > 0 ? std::optional(entry) : std::nullopt,
+                                 chronicle_.history(its.name),
+                                 !pause::covering(model.board.pauses, its.name).empty(), entry.running});
   }
   model.configuration = config::print(current_, reconciler_decls());
   model.configuration_refused = reload_refused_;

@@ -45,7 +45,8 @@ std::string option_entries(const std::vector<Command>& commands) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
   std::string text;
   for (const std::string_view name : names) text += tagged(as_typed(option(name)), option(name).summary);
-  return text + tagged("--help", "of the program, or of the command it stands beside");
+  return text + tagged("-h, --help", "of the program, or of the command it stands beside") +
+         tagged("--version", "in place of a command: as `version`");
 }
 
 struct Entry {

@@ -52,8 +52,7 @@ class Life {
   void reload() {
     notify_service_manager("RELOADING=1\nMONOTONIC_USEC=" + monotonic_usec());
     try {
-      config::Config wanted = load_config(arguments_);
-      refuse_read_only(wanted);
+      config::Config wanted = load_config(arguments_, ReadOnly::refused);
       set_log_level(wanted.log.level);
       for (const std::string& key : daemon_.reload(std::move(wanted)))
         spdlog::warn("{} has changed, which takes a restart", key);
@@ -92,8 +91,7 @@ class Life {
 }  // namespace
 
 int run(const Arguments& arguments) {
-  const config::Config config = load_config(arguments);
-  refuse_read_only(config);
+  const config::Config config = load_config(arguments, ReadOnly::refused);
   set_up_log(config.log);
   std::signal(SIGPIPE, SIG_IGN);
   const auto file = arguments.text("config");

@@ -78,7 +78,8 @@ void print_json(const Database& database, const config::Config& config, const Ba
                            {"due", backlog.due},
                            {"due_capped", backlog.capped},
                            {"oldest_due_ms", time_json(backlog.oldest_due)},
-                           {"next_due_ms", time_json(backlog.next_due)}});
+                           {"next_due_ms", time_json(backlog.next_due)},
+                           {"next_due_known_until_ms", time_json(backlog.known_until)}});
   std::cout << dump({{"database_time_ms", count(database.server.now)},
                      {"writable", database.server.writable},
                      {"server_version", database.server.version},
@@ -151,13 +152,13 @@ void print_text(const Database& database, const config::Config& config, const Ba
                            config.database.pool_size);
   print_pauses(database);
   std::cout << '\n';
-  std::cout << fmt::format("{:<34}{:>10}  {:>14}  {:>14}\n", "reconciler", "due now", "oldest due",
+  std::cout << fmt::format("{:<34}{:>10}  {:>14}  {:>16}\n", "reconciler", "due now", "oldest due",
                            "next due");
   for (const auto& [its, backlog] : backlogs) {
-    std::cout << fmt::format("{:<34}{:>10}  {:>14}  {:>14}\n", named(*its, database),
+    std::cout << fmt::format("{:<34}{:>10}  {:>14}  {:>16}\n", named(*its, database),
                              fmt::format("{}{}", backlog.due, backlog.capped ? "+" : ""),
                              relative(backlog.oldest_due, backlog.database_time),
-                             relative(backlog.next_due, backlog.database_time));
+                             explain::next(backlog.next_due, backlog.known_until, backlog.database_time));
     if (is_above(*its, backlog)) print_above(*its, database);
   }
 }

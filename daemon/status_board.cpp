@@ -65,16 +65,59 @@ ordered_json set_aside_json(const reconcile::TickReport& report, UnixMillis told
   return rows;
 }
 
+// What was due before it was switched off or paused says nothing of the present. Of a backlog that is worked off, only
+// what has been read is known: at least so many are left.
+void add_present(ordered_json& line, const StatusBoard::Entry& entry, bool paused,
+                 const std::optional<StatusBoard::Running>& running) {
+  const bool at_work = entry.enabled && !paused;
+  const bool known = at_work && count(entry.last_scan) > 0;
+  const std::int64_t in_tick = running ? running->scanned - running->processed : 0;
+  const bool more = entry.totals.more || entry.companions_more || in_tick > entry.totals.due;
+  const auto left = std::max({entry.totals.due, in_tick, std::int64_t{more ? 1 : 0}});
+  line["due"] = known || (at_work && in_tick > 0) ? ordered_json(left) : ordered_json();
+  line["due_capped"] = at_work && more;
+  line["oldest_due_ms"] = known ? time_json(entry.last.oldest_due) : ordered_json();
+  line["next_due_ms"] = at_work ? time_json(entry.last.next_due) : ordered_json();
+  line["next_due_known_until_ms"] = known ? time_json(next_due_known_until(entry)) : ordered_json();
+  line["running"] = running ? ordered_json{{"since_ms", count(running->since)},
+                                           {"scanned", running->scanned},
+                                           {"processed", running->processed}}
+                            : ordered_json();
+}
+
 }  // namespace
+
+void StatusBoard::tick_started(const supervisor::TickStart& start) {
+  const std::lock_guard lock(mutex_);
+  ticks_.insert_or_assign(std::string(start.reconciler), Tick{clock_.wall(), &start.progress});
+}
+
+std::optional<UnixMillis> next_due_known_until(const StatusBoard::Entry& entry) {
+  const auto until = entry.last.all_known_until;
+  const bool all_seen = !entry.last.paged && !entry.totals.more && until && count(*until) > 0;
+  return all_seen ? until : std::nullopt;
+}
+
+std::optional<StatusBoard::Running> StatusBoard::running(const std::string& reconciler) const {
+  const auto found = ticks_.find(reconciler);
+  if (found == ticks_.end()) return std::nullopt;
+  const auto& [since, progress] = found->second;
+  return Running{since, progress->scanned, progress->processed};
+}
 
 void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   const std::lock_guard lock(mutex_);
+  if (const auto found = ticks_.find(event.reconciler); found != ticks_.end()) ticks_.erase(found);
   Entry& entry = reconcilers_[std::string(event.reconciler)];
   entry.last_tick = clock_.wall();
   entry.consecutive_failures = event.consecutive_failures;
   if (event.report.complete) entry.last_scan = entry.last_tick;
   // What was taken because it had been seen coming says nothing of the other rows.
   if (event.report.complete) entry.totals.due = event.report.scanned - event.report.processed;
+  if (event.report.complete || event.report.more) entry.totals.more = event.report.more;
+  if (event.report.companions_more) entry.companions_more = *event.report.companions_more;
+  // That much is certain; how many they are nobody has counted.
+  if (entry.totals.more) entry.totals.due = std::max<std::int64_t>(entry.totals.due, 1);
   if (event.report.complete) {
     entry.last = event.report;
   } else if (event.report.failure) {
@@ -88,6 +131,7 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
     entry.last.hold = before.hold;
   } else {
     entry.last.next_due = event.report.next_due;
+    entry.last.all_known_until = event.report.all_known_until;
     entry.last.quarantined = event.report.quarantined;
     entry.last.set_aside = event.report.set_aside;
     entry.last.held = event.report.held;
@@ -167,16 +211,13 @@ std::string StatusBoard::readiness_json() const {
       {{"ready", supervisor::is_ready(state_)}, {"state", std::string(name(state_))}, {"reasons", reasons}});
 }
 
-std::string StatusBoard::status_json(const pg::PoolState& pool) const {
+std::string StatusBoard::status_json(const pg::PoolState& pool,
+                                     std::optional<UnixMillis> recovering_until) const {
   const std::lock_guard lock(mutex_);
   auto reconcilers = ordered_json::array();
   for (const auto& [its_name, entry] : reconcilers_) {
     ordered_json line{{"reconciler", its_name}, {"enabled", entry.enabled}};
-    // What was due before it was switched off says nothing of the present.
-    const bool known = entry.enabled && count(entry.last_scan) > 0;
-    line["due"] = known ? ordered_json(entry.totals.due) : ordered_json();
-    line["oldest_due_ms"] = known ? time_json(entry.last.oldest_due) : ordered_json();
-    line["next_due_ms"] = entry.enabled ? time_json(entry.last.next_due) : ordered_json();
+    add_present(line, entry, !pause::covering(pauses_, its_name).empty(), running(its_name));
     line["last_tick_ms"] = moment_json(entry.last_tick);
     line["last_success_ms"] = moment_json(entry.last_success);
     line["paused"] = !pause::covering(pauses_, its_name).empty();
@@ -194,6 +235,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
   return dump(
       {{"state", std::string(name(state_))},
        {"reason", reason_},
+       {"recovering_until_ms", time_json(recovering_until)},
        {"started_at_ms", count(started_at_)},
        {"schema_version", schema_version_},
        {"partitions", coverage_ ? coverage_json(*coverage_) : ordered_json()},
@@ -206,7 +248,10 @@ std::string StatusBoard::status_json(const pg::PoolState& pool) const {
 
 StatusBoard::Snapshot StatusBoard::snapshot() const {
   const std::lock_guard lock(mutex_);
-  return {state_, reason_, started_at_, schema_version_, coverage_, reconcilers_, pauses_, pauses_unread_};
+  Snapshot all{state_,    reason_,      started_at_, schema_version_,
+               coverage_, reconcilers_, pauses_,     pauses_unread_};
+  for (auto& [its_name, entry] : all.reconcilers) entry.running = running(its_name);
+  return all;
 }
 
 std::string StatusBoard::line() const {

@@ -17,6 +17,7 @@ class StatusBoard final : public supervisor::Observer {
  public:
   explicit StatusBoard(const Clock& clock) : clock_(clock), started_at_(clock.wall()) {}
 
+  void tick_started(const supervisor::TickStart& start) override;
   void tick_finished(const supervisor::TickEvent& event) override;
   void state_changed(supervisor::State state, const std::string& reason) override;
   void schema_version(int version) override;
@@ -32,8 +33,8 @@ class StatusBoard final : public supervisor::Observer {
   bool has_fault() const;
   /// {"ready": …, "state": …, "reasons": […]}. A fault is a reason, too, and alone takes nobody's readiness.
   std::string readiness_json() const;
-  /// Everything that is remembered, and the pool's state.
-  std::string status_json(const pg::PoolState& pool) const;
+  /// Everything that is remembered, the pool's state, and what the monitor knows of a recovery.
+  std::string status_json(const pg::PoolState& pool, std::optional<UnixMillis> recovering_until = {}) const;
   /// One line for `systemctl status`.
   std::string line() const;
 
@@ -42,7 +43,8 @@ class StatusBoard final : public supervisor::Observer {
     std::int64_t processed = 0;
     std::int64_t errors = 0;
     std::map<std::string, std::int64_t, std::less<>> outcomes;
-    std::int64_t due = 0;                          ///< by the last look
+    std::int64_t due = 0;  ///< left by the last scan
+    bool more = false;     ///< it did not read all that is due: there are more than `due`
     std::optional<Milliseconds> worst_lateness{};  ///< of the last tick that moved rows
   };
   std::map<std::string, Totals, std::less<>> totals() const;
@@ -51,6 +53,12 @@ class StatusBoard final : public supervisor::Observer {
   /// or of a connection that broke.
   static constexpr int kFaultyFrom = 3;
 
+  /// A tick that is under way.
+  struct Running {
+    UnixMillis since{};
+    std::int64_t scanned = 0;    ///< rows found due so far
+    std::int64_t processed = 0;  ///< rows moved so far
+  };
   /// What is known of one reconciler.
   struct Entry {
     bool enabled = true;
@@ -61,6 +69,8 @@ class StatusBoard final : public supervisor::Observer {
     std::string last_failure;
     int consecutive_failures = 0;
     reconcile::TickReport last;
+    bool companions_more = false;    ///< their last scan did not read all that is due
+    std::optional<Running> running;  ///< as it was when the entry was copied
   };
   /// Everything that is remembered, as it is at one moment.
   struct Snapshot {
@@ -76,7 +86,8 @@ class StatusBoard final : public supervisor::Observer {
   Snapshot snapshot() const;
 
  private:
-  bool is_faulty(const std::string& reconciler) const;  // under mutex_
+  bool is_faulty(const std::string& reconciler) const;                  // under mutex_
+  std::optional<Running> running(const std::string& reconciler) const;  // under mutex_
 
   const Clock& clock_;
   const UnixMillis started_at_;
@@ -88,6 +99,16 @@ class StatusBoard final : public supervisor::Observer {
   std::map<std::string, Entry, std::less<>> reconcilers_;
   std::vector<pause::Pause> pauses_;
   std::string pauses_unread_;
+
+  struct Tick {
+    UnixMillis since;
+    const reconcile::Progress* progress;
+  };
+  std::map<std::string, Tick, std::less<>> ticks_;  // those that are under way
 };
+
+/// Until when it is known that no row falls due but TickReport::next_due. Nothing: some partitions have much due, and what
+/// falls due in them next was not seen, or nothing was scanned.
+std::optional<UnixMillis> next_due_known_until(const StatusBoard::Entry& entry);
 
 }  // namespace ff::daemon

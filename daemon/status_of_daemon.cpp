@@ -4,6 +4,7 @@
 
 #include "base/printable.hpp"
 #include "explain/words.hpp"
+#include "page/markup.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -28,6 +29,9 @@ std::string head(const ordered_json& status, UnixMillis now) {
                                  moment_of(status.at("started_at_ms"), now));
   if (const std::string reason = shown(status.at("reason")); !reason.empty())
     text += "          " + reason + '\n';
+  if (const ordered_json& until = status.at("recovering_until_ms"); !until.is_null())
+    text += fmt::format("          no lease is taken before {} UTC, {}\n",
+                        page::clock_text(unix_millis(until.get<std::int64_t>())), moment_of(until, now));
   text += fmt::format("schema    version {}\n", status.at("schema_version").get<int>());
   if (const ordered_json& partitions = status.at("partitions"); partitions.is_object())
     text += fmt::format("covers    partitions {} of {}\n", shown(partitions.at("covered")),
@@ -70,13 +74,31 @@ std::string hold_text(const ordered_json& reconciler, UnixMillis now) {
                      moment_of(hold.at("since_ms"), now), shown(hold.at("next")));
 }
 
+std::optional<UnixMillis> at_of(const ordered_json& at_ms) {
+  return at_ms.is_null() ? std::nullopt : std::optional(unix_millis(at_ms.get<std::int64_t>()));
+}
+
+// "in 12 s", "now", "none for 20 s", "unknown"; "-" of one that is off or paused
+std::string next_due_of(const ordered_json& reconciler, UnixMillis now) {
+  if (!reconciler.at("enabled").get<bool>() || reconciler.at("paused").get<bool>()) return "-";
+  return explain::next(at_of(reconciler.at("next_due_ms")), at_of(reconciler.at("next_due_known_until_ms")),
+                       now);
+}
+
+// "12", "1+": at least one more, and nobody has counted them
+std::string left_of(const ordered_json& reconciler) {
+  return number_of(reconciler.at("due")) + (reconciler.at("due_capped").get<bool>() ? "+" : "");
+}
+
 std::string row(const ordered_json& reconciler, UnixMillis now) {
-  std::string text =
-      fmt::format("{:<34}{:>10}  {:>14}  {:>14}  {:>14}{:>12}{:>9}{:>12}\n", title(reconciler),
-                  number_of(reconciler.at("due")), moment_of(reconciler.at("oldest_due_ms"), now),
-                  moment_of(reconciler.at("next_due_ms"), now), moment_of(reconciler.at("last_tick_ms"), now),
-                  number_of(reconciler.at("processed_total")), number_of(reconciler.at("errors_total")),
-                  number_of(reconciler.at("quarantined")));
+  std::string text = fmt::format(
+      "{:<34}{:>10}  {:>14}  {:>16}  {:>14}{:>12}{:>9}{:>12}\n", title(reconciler), left_of(reconciler),
+      moment_of(reconciler.at("oldest_due_ms"), now), next_due_of(reconciler, now),
+      moment_of(reconciler.at("last_tick_ms"), now), number_of(reconciler.at("processed_total")),
+      number_of(reconciler.at("errors_total")), number_of(reconciler.at("quarantined")));
+  if (const ordered_json& tick = reconciler.at("running"); tick.is_object())
+    text += fmt::format("          a tick is running, begun {}: {} rows moved so far\n",
+                        moment_of(tick.at("since_ms"), now), number_of(tick.at("processed")));
   text += hold_text(reconciler, now);
   if (reconciler.at("consecutive_failures").get<int>() > 0)
     text +=
@@ -93,7 +115,7 @@ std::string row(const ordered_json& reconciler, UnixMillis now) {
 
 std::string status_of_daemon(const ordered_json& status, UnixMillis now) {
   std::string text = head(status, now);
-  text += fmt::format("\n{:<34}{:>10}  {:>14}  {:>14}  {:>14}{:>12}{:>9}{:>12}\n", "reconciler", "left due",
+  text += fmt::format("\n{:<34}{:>10}  {:>14}  {:>16}  {:>14}{:>12}{:>9}{:>12}\n", "reconciler", "left due",
                       "oldest due", "next due", "last tick", "moved", "errors", "quarantine");
   for (const ordered_json& reconciler : status.at("reconcilers")) text += row(reconciler, now);
   return text;

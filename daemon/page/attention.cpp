@@ -31,10 +31,12 @@ void look_at_state(const Model& model, List& list) {
   if (board.state == supervisor::State::stopping) {
     list.push_back({Severity::warning, "It is stopping", board.reason});
   } else if (board.state == supervisor::State::recovering) {
-    list.push_back({Severity::warning,
-                    fmt::format("Recovering: no lease is taken until {} UTC at the latest",
-                                clock_text(model.state_since + model.recovery_grace)),
-                    "Workers could not renew their leases while the database was away."});
+    list.push_back(
+        {Severity::warning,
+         model.recovering_until && *model.recovering_until > model.now
+             ? fmt::format("Recovering: no lease is taken until {} UTC", clock_text(*model.recovering_until))
+             : "Recovering: leases are taken as soon as the database has been checked again",
+         "Workers could not renew their leases while the database was away."});
   } else if (!is_ready(board.state)) {
     list.push_back({Severity::problem,
                     fmt::format("Not ready: {}", name(board.state)),

@@ -17,12 +17,15 @@ struct ReconcilerView {
   std::optional<StatusBoard::Entry> seen;  ///< nothing: it has not run yet
   History::Steps history{};
   bool paused = false;
+  std::optional<StatusBoard::Running> running{};  ///< a tick under way, the first one, too
 
   /// Rows that the last scan found due and that were not moved.
   std::int64_t left() const { return enabled && seen ? seen->totals.due : 0; }
   bool has_more() const { return enabled && seen && seen->last.more; }
   /// More is due than may be, and nobody has released it.
   bool held() const { return enabled && seen && seen->last.hold && !seen->last.hold->released; }
+  /// Of the companions as well.
+  bool reads_on() const { return has_more() || (enabled && seen && seen->companions_more); }
   std::size_t quarantined() const { return enabled && seen ? seen->last.quarantined : 0; }
 };
 
@@ -36,7 +39,7 @@ struct Model {
   bool alive = true;             ///< the scheduler makes progress
   StatusBoard::Snapshot board;
   UnixMillis state_since{};
-  Milliseconds recovery_grace{0};
+  std::optional<UnixMillis> recovering_until = {};  ///< nothing: it is not, or its next check says so
   std::vector<ReconcilerView> reconcilers;
   std::vector<Event> events;  ///< newest first
   pg::PoolState pool;

@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "base/duration.hpp"
+#include "explain/words.hpp"
 #include "page/markup.hpp"
 #include "page/sections.hpp"
 
 namespace ff::daemon::page {
 namespace {
+
+constexpr Milliseconds kWorthTelling{200};  // of a tick under way: most take less
 
 std::string state_of(const ReconcilerView& view, UnixMillis now) {
   if (!view.enabled) return R"(<span class="mark off"><span aria-hidden="true">○</span> off</span>)";
@@ -33,10 +36,11 @@ std::string moment_or_none(const std::optional<UnixMillis>& at, UnixMillis now) 
 
 // By the database's clock, as we last knew it. What has fallen due since the last scan is taken now.
 std::string next_due(const ReconcilerView& view, UnixMillis now) {
-  if (!view.enabled || !view.seen || !view.seen->last.next_due) return moment_or_none(std::nullopt, now);
-  const UnixMillis at = *view.seen->last.next_due;
+  if (!view.enabled || view.paused || !view.seen) return moment_or_none(std::nullopt, now);
+  const auto at = view.seen->last.next_due;
   const UnixMillis there = database_now(*view.seen, now);
-  return count(at) > 0 && at <= there ? "now" : moment_or_none(at, there);
+  if (at && count(*at) > 0 && *at > there) return moment(*at, there);
+  return explain::next(at, next_due_known_until(*view.seen), there);
 }
 
 std::string number_or_none(std::int64_t number) {
@@ -59,12 +63,20 @@ std::string lateness_cell(const ReconcilerView& view) {
 }
 
 std::string due_text(const ReconcilerView& view) {
-  return number_or_none(view.left()) + (view.has_more() || view.held() ? "+" : "");
+  return number_or_none(view.left()) + (view.reads_on() || view.held() ? "+" : "");
 }
 
 std::string oldest_due(const ReconcilerView& view, UnixMillis now) {
   const auto waited = overdue(view, now);
   return waited ? spoken_duration(*waited) : R"(<span class="none">–</span>)";
+}
+
+// Or that which is under way, if it takes so long that somebody may wonder.
+std::string last_tick(const ReconcilerView& view, UnixMillis now) {
+  if (view.running && now - view.running->since >= kWorthTelling)
+    return fmt::format("runs for {}, {} moved", explain::age(view.running->since, now),
+                       grouped(view.running->processed));
+  return moment_or_none(view.seen ? std::optional(view.seen->last_tick) : std::nullopt, now);
 }
 
 std::string row(const ReconcilerView& view, UnixMillis now) {
@@ -75,8 +87,7 @@ std::string row(const ReconcilerView& view, UnixMillis now) {
          cell("state", state_of(view, now), "state") + rate_cell(view) +
          cell("moved in all", number_or_none(seen.totals.processed)) + lateness_cell(view) +
          cell("due now", due_text(view)) + cell("oldest due for", oldest_due(view, now)) +
-         cell("next due", next_due(view, now)) +
-         cell("last tick", moment_or_none(view.seen ? std::optional(seen.last_tick) : std::nullopt, now)) +
+         cell("next due", next_due(view, now)) + cell("last tick", last_tick(view, now)) +
          cell("errors", number_or_none(seen.totals.errors)) + "</tr>\n";
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/utf8.hpp"
+#include "config/syntax_words.hpp"
 
 namespace ff::config {
 namespace {
@@ -24,13 +25,14 @@ class TreeBuilder final : public YAML::EventHandler {
   int documents() const { return documents_; }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++documents_ == 2) refuse(mark, "a second document begins here (allowed: one)");
+    if (++documents_ == 2)
+      refuse(mark, "a second document begins here (allowed: one; take the line --- away)");
   }
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { add(leaf(Node::Kind::null, mark)); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
-    refuse(mark, "aliases (*name) are not allowed; write the value out");
+    refuse(mark, "aliases (*name) are not allowed; write the value out, in quotes if it begins with *");
     add(leaf(Node::Kind::alias, mark));
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
@@ -54,7 +56,9 @@ class TreeBuilder final : public YAML::EventHandler {
   }
   void OnMapEnd() override { close(); }
   void OnAnchor(const YAML::Mark& mark, const std::string&) override {
-    refuse(mark, "anchors (&name) are not allowed; write the value out where it is needed");
+    refuse(mark,
+           "anchors (&name) are not allowed; write the value out where it is needed, in quotes if it begins "
+           "with &");
   }
 
  private:
@@ -71,7 +75,8 @@ class TreeBuilder final : public YAML::EventHandler {
 
   /// yaml-cpp passes "?" for a plain node and "!" for a quoted one.
   void check_tag(const YAML::Mark& mark, const std::string& tag) {
-    if (tag != "?" && tag != "!" && !tag.empty()) refuse(mark, "tags (!name) are not allowed");
+    if (tag != "?" && tag != "!" && !tag.empty())
+      refuse(mark, "tags (!name) are not allowed; a value that begins with ! has to be in quotes");
   }
 
   void close() {
@@ -120,11 +125,41 @@ bool readable_characters(const std::string& text, const std::string& file, std::
   return true;
 }
 
+// What yaml-cpp passes over in silence, or takes for a word.
+bool readable_lines(const std::string& text, const std::string& file, std::vector<Problem>& problems) {
+  const std::size_t before = problems.size();
+  int number = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.starts_with('%') && !line.starts_with("%YAML ") && !line.starts_with("%TAG "))
+      problems.push_back(
+          {file, number, {}, {}, "a line that begins with % (take the % away; # begins a comment)"});
+    const std::size_t blank = line.find_first_not_of(" \t");
+    if (blank != std::string::npos && line.compare(blank, 2, "\xc2\xa0") == 0)
+      problems.push_back({file, number, {}, {}, "a no-break space in the indentation (write plain spaces)"});
+  }
+  return problems.size() == before;
+}
+
+void blame_syntax(const std::string& text, const YAML::Exception& error, const std::string& file,
+                  std::vector<Problem>& problems) {
+  const int line = std::min(error.mark.line + 1, line_of(text, text.size()));
+  if (dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr)
+    return problems.push_back({file, line, {}, {}, "no valid YAML: nested too deeply"});
+  // Behind a colon the parser repeats a piece of the file, and that may be a piece of a password.
+  const std::string said = error.msg.substr(0, error.msg.find(':'));
+  const SyntaxError its = in_plain_words(text, said, line, error.mark.column + 1);
+  problems.push_back(
+      {file, its.line, {}, {}, "no valid YAML: column " + std::to_string(its.column) + ": " + its.message});
+}
+
 }  // namespace
 
 std::optional<Node> parse_document(const std::string& text, const std::string& file,
                                    std::vector<Problem>& problems) {
-  if (!readable_characters(text, file, problems)) return std::nullopt;
+  if (!readable_characters(text, file, problems) || !readable_lines(text, file, problems))
+    return std::nullopt;
   // yaml-cpp closes an open quote at the end of its input; an end-of-document mark makes it an error.
   std::istringstream input(text + "\n...\n");
   TreeBuilder builder(file, problems);
@@ -134,11 +169,7 @@ std::optional<Node> parse_document(const std::string& text, const std::string& f
     while (builder.documents() < 2 && parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
-    // Behind a colon the parser repeats a piece of the file, and that may be a piece of a password.
-    const bool deep = dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr;
-    const std::string what = deep ? "nested too deeply" : error.msg.substr(0, error.msg.find(':'));
-    const int line = std::min(error.mark.line + 1, line_of(text, text.size()));
-    problems.push_back({file, line, {}, {}, "no valid YAML: " + what});
+    blame_syntax(text, error, file, problems);
     return std::nullopt;
   }
   return builder.take_root();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -24,6 +25,9 @@ struct Sources {
   /// FF_DATABASE_URL_FILE; an empty one counts as not set.
   std::map<std::string, std::string> environment;
   std::vector<Override> overrides;
+  /// What is wrong with how the database is to be reached, in words that hold no secret; empty: nothing. Not asked where a
+  /// part of it has been refused already. Empty: everything is fine.
+  std::function<std::string(const Database&)> check_database = {};
 };
 
 /// Reads, merges and checks. Throws Invalid with everything that is wrong in all sources at once: every value

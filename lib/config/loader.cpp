@@ -57,9 +57,13 @@ void Loader::read_section(const Node& node, const std::string& path) {
   const bool own_filter = path.ends_with(".filter");
   if (node.kind == Kind::null && !own_filter) return;
   if (node.kind != Kind::mapping) {
+    if (path.empty() && node.kind == Kind::scalar)
+      return blame(in_file(node, path), {}, "no key with a colon and a space behind it (write key: value)");
     const std::string also = own_filter ? "; {} for none, although others have one" : "";
     return blame(in_file(node, path), shown(path, node),
-                 "not a section (allowed: " + joined(keys_of(path)) + ", each on a line below" + also + ")");
+                 std::string(node.kind == Kind::sequence ? "a list, not a section (take the - away; allowed: "
+                                                         : "not a section (allowed: ") +
+                     joined(keys_of(path)) + ", each on a line below" + also + ")");
   }
   if (!path.empty()) given_[path] = in_file(node, path);
   std::map<std::string, int> lines;
@@ -93,10 +97,15 @@ void Loader::read_entry(const Node& key, const Node& value, const std::string& s
   if (key.text == "filter" && of_reconciler)
     return blame(origin, {},
                  "the filter does not apply to this reconciler (allowed: " + joined(keys_of(section)) + ")");
-  const std::string meant = nearest(key.text, keys_of(section));
+  const std::size_t sign = key.text.find_first_of(":= ");
+  const std::string meant = nearest(key.text.substr(0, sign), keys_of(section));
+  if (sign != std::string::npos && value.kind == Kind::null)
+    return blame(
+        in_file(key, section), {},
+        "no key with a colon and a space behind it (write " + (meant.empty() ? "key" : meant) + ": value)");
   // The value is not repeated: it may be a password under a misspelled key.
   blame(origin, {},
-        "unknown key" + (meant.empty() ? "" : ", did you mean " + meant + "?") +
+        "unknown key" + (meant.empty() ? belongs_below(section, key.text) : ", did you mean " + meant + "?") +
             " (allowed: " + joined(keys_of(section)) + ")");
 }
 
@@ -147,10 +156,11 @@ void Loader::settle_other_form(const Option& option, const Origin& origin) {
   find(option.other_form)->set(config_, std::string());
 }
 
-Config Loader::finish() {
+Config Loader::finish(const std::function<std::string(const Database&)>& check) {
   read_url_file();
   inherit_filters();
   run_checks();
+  check_database(check);
   if (problems_.size() > kMostProblems) {
     problems_.resize(kMostProblems);
     problems_.push_back({file_, 0, {}, {}, "there are more problems than these"});
@@ -171,6 +181,7 @@ void Loader::read_url_file() {
     if (node.text.empty()) throw std::invalid_argument("is empty");
     url.set(config_, parse_value(url, node));
   } catch (const std::exception& error) {
+    failed_.insert("database.url_file");
     blame(given_["database.url_file"], config_.database.url_file,
           "the file: " + std::string(error.what()) + " (allowed: one line with a URL or a keyword string)");
   }
@@ -204,6 +215,20 @@ void Loader::run_checks() {
   }
 }
 
+// The blame goes to where the URL was said last.
+void Loader::check_database(const std::function<std::string(const Database&)>& check) {
+  const auto of_it = [](const std::string& path) {
+    return path.starts_with("database.url") || path.starts_with("database.password");
+  };
+  if (!check || !file_was_read_ || std::ranges::any_of(failed_, of_it)) return;
+  const std::string wrong = check(config_.database);
+  if (wrong.empty()) return;
+  const bool in_file = !config_.database.url_file.empty();
+  const auto said = given_.find(in_file ? "database.url_file" : "database.url");
+  const Origin nowhere{0, {}, 0, "database.url"};
+  blame(said == given_.end() ? nowhere : said->second, hide_secrets(config_.database.url), wrong);
+}
+
 const Option* Loader::find(std::string_view path) const {
   const auto found = std::find_if(options_.begin(), options_.end(),
                                   [&](const Option& option) { return option.path == path; });
@@ -219,6 +244,19 @@ bool Loader::holds_secret(std::string_view path) const {
   return std::any_of(options_.begin(), options_.end(), [&](const Option& option) {
     return option.secret != Option::Secret::none && (option.path == path || is_below(option.path, path));
   });
+}
+
+// Of what lost its indentation. Where several sections have such a key, nobody knows.
+std::string Loader::belongs_below(std::string_view section, const std::string& key) const {
+  if (!section.empty()) return {};
+  std::string found;
+  for (const Option& option : options_) {
+    const std::size_t dot = option.path.find('.');
+    if (dot == std::string::npos || option.path.substr(dot + 1) != key) continue;
+    if (!found.empty()) return {};
+    found = option.path.substr(0, dot);
+  }
+  return found.empty() ? "" : ", it belongs below " + found + ", indented";
 }
 
 std::vector<std::string> Loader::keys_of(std::string_view section) const {
@@ -252,7 +290,7 @@ Config load(const Sources& sources, const std::vector<ReconcilerDecl>& decls) {
   if (sources.file) loader.read_file(*sources.file);
   loader.read_environment(sources.environment);
   loader.read_overrides(sources.overrides);
-  return loader.finish();
+  return loader.finish(sources.check_database);
 }
 
 }  // namespace ff::config

@@ -20,8 +20,8 @@ class Loader {
   void read_file(const std::string& path);
   void read_environment(const std::map<std::string, std::string>& variables);
   void read_overrides(const std::vector<Override>& overrides);
-  /// Reads what stands in other files, fills in what is inherited and looks for contradictions.
-  Config finish();
+  /// Reads what stands in other files, fills in what is inherited and looks for contradictions; `check`: see Sources.
+  Config finish(const std::function<std::string(const Database&)>& check);
 
  private:
   struct Origin {
@@ -39,10 +39,12 @@ class Loader {
   void read_url_file();
   void inherit_filters();
   void run_checks();
+  void check_database(const std::function<std::string(const Database&)>& check);
 
   const Option* find(std::string_view path) const;
   bool is_section(std::string_view path) const;
   bool holds_secret(std::string_view path) const;
+  std::string belongs_below(std::string_view section, const std::string& key) const;
   std::vector<std::string> keys_of(std::string_view section) const;
   Origin in_file(const Node& node, const std::string& path) const;
   std::string shown(const std::string& path, const Node& node) const;

@@ -27,6 +27,12 @@ std::string age(UnixMillis at, UnixMillis now) {
   return spoken_duration(std::max(between(at, now), Milliseconds{0}));
 }
 
+std::string next(std::optional<UnixMillis> due, std::optional<UnixMillis> known_until, UnixMillis now) {
+  if (due) return *due > now ? when(*due, now) : "now";
+  return known_until && *known_until > now ? "none for " + spoken_duration(between(now, *known_until))
+                                           : "unknown";
+}
+
 std::string who(const Holder& holder, UnixMillis now) {
   return reconcile::text_of(holder) + (holder.since ? " for " + age(*holder.since, now) : "");
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,9 @@ namespace ff::explain {
 std::string when(UnixMillis at, UnixMillis now);
 /// "3.2 s", since a moment that has passed.
 std::string age(UnixMillis at, UnixMillis now);
+
+/// When the next row falls due: "in 12 s", "now"; "none for 20 s" where nothing does before `known_until`; else "unknown".
+std::string next(std::optional<UnixMillis> due, std::optional<UnixMillis> known_until, UnixMillis now);
 
 /// "pid 4711 (psql, idle in transaction) for 3 m 2 s"
 std::string who(const Holder& holder, UnixMillis now);

@@ -90,6 +90,8 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
                                   "How long after its planned time a tick started.")),
       row_lateness(histograms(registry, "row_lateness_seconds",
                               "From due time to commit, per processed row, by the clock of the database.")),
+      running_since(gauges(registry, "running_since_timestamp_seconds",
+                           "When the tick that is under way began, in Unix time; 0 while none is.")),
       last_success(gauges(registry, "last_success_timestamp_seconds",
                           "When the last successful tick ended, in Unix time; 0 before the first.")),
       consecutive_failures(
@@ -97,6 +99,8 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
       due_rows(gauges(registry, "due_rows",
                       "Rows that the last scan found due, moved since or not. Of a large backlog only those "
                       "that it read.")),
+      more_due(gauges(registry, "more_due",
+                      "1 where the last tick left due rows that it had not read: due_rows is not all.")),
       oldest_due(
           gauges(registry, "oldest_due_timestamp_seconds",
                  "Due time of the oldest row that the last scan found due, in Unix time; 0 when none was.")),
@@ -121,9 +125,11 @@ ReconcilerInstruments::ReconcilerInstruments(const ReconcilerFamilies& families,
       tick_duration(families.tick_duration.Add({{"reconciler", name}}, kTickDuration)),
       tick_start_delay(families.tick_start_delay.Add({{"reconciler", name}}, kTickStartDelay)),
       row_lateness(families.row_lateness.Add({{"reconciler", name}}, kRowLateness)),
+      running_since(families.running_since.Add({{"reconciler", name}})),
       last_success(families.last_success.Add({{"reconciler", name}})),
       consecutive_failures(families.consecutive_failures.Add({{"reconciler", name}})),
       due_rows(families.due_rows.Add({{"reconciler", name}})),
+      more_due(families.more_due.Add({{"reconciler", name}})),
       oldest_due(families.oldest_due.Add({{"reconciler", name}})),
       next_due(families.next_due.Add({{"reconciler", name}})),
       quarantined(families.quarantined.Add({{"reconciler", name}})),
@@ -144,7 +150,8 @@ void ReconcilerInstruments::observe_lateness(const reconcile::Lateness& lateness
 }
 
 void ReconcilerInstruments::clear_gauges() {
-  for (auto* gauge : {&consecutive_failures, &due_rows, &oldest_due, &next_due, &quarantined, &held})
+  for (auto* gauge :
+       {&consecutive_failures, &due_rows, &more_due, &oldest_due, &next_due, &quarantined, &held})
     gauge->Set(0);
 }
 

@@ -50,9 +50,11 @@ struct ReconcilerFamilies {
   prometheus::Family<prometheus::Histogram>& tick_duration;
   prometheus::Family<prometheus::Histogram>& tick_start_delay;
   prometheus::Family<prometheus::Histogram>& row_lateness;
+  prometheus::Family<prometheus::Gauge>& running_since;
   prometheus::Family<prometheus::Gauge>& last_success;
   prometheus::Family<prometheus::Gauge>& consecutive_failures;
   prometheus::Family<prometheus::Gauge>& due_rows;
+  prometheus::Family<prometheus::Gauge>& more_due;
   prometheus::Family<prometheus::Gauge>& oldest_due;
   prometheus::Family<prometheus::Gauge>& next_due;
   prometheus::Family<prometheus::Gauge>& quarantined;
@@ -77,9 +79,11 @@ struct ReconcilerInstruments {
   prometheus::Histogram& tick_duration;
   prometheus::Histogram& tick_start_delay;
   prometheus::Histogram& row_lateness;
+  prometheus::Gauge& running_since;
   prometheus::Gauge& last_success;
   prometheus::Gauge& consecutive_failures;
   prometheus::Gauge& due_rows;
+  prometheus::Gauge& more_due;
   prometheus::Gauge& oldest_due;
   prometheus::Gauge& next_due;
   prometheus::Gauge& quarantined;

@@ -2,6 +2,7 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "metrics/instruments.hpp"
@@ -23,6 +24,11 @@ Metrics::Metrics(const Description& description, const Clock& clock)
 
 Metrics::~Metrics() = default;
 
+void Metrics::tick_started(const supervisor::TickStart& start) noexcept {
+  const std::lock_guard lock(instruments_->mutex);
+  instruments_->of(start.reconciler).running_since.Set(unix_seconds(clock_.wall()));
+}
+
 void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   const auto& report = event.report;
   const std::lock_guard lock(instruments_->mutex);
@@ -31,6 +37,7 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   for (const auto& [cls, count] : report.errors) to.errors.add(cls, count);
   for (const auto& [skip, rows] : report.skipped) to.skipped.add(reconcile::name(skip), rows);
   to.observe_lateness(report.lateness);
+  to.running_since.Set(0);
 
   to.ticks.add(report.failure ? "failure" : "success", 1);
   to.ticks_missed.Increment(static_cast<double>(event.missed));
@@ -42,10 +49,13 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   // Of the rows a tick that failed at once knows nothing, and one that took what had been seen coming only what
   // comes next: what the last scan saw stands.
   if (report.complete) {
-    to.due_rows.Set(static_cast<double>(report.scanned));
+    // Of a backlog at least what the scan has shown, though the tick came to none of it.
+    const auto shown = static_cast<std::int64_t>(report.oldest_due_in.size());
+    to.due_rows.Set(static_cast<double>(std::max(report.scanned, shown)));
     to.oldest_due.Set(unix_seconds_or_zero(report.oldest_due));
     instruments_->set_oldest_due(event.reconciler, report.oldest_due_in);
   }
+  if (report.complete || report.more) to.more_due.Set(report.more ? 1 : 0);
   if (report.complete || !report.failure) {
     to.next_due.Set(unix_seconds_or_zero(report.next_due));
     to.quarantined.Set(static_cast<double>(report.quarantined));

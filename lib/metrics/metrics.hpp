@@ -55,6 +55,7 @@ class Metrics final : public supervisor::Observer, public pg::PoolObserver, publ
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
+  void tick_started(const supervisor::TickStart& start) noexcept override;
   void tick_finished(const supervisor::TickEvent& event) noexcept override;
   void state_changed(supervisor::State state, const std::string& reason) noexcept override;
   void schema_version(int version) noexcept override;

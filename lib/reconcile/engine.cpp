@@ -101,12 +101,17 @@ TickReport Engine::tick(const TickOptions& options) {
   root_ = this;
   holds_back_ = false;
   TickReport report = tick_alone(options);
+  report.all_known_until = report.known_until;
   TickOptions theirs = options;
   theirs.scan_ahead = options.companions_scan_ahead;
   for (Engine& companion : companions_) {
     theirs.scan = companion.reconciler().is_shortcut ? options.shortcuts_scan : options.companions_scan;
     companion.root_ = this;
-    if (!report.failure && !holds_back_) report.add_companion(companion.tick_alone(theirs));
+    if (report.failure || holds_back_) continue;
+    TickReport its = companion.tick_alone(theirs);
+    if (!companion.reconciler().is_shortcut)
+      report.all_known_until = std::min(report.all_known_until, its.known_until);
+    report.add_companion(std::move(its));
   }
   report.hold = hold_;
   report.finish();
@@ -192,6 +197,9 @@ void Engine::scan_and_work_off(Worker& worker) {
   if (limited) job_->deadline = options.deadline + (job_->clock.now() - before);
   TickReport& report = worker.report();
   report.complete = !report.failure;
+  // Also of those that the tick does not come to.
+  for (const auto& [partition, due_at] : seen.oldest_due_in)
+    report.oldest_due = std::min(report.oldest_due.value_or(due_at), due_at);
   report.oldest_due_in = std::move(seen.oldest_due_in);
   const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + options.scan_ahead;
   if (!may_act(worker, !seen.few.empty() || !seen.oldest_of_many.empty())) {
@@ -301,6 +309,7 @@ bool Engine::work_off(Worker& worker, std::vector<Candidate> rows) {
 std::vector<Candidate> Engine::to_be_tried(Worker& worker, std::vector<Candidate> rows) {
   TickReport& report = worker.report();
   report.scanned += static_cast<std::int64_t>(rows.size());
+  if (job_->options.progress) job_->options.progress->scanned += static_cast<std::int64_t>(rows.size());
   for (const Candidate& row : rows)
     if (!report.oldest_due || row.due_at < *report.oldest_due) report.oldest_due = row.due_at;
   if (!job_->quarantine.empty()) {
@@ -324,12 +333,17 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
   const bool walks = job_->reconciler.walk.has_value();
   const auto slices = walks ? from_the_start.next(*job_, worker.connection(), cap) : whole(job_->groups);
   Backlog backlog;
-  for (const Candidate& row : sort_out(scan(worker, slices, kBacklogLooksAhead)).coming) {
+  const Seen seen = sort_out(scan(worker, slices, kBacklogLooksAhead));
+  for (const Candidate& row : seen.coming) {
     const UnixMillis takeable_at = row.due_at + job_->holdoff();
     if (!backlog.next_due || takeable_at < *backlog.next_due) backlog.next_due = takeable_at;
   }
   backlog.capped = walks && !from_the_start.at_end();
   count_due(worker.connection(), slices, cap, backlog);
+  const bool read_all = seen.oldest_of_many.empty() && (!walks || from_the_start.at_end());
+  if (read_all && !worker.report().failure)
+    backlog.known_until =
+        seen.cut_off ? *seen.cut_off + job_->holdoff() : backlog.database_time + kBacklogLooksAhead;
   return backlog;
 }
 

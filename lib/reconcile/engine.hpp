@@ -19,6 +19,8 @@ struct Backlog {
   bool capped = false;  ///< there may be more than `due`
   std::optional<UnixMillis> oldest_due;
   std::optional<UnixMillis> next_due;  ///< within a day, where a partition's oldest rows show it
+  std::optional<UnixMillis>
+      known_until;  ///< nothing falls due before but next_due; nothing: not all was read
   UnixMillis database_time{};
 };
 

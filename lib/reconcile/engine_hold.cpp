@@ -32,6 +32,10 @@ Backlog Engine::backlog(std::int64_t cap) {
     all.capped = all.capped || its.capped;
     keep_earlier(all.oldest_due, its.oldest_due);
     keep_earlier(all.next_due, its.next_due);
+    if (!all.known_until || !its.known_until)
+      all.known_until.reset();
+    else
+      keep_earlier(all.known_until, its.known_until);
   }
   return all;
 }

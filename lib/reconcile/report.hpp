@@ -81,15 +81,17 @@ struct TickReport {
   bool complete = false;  ///< a scan: it saw all rows that were due, not only those that had been seen coming
   bool paged = false;     ///< some partitions had much due: what falls due in them next was not seen
   bool more = false;      ///< the tick ended with due rows it had not read: run again at once
+  std::optional<bool> companions_more;   ///< the same of the companions alone; nothing: they did not scan
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
   std::map<PartitionKey, UnixMillis>
       oldest_due_in;                   ///< the same by partition, of a scan; no entry where none was due
   std::optional<UnixMillis> next_due;  ///< when the earliest row that was not due yet may be taken
   std::optional<UnixMillis>
-      known_until;                  ///< what may be taken before that is known, but for rows written since
-  UnixMillis database_time{};       ///< by the database's clock, when the tick first read
-  std::size_t quarantined = 0;      ///< rows in quarantine now
-  std::vector<SetAside> set_aside;  ///< some of these: see Quarantine::kMostTold
+      known_until;  ///< what may be taken before that is known, but for rows written since
+  std::optional<UnixMillis> all_known_until;  ///< the same of the companions as well, shortcuts apart
+  UnixMillis database_time{};                 ///< by the database's clock, when the tick first read
+  std::size_t quarantined = 0;                ///< rows in quarantine now
+  std::vector<SetAside> set_aside;            ///< some of these: see Quarantine::kMostTold
   std::vector<HeldRow> held;  ///< some of the rows that others have held for several ticks: see HeldRows
   std::optional<Hold> hold;   ///< what is due is more than hold_above, and is not moved or was released
   Lateness lateness;          ///< of the processed rows: due time to commit, by the database's clock

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <stop_token>
 
@@ -17,6 +19,13 @@ struct Scope {
   int batch_size = 1000;  ///< rows per statement and transaction at most: fewer where they are slow
   Settings settings;
   Family family;
+};
+
+/// What a tick has done so far, companions included: for whoever looks on from another thread. Counts are of rows, and
+/// rise once a page and once a transaction.
+struct Progress {
+  std::atomic<std::int64_t> scanned{0};    ///< found due
+  std::atomic<std::int64_t> processed{0};  ///< committed
 };
 
 struct TickOptions {
@@ -48,6 +57,8 @@ struct TickOptions {
   /// Told of each execution that was ended and each row that was deleted, once their transaction is over, by the thread
   /// that did it: any. Must not throw. Empty: nobody is, which costs nothing.
   std::function<void(const std::vector<Action>&)> tell{};
+  /// Counted up while the tick runs. Null: nobody looks on.
+  Progress* progress = nullptr;
 };
 
 }  // namespace ff::reconcile

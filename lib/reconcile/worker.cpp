@@ -233,6 +233,7 @@ bool Worker::is_forbidden(pg::Transaction& transaction, Candidates moved) const 
 
 void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Milliseconds took) {
   const int outcome_at = static_cast<int>(job_.reconciler.key.size()) + 2;
+  const std::int64_t before = report_.processed;
   std::size_t next = 0;
   for (const pg::Row row : rows) {
     const auto& [key, due_at, due] = moved[next++];
@@ -246,6 +247,7 @@ void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Mil
     report_.lateness.add(acted_at - std::max(due_at, UnixMillis{}) + took);
     if (job_.options.list_moves) report_.moves.push_back({key, outcome, due_at, &job_.reconciler});
   }
+  if (job_.options.progress) job_.options.progress->processed += report_.processed - before;
 }
 
 // What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the

@@ -45,6 +45,10 @@ class Availability {
   const std::string& reason() const { return last_.reason; }
   bool may_run() const { return seen_ && last_.found == Observation::Found::writable; }
   bool may_take_leases(SteadyTime now) const { return is_trusted(now) && is_recent(now); }
+  /// Until when a server that is writable is recovering; it may be a moment ago. Nothing: it is not recovering.
+  std::optional<SteadyTime> recovering_until() const {
+    return may_run() && trusted_from_ > observed_at_ ? std::optional(trusted_from_) : std::nullopt;
+  }
   /// The last check was no longer ago than it should be.
   bool is_recent(SteadyTime now) const { return now - observed_at_ <= kRecent; }
 

@@ -124,6 +124,14 @@ State Monitor::state() const {
   return availability_.state(clock_.now());
 }
 
+std::optional<Milliseconds> Monitor::recovering_for() const {
+  const std::lock_guard lock(mutex_);
+  const SteadyTime now = clock_.now();
+  const auto until = availability_.recovering_until();
+  if (!until || *until <= now) return std::nullopt;
+  return std::chrono::ceil<Milliseconds>(*until - now);
+}
+
 std::string Monitor::reason() const {
   const std::lock_guard lock(mutex_);
   return availability_.reason();

@@ -40,6 +40,8 @@ class Monitor {
   bool may_run() const;
   bool may_take_leases() const;
   State state() const;
+  /// For how much longer no leases are taken, if nothing else happens. Nothing: not because it recovers.
+  std::optional<Milliseconds> recovering_for() const;
   std::string reason() const;
 
  private:

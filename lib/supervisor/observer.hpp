@@ -8,6 +8,7 @@
 #include "base/time.hpp"
 #include "pause/pause.hpp"
 #include "reconcile/report.hpp"
+#include "reconcile/scope.hpp"
 
 namespace ff::supervisor {
 
@@ -46,6 +47,12 @@ constexpr bool is_ready(State state) {
   return state == State::ready || state == State::recovering;
 }
 
+/// A tick begins.
+struct TickStart {
+  std::string_view reconciler;
+  const reconcile::Progress& progress;  ///< goes on until tick_finished of the same reconciler has returned
+};
+
 /// One finished tick, as its runner saw it.
 struct TickEvent {
   std::string_view reconciler;
@@ -61,6 +68,7 @@ struct TickEvent {
 class Observer {
  public:
   virtual ~Observer() = default;
+  virtual void tick_started(const TickStart&) {}
   virtual void tick_finished(const TickEvent&) {}
   /// `reason`: one line for people, empty when ready.
   virtual void state_changed(State, const std::string& /*reason*/) {}

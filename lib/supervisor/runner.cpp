@@ -71,6 +71,9 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   // As far as the next scan is away, which is further while nothing is announced.
   const Milliseconds scan_ahead =
       2 * interval + (is_unchanged() ? safety_interval(interval) : Milliseconds{0});
+  progress_.scanned = 0;
+  progress_.processed = 0;
+  observer_.tick_started({name_, progress_});
   const reconcile::TickReport report =
       tick({.deadline = started + kTickBudget,
             .stop = stop,
@@ -79,7 +82,8 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
             .companions_scan_ahead = 2 * now.companions.value_or(Milliseconds{0}),
             .companions_scan = turn.companions,
             .shortcuts_scan = turn.shortcuts,
-            .in_slices = true});
+            .in_slices = true,
+            .progress = &progress_});
   const SteadyTime finished = clock_.now();
   consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;
   const auto late = std::max(started - planned, SteadyTime::duration::zero());

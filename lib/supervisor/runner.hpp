@@ -110,8 +110,9 @@ class Runner {
   bool shortcuts_had_turn_ = false;
   std::optional<Scan> last_shortcuts_scan_;
   std::optional<Scan> last_scan_;
-  reconcile::TickReport unlogged_;       // counts of the ticks since the last line
   std::optional<reconcile::Hold> hold_;  // as logged
+  reconcile::Progress progress_;         // of the tick under way
+  reconcile::TickReport unlogged_;       // counts of the ticks since the last line
   int consecutive_failures_ = 0;
   std::string last_failure_;  // as logged, so that a repetition is counted instead
   SteadyTime last_failure_logged_;

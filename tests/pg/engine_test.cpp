@@ -134,6 +134,55 @@ TEST_CASE("a report tells when the next row may be taken, beside due ones and al
   CHECK_FALSE(engine->tick(ahead).next_due);
 }
 
+TEST_CASE("a backlog tells until when nothing falls due, unless a partition has so much that it hides that") {
+  const Database database;
+  auto db = database.connect();
+  const auto now = now_ms(db);
+  EngineFixture engine(database, either());
+  const auto nothing = engine->backlog(10);
+  CHECK_FALSE(nothing.next_due);
+  CHECK(nothing.known_until == nothing.database_time + std::chrono::hours{24});
+  for (int i = 0; i < 3; ++i) insert_lapsed(db, {.partition = {1}}, {.lease_expires_at_ms = now - 1'000});
+  CHECK(engine->backlog(10).known_until);
+  insert_lapsed(db, {.partition = {1}}, {.lease_expires_at_ms = now - 1'000});
+  CHECK_FALSE(engine->backlog(10).known_until);
+}
+
+TEST_CASE(
+    "the progress of a tick rises with what it has found and moved, and stands still for what others hold") {
+  const Database database;
+  auto db = database.connect();
+  const auto now = now_ms(db);
+  for (int i = 0; i < 7; ++i) insert_lapsed(db, {.partition = {1}}, {.lease_expires_at_ms = now - 1'000});
+  insert_lapsed(db, {.partition = {1}}, {.lease_expires_at_ms = now + 60'000});
+  EngineFixture engine(database, either());
+  reconcile::Progress progress;
+  std::vector<std::int64_t> seen;
+  const TickReport report = engine->tick({.may_write =
+                                              [&] {
+                                                seen.push_back(progress.processed);
+                                                return true;
+                                              },
+                                          .progress = &progress});
+  CHECK(report.processed == 7);
+  CHECK(progress.scanned == 7);
+  CHECK(progress.processed == 7);
+  REQUIRE_FALSE(seen.empty());
+  CHECK(seen.front() == 0);
+}
+
+TEST_CASE("a tick that comes to none of its backlog tells the oldest due time all the same") {
+  const Database database;
+  auto db = database.connect();
+  const auto now = now_ms(db);
+  for (int i = 0; i < 9; ++i) insert_lapsed(db, {.partition = {1}}, {.lease_expires_at_ms = now - 9'000 + i});
+  EngineFixture engine(database, either());
+  const TickReport report = engine->tick({.may_write = [] { return false; }});
+  CHECK(report.more);
+  CHECK(report.processed == 0);
+  CHECK(report.oldest_due == unix_millis(now - 9'000));
+}
+
 TEST_CASE("a lease that never ends, or ended before all time, is an ordinary row") {
   const Database database;
   auto db = database.connect();

@@ -59,7 +59,10 @@ TEST_CASE("status --json says what is due by exactly the keys that scripts rely 
   CHECK(status["database_time_ms"].get<std::int64_t>() > due_at);
   for (const Json& line : status["reconcilers"])
     CHECK(keys(line) == std::set<std::string>{"reconciler", "enabled", "paused", "due", "due_capped",
-                                              "oldest_due_ms", "next_due_ms"});
+                                              "oldest_due_ms", "next_due_ms", "next_due_known_until_ms"});
+  const auto day = std::chrono::milliseconds(std::chrono::hours{24}).count();
+  CHECK(line_of(status, "lease_expiry")["next_due_ms"] == nullptr);
+  CHECK(line_of(status, "lease_expiry")["next_due_known_until_ms"].get<std::int64_t>() > due_at + day);
   CHECK(line_of(status, "lease_expiry")["enabled"] == true);
   CHECK(line_of(status, "outbox_retention")["enabled"] == false);
   CHECK(line_of(status, "lease_expiry")["due"] == 1);
@@ -75,7 +78,7 @@ TEST_CASE("status is a table for people") {
   CHECK(done.code == 0);
   CHECK_THAT(done.out, Catch::Contains("writable") && Catch::Contains("attempt_timeout") &&
                            Catch::Contains("lease_expiry") && Catch::Contains("oldest due") &&
-                           Catch::Contains("outbox_retention (off)"));
+                           Catch::Contains("outbox_retention (off)") && Catch::Contains("none for 1 d"));
   CHECK_THAT(done.out, Catch::Matches("database  PostgreSQL 1[5-9]\\.[0-9]+, writable(.|\n)*"));
 }
 
@@ -202,6 +205,32 @@ TEST_CASE("check-config names file, line, key and value of everything that is wr
     CAPTURE(line);
     CHECK_THAT(line, Catch::Contains("(allowed: "));
   }
+}
+
+TEST_CASE("a URL that can never work is told with file and line, beside all that is wrong elsewhere") {
+  const TemporaryDirectory directory;
+  const auto url =
+      GENERATE("host=db port=99999999 password=geheim", "host=db sslmode=bogus password=geheim",
+               "postgresql://u:geheim@h:bad:port/d", "host=db password=geheim target_session_attrs=any");
+  CAPTURE(url);
+  const std::string file = directory.write(
+      "bad.yaml", "threads: 0\ndatabase:\n  pool_size: many\n  url: \"" + std::string(url) + "\"\n");
+  const Ended refused = run_binary({"check-config", file});
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.err, Catch::Contains(file + ":1: threads: ") &&
+                              Catch::Contains(file + ":3: database.pool_size: ") &&
+                              Catch::Contains(file + ":4: database.url: ") && !Catch::Contains("geheim"));
+  const std::string of_url = directory.write("url", std::string(url) + "\n");
+  const Ended by_file = run_binary(
+      {"run", "--config", directory.write("by.yaml", "helpers: x\ndatabase: {url_file: " + of_url + "}\n")});
+  CHECK(by_file.code == 78);
+  CHECK_THAT(by_file.err, Catch::Contains("by.yaml:1: helpers: ") &&
+                              Catch::Contains("by.yaml:2: database.url_file: ") &&
+                              !Catch::Contains("geheim"));
+  const Ended by_variable = run_binary({"run"}, {{"FF_DATABASE_URL", url}, {"FF_RECONCILER_THREADS", "0"}});
+  CHECK(by_variable.code == 78);
+  CHECK_THAT(by_variable.err, Catch::Contains("environment: FF_DATABASE_URL: ") &&
+                                  Catch::Contains("FF_RECONCILER_THREADS") && !Catch::Contains("geheim"));
 }
 
 TEST_CASE("a bad configuration is exit code 78 for every command that reads one") {

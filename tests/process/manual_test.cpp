@@ -116,6 +116,7 @@ TEST_CASE("bash completes commands, their options, and names where they are want
   CHECK(offered("--config = /x tick al") == Set{"all"});
   CHECK(offered("tick --namespace lea").empty());
   CHECK(offered("version ''").empty());
+  CHECK(offered("--") == Set{"--help", "--version"});
 }
 
 TEST_CASE("bash completes files for a configuration") {

@@ -40,10 +40,15 @@ TEST_CASE("status --url shows a daemon's own view, with every reconciler, whethe
   CHECK(status["reconcilers"].size() == 12);
   const Json& off = line_of(status, "lease_expiry");
   CHECK(off["enabled"] == false);
-  for (const char* key : {"due", "oldest_due_ms", "next_due_ms", "last_tick_ms", "last_success_ms"})
+  for (const char* key : {"due", "oldest_due_ms", "next_due_ms", "next_due_known_until_ms", "running",
+                          "last_tick_ms", "last_success_ms"})
     CHECK(off[key] == nullptr);
   CHECK(line_of(status, "delayed_promoter")["enabled"] == true);
   CHECK(line_of(status, "delayed_promoter")["due"] == 0);
+  CHECK(line_of(status, "delayed_promoter")["due_capped"] == false);
+  CHECK(line_of(status, "budget_reset")["next_due_known_until_ms"].get<std::int64_t>() >
+        status["started_at_ms"].get<std::int64_t>() + 3'600'000);
+  CHECK_THAT(text.out, Contains("none for 1 h 59 m"));
   CHECK(daemon.stop() == 0);
 }
 
@@ -61,4 +66,40 @@ TEST_CASE("status --url of a daemon without its database is a problem, with the 
   const Ended text = run_binary({"status", "--url", "http://127.0.0.1:" + std::to_string(daemon.port())});
   CHECK(text.code == 1);
   CHECK_THAT(text.out, Contains("delayed_promoter") && !Contains("daemon    ready"));
+}
+
+TEST_CASE("a tick that waits for a lock is seen to run since when, and what it has moved so far") {
+  const Database database;
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = "recovery_grace: 0s\n"});
+  const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
+  REQUIRE(wait_until([&] { return daemon.ready(); }));
+  auto holder = database.connect();
+  holder.execute("BEGIN");
+  holder.execute("LOCK TABLE ff_exec_core IN ACCESS EXCLUSIVE MODE");
+  Json status;
+  // Again and again: a tick gives up a lock that it does not get, and the next one begins.
+  REQUIRE(wait_until([&] {
+    status = Json::parse(daemon.get("/status").body);
+    return line_of(status, "delayed_promoter")["running"].is_object();
+  }));
+  const Json& running = line_of(status, "delayed_promoter")["running"];
+  CHECK(running["processed"] == 0);
+  CHECK(running["since_ms"] >= status["started_at_ms"]);
+  CHECK(wait_until([&] {
+    const std::string text = run_binary({"status", "--url", url}).out;
+    return text.find("a tick is running, begun ") != std::string::npos &&
+           text.find(": 0 rows moved so far") != std::string::npos;
+  }));
+  CHECK(wait_until([&] {
+    const std::string its =
+        "ff_reconciler_running_since_timestamp_seconds{reconciler=\"delayed_promoter\"} 1";
+    return daemon.get("/metrics").body.find(its) != std::string::npos;
+  }));
+  holder.execute("ROLLBACK");
+  CHECK(wait_until([&] {
+    const Json later = Json::parse(daemon.get("/status").body);
+    return line_of(later, "delayed_promoter")["running"].is_null() &&
+           !line_of(later, "delayed_promoter")["due"].is_null();
+  }));
+  CHECK(daemon.stop() == 0);
 }

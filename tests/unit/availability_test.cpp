@@ -73,6 +73,21 @@ TEST_CASE("a server that has just started gets the rest of the recovery grace") 
   CHECK(ask(availability, kNow + 10s) == kReady);
 }
 
+TEST_CASE("recovering ends when the last server that was started is old enough") {
+  Availability availability(kGrace);
+  CHECK_FALSE(availability.recovering_until());
+  availability.observe(writable(5s), kNow);
+  CHECK(availability.recovering_until() == kNow + kGrace - 5s);
+  availability.observe(writable(1s), kNow + 8s);
+  CHECK(availability.recovering_until() == kNow + kGrace + 7s);
+  availability.observe(bad(Found::unreachable), kNow + 9s);
+  CHECK_FALSE(availability.recovering_until());
+  availability.observe(writable(1h), kNow + 60s);
+  CHECK(availability.recovering_until() == kNow + 60s + kGrace);
+  availability.observe(writable(1h), kNow + 60s + kGrace);
+  CHECK_FALSE(availability.recovering_until());
+}
+
 TEST_CASE("after an outage the recovery grace starts when the server is seen again") {
   Availability availability(kGrace);
   availability.observe(writable(1h), kNow);

@@ -39,7 +39,8 @@ TEST_CASE("every label set is there at 0 before anything happened") {
     for (const std::string name :
          {"tick_duration_seconds_count", "tick_start_delay_seconds_count", "ticks_missed_total",
           "last_success_timestamp_seconds", "consecutive_failures", "row_lateness_seconds_count", "due_rows",
-          "oldest_due_timestamp_seconds", "next_due_timestamp_seconds", "quarantined_rows"})
+          "more_due", "running_since_timestamp_seconds", "oldest_due_timestamp_seconds",
+          "next_due_timestamp_seconds", "quarantined_rows"})
       names.push_back(name + "{" + label + "}");
   }
   for (const auto& name : names) {
@@ -89,6 +90,31 @@ TEST_CASE("a lateness below zero counts as none") {
   tick(metrics, report);
   CHECK(sample(metrics, R"(row_lateness_seconds_sum{reconciler="attempt_timeout"})") == "0");
   CHECK(sample(metrics, R"(row_lateness_seconds_count{reconciler="attempt_timeout"})") == "1");
+}
+
+TEST_CASE("in the middle of a backlog the gauges say that more is due, though the tick came to none of it") {
+  Metrics metrics(two_reconcilers(), kClock);
+  ff::reconcile::TickReport report;
+  report.complete = true;
+  report.more = true;
+  report.oldest_due = unix_millis(1'699'999'000'500);
+  report.oldest_due_in = {{{1}, unix_millis(1'699'999'000'500)}, {{4}, unix_millis(1'699'999'001'000)}};
+  tick(metrics, report);
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "2");
+  CHECK(sample(metrics, R"(more_due{reconciler="attempt_timeout"})") == "1");
+  tick(metrics, busy_report());
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(metrics, R"(more_due{reconciler="attempt_timeout"})") == "0");
+}
+
+TEST_CASE("a gauge says since when a tick is under way") {
+  Metrics metrics(two_reconcilers(), kClock);
+  const ff::reconcile::Progress progress;
+  metrics.tick_started({"attempt_timeout", progress});
+  CHECK(sample(metrics, R"(running_since_timestamp_seconds{reconciler="attempt_timeout"})") == "1700000000");
+  CHECK(sample(metrics, R"(running_since_timestamp_seconds{reconciler="lease_expiry"})") == "0");
+  tick(metrics, busy_report());
+  CHECK(sample(metrics, R"(running_since_timestamp_seconds{reconciler="attempt_timeout"})") == "0");
 }
 
 TEST_CASE("the gauges of a reconciler say what its last scan saw, and what comes next") {

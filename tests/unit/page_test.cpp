@@ -223,13 +223,30 @@ TEST_CASE("each state that is not ready is a problem with its reason") {
   }
 }
 
-TEST_CASE("recovering says until when at the latest") {
+TEST_CASE("recovering says until when, and never names a time that is over") {
   Model model = calm();
   model.board.state = State::recovering;
-  model.state_since = kNow;
-  model.recovery_grace = 15s;
-  CHECK(needs_attention(model).at(0).what ==
-        "Recovering: no lease is taken until 22:13:35 UTC at the latest");
+  model.state_since = kNow - 1h;
+  model.recovering_until = kNow + 15s;
+  CHECK(needs_attention(model).at(0).what == "Recovering: no lease is taken until 22:13:35 UTC");
+  for (const std::optional<UnixMillis> over : {std::optional(kNow), std::optional<UnixMillis>{}}) {
+    model.recovering_until = over;
+    CHECK(needs_attention(model).at(0).what ==
+          "Recovering: leases are taken as soon as the database has been checked again");
+  }
+}
+
+TEST_CASE("the page says what a tick that takes long has moved, and how far ahead nothing falls due") {
+  Model model = calm();
+  ReconcilerView& view = of(model, "attempt_timeout");
+  view.running = daemon::StatusBoard::Running{kNow - 12s, 20'000, 12'345};
+  view.seen->last.all_known_until = kNow + 19s;
+  CHECK_THAT(page_of(model), Contains("runs for 12 s, 12,345 moved") && Contains("none for 20 s"));
+  view.running->since = kNow - 100ms;
+  view.seen->last.paged = true;
+  CHECK_THAT(page_of(model), !Contains("runs for") && !Contains("none for 20 s"));
+  view.seen->companions_more = true;
+  CHECK_THAT(page_of(model), Contains("</span>+"));
 }
 
 TEST_CASE("the heat map has a cell a partition, and shares cells where there are very many") {

@@ -24,10 +24,13 @@ struct Heard {
 };
 
 struct Listener final : Observer {
+  void tick_started(const TickStart& start) override { running = &start.progress; }
   void tick_finished(const TickEvent& e) override {
     heard.push_back({std::string(e.reconciler), e.report, e.start_delay.count(), e.duration.count(), e.missed,
                      e.consecutive_failures});
+    running = nullptr;
   }
+  const reconcile::Progress* running = nullptr;  // of the tick under way
   std::vector<Heard> heard;
 };
 

@@ -183,3 +183,23 @@ TEST_CASE("of two changes before a tick the last one counts") {
   bench.step();
   CHECK(applied == 2);
 }
+
+TEST_CASE("who listens is told of a tick when it begins, and can see how far it is") {
+  RunnerBench bench;
+  int ticks = 0;
+  bench.tick = [&](const TickOptions& options) {
+    REQUIRE(bench.listener.running);
+    CHECK(bench.listener.running->processed == 0);
+    options.progress->scanned += 9;
+    options.progress->processed += 7;
+    CHECK(bench.listener.running->scanned == 9);
+    CHECK(bench.listener.running->processed == 7);
+    ++ticks;
+    return TickReport{};
+  };
+  bench.step();
+  CHECK_FALSE(bench.listener.running);
+  bench.clock.advance(1000ms);
+  bench.step();
+  CHECK(ticks == 2);
+}

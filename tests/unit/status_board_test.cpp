@@ -244,3 +244,97 @@ TEST_CASE("text from the server that is no UTF-8 does not break the pages") {
   CHECK(bench.readiness()["reasons"].size() == 1);
   CHECK(bench.status()["state"] == "unreachable");
 }
+
+TEST_CASE("status shows a tick under way, and what it has found and moved so far") {
+  Bench bench;
+  bench.board.reconciler_enabled("attempt_timeout", true);
+  bench.board.reconciler_enabled("lease_expiry", true);
+  CHECK(bench.status()["reconcilers"][0]["running"] == nullptr);
+  reconcile::Progress progress;
+  bench.board.tick_started({"attempt_timeout", progress});
+  bench.clock.advance(3s);
+  progress.scanned = 40;
+  progress.processed = 30;
+  json line = bench.status()["reconcilers"][0];
+  CHECK(line["running"] == json{{"since_ms", kStart}, {"scanned", 40}, {"processed", 30}});
+  CHECK(line["due"] == 10);
+  CHECK(line["due_capped"] == true);
+  CHECK(bench.board.snapshot().reconcilers.at("attempt_timeout").running->processed == 30);
+  CHECK(bench.status()["reconcilers"][1]["running"] == nullptr);
+  CHECK(bench.status()["reconcilers"][1]["due"] == nullptr);
+  bench.finished("attempt_timeout", moved(40));
+  line = bench.status()["reconcilers"][0];
+  CHECK(line["running"] == nullptr);
+  CHECK(line["due"] == 1);
+  CHECK(line["due_capped"] == false);
+}
+
+TEST_CASE("in the middle of a backlog what is left is not nothing, but at least one row") {
+  Bench bench;
+  TickReport report = moved(1000);
+  report.scanned = 1000;
+  report.more = true;
+  bench.finished("attempt_timeout", report);
+  json line = bench.status()["reconcilers"][0];
+  CHECK(line["due"] == 1);
+  CHECK(line["due_capped"] == true);
+  report.more = false;
+  bench.finished("attempt_timeout", report);
+  line = bench.status()["reconcilers"][0];
+  CHECK(line["due"] == 0);
+  CHECK(line["due_capped"] == false);
+  // The companions have a scan of their own, and their backlog is not over because the first pair has none.
+  TickReport companions;
+  companions.more = true;
+  companions.companions_more = true;
+  bench.finished("attempt_timeout", companions);
+  bench.finished("attempt_timeout", report);
+  line = bench.status()["reconcilers"][0];
+  CHECK(line["due"] == 1);
+  CHECK(line["due_capped"] == true);
+  companions.more = false;
+  companions.companions_more = false;
+  bench.finished("attempt_timeout", companions);
+  CHECK(bench.status()["reconcilers"][0]["due"] == 0);
+}
+
+TEST_CASE("status says until when no row falls due, unless a backlog hides it") {
+  Bench bench;
+  TickReport report = moved(1);
+  report.all_known_until = unix_millis(kStart + 2000);
+  bench.finished("attempt_timeout", report);
+  CHECK(bench.status()["reconcilers"][0]["next_due_known_until_ms"] == kStart + 2000);
+  report.paged = true;
+  bench.finished("attempt_timeout", report);
+  CHECK(bench.status()["reconcilers"][0]["next_due_known_until_ms"] == nullptr);
+  report.paged = false;
+  report.all_known_until = UnixMillis{};
+  bench.finished("attempt_timeout", report);
+  CHECK(bench.status()["reconcilers"][0]["next_due_known_until_ms"] == nullptr);
+}
+
+TEST_CASE("what one that is paused saw before says nothing of the present") {
+  Bench bench;
+  TickReport report = moved(3);
+  report.next_due = report.all_known_until = unix_millis(kStart + 2000);
+  bench.finished("attempt_timeout", report);
+  bench.finished("lease_expiry", report);
+  bench.board.pauses_changed({{.reconciler = "attempt_timeout",
+                               .by = "anna",
+                               .reason = "x",
+                               .since = unix_millis(kStart),
+                               .until = {}}});
+  const json status = bench.status();
+  for (const char* key : {"due", "oldest_due_ms", "next_due_ms", "next_due_known_until_ms"}) {
+    CAPTURE(key);
+    CHECK(status["reconcilers"][0][key] == nullptr);
+    CHECK(status["reconcilers"][1][key] != nullptr);
+  }
+}
+
+TEST_CASE("status says until when it is recovering") {
+  const Bench bench;
+  CHECK(bench.status()["recovering_until_ms"] == nullptr);
+  CHECK(json::parse(bench.board.status_json({}, unix_millis(kStart + 5000)))["recovering_until_ms"] ==
+        kStart + 5000);
+}
