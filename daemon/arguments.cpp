@@ -123,7 +123,10 @@ void check(const Command& command, const Arguments& arguments) {
     const bool accepted =
         std::find(command.options.begin(), command.options.end(), o.name) != command.options.end();
     if (!accepted && arguments.has(std::string(o.name)))
-      throw UsageError(std::string(command.name) + " has no option --" + std::string(o.name));
+      throw UsageError(std::string(command.name) + " has no option --" + std::string(o.name) +
+                       (command.words.usage.empty() ? ""
+                                                    : " (write " + std::string(command.name) + ' ' +
+                                                          std::string(command.words.usage) + ')'));
   }
   const auto& words = arguments.words();
   if (words.size() > command.words.most)

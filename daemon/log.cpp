@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/log_fields.hpp"
 #include "base/log_scope.hpp"
 #include "base/printable.hpp"
 #include "descriptor_sink.hpp"
@@ -63,6 +64,10 @@ class JsonFormatter final : public spdlog::formatter {
     }
     line["message"] = std::string(payload);
     if (const auto id = LogScope::current(); id != 0) line["tick"] = id;
+    if (const LogFields* fields = LogFields::current()) {
+      line["reconciler"] = std::string(fields->reconciler());
+      for (const auto& [what, count] : fields->counts()) line[what] = count;
+    }
     const std::string text = dump(line) + '\n';
     out.append(text);
   }

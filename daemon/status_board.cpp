@@ -76,7 +76,8 @@ void add_present(ordered_json& line, const StatusBoard::Entry& entry, bool pause
   const auto left = std::max({entry.totals.due, in_tick, std::int64_t{more ? 1 : 0}});
   line["due"] = known || (at_work && in_tick > 0) ? ordered_json(left) : ordered_json();
   line["due_capped"] = at_work && more;
-  line["oldest_due_ms"] = known ? time_json(entry.last.oldest_due) : ordered_json();
+  // Of none that is left, it would be that of a row that was moved.
+  line["oldest_due_ms"] = known && left > 0 ? time_json(entry.last.oldest_due) : ordered_json();
   line["next_due_ms"] = at_work ? time_json(entry.last.next_due) : ordered_json();
   line["next_due_known_until_ms"] = known ? time_json(next_due_known_until(entry)) : ordered_json();
   line["running"] = running ? ordered_json{{"since_ms", count(running->since)},
@@ -114,7 +115,8 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   if (event.report.complete) entry.last_scan = entry.last_tick;
   // What was taken because it had been seen coming says nothing of the other rows.
   if (event.report.complete) entry.totals.due = event.report.scanned - event.report.processed;
-  if (event.report.complete || event.report.more) entry.totals.more = event.report.more;
+  const bool own_more = event.report.more && !event.report.companions_more.value_or(false);
+  if (event.report.complete || own_more) entry.totals.more = own_more;
   if (event.report.companions_more) entry.companions_more = *event.report.companions_more;
   // That much is certain; how many they are nobody has counted.
   if (entry.totals.more) entry.totals.due = std::max<std::int64_t>(entry.totals.due, 1);

@@ -8,6 +8,7 @@
 #include "base/ids.hpp"
 #include "explain/words.hpp"
 #include "page/markup.hpp"
+#include "pg/sqlstate.hpp"
 #include "reconcile/holder_text.hpp"
 #include "reconcile/reconciler.hpp"
 
@@ -201,7 +202,7 @@ std::vector<std::string> commands_for(std::string_view reconciler, const reconci
 
 std::string failure_text(std::string_view sqlstate, std::string_view message) {
   if (sqlstate.empty() || message.find(sqlstate) != std::string_view::npos) return std::string(message);
-  return fmt::format("{} (SQLSTATE {})", message, sqlstate);
+  return fmt::format("{} (SQLSTATE {})", message, pg::named_sqlstate(std::string(sqlstate)));
 }
 
 }  // namespace ff::daemon::page

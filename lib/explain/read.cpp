@@ -2,6 +2,7 @@
 
 #include "explain/read_flow.hpp"
 #include "pg/server.hpp"
+#include "pg/sqlstate.hpp"
 #include "pg/transaction.hpp"
 #include "reconcile/engine.hpp"
 #include "reconcile/named_rows.hpp"
@@ -183,7 +184,8 @@ Inspection look_of(pg::Transaction& transaction, const Member& member, const Exe
 }
 
 std::string said_by(const pg::Error& error) {
-  return error.sqlstate().empty() ? error.what() : "SQLSTATE " + error.sqlstate() + ": " + error.what();
+  return error.sqlstate().empty() ? error.what()
+                                  : "SQLSTATE " + pg::named_sqlstate(error.sqlstate()) + ": " + error.what();
 }
 
 Trial trial_of(const reconcile::TickReport& report) {

@@ -91,6 +91,8 @@ struct ReconcilerInstruments {
   prometheus::Gauge& held;
   bool enabled = true;
   bool is_paused = false;
+  bool more = false;             ///< the last scan did not read all that is due
+  bool companions_more = false;  ///< nor did that of the companions
 };
 
 /// Every instrument of the daemon. What a comment calls guarded is used under that mutex only; the rest is

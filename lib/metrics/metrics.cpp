@@ -55,7 +55,10 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
     to.oldest_due.Set(unix_seconds_or_zero(report.oldest_due));
     instruments_->set_oldest_due(event.reconciler, report.oldest_due_in);
   }
-  if (report.complete || report.more) to.more_due.Set(report.more ? 1 : 0);
+  const bool own_more = report.more && !report.companions_more.value_or(false);
+  if (report.complete || own_more) to.more = own_more;
+  to.companions_more = report.companions_more.value_or(to.companions_more);
+  to.more_due.Set(to.more || to.companions_more ? 1 : 0);
   if (report.complete || !report.failure) {
     to.next_due.Set(unix_seconds_or_zero(report.next_due));
     to.quarantined.Set(static_cast<double>(report.quarantined));

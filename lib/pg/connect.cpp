@@ -13,6 +13,7 @@
 #include "base/printable.hpp"
 #include "base/small_file.hpp"
 #include "base/text.hpp"
+#include "pg/sqlstate.hpp"
 #include "pg/wait.hpp"
 
 namespace ff::pg {
@@ -93,8 +94,12 @@ std::string without_locations(const std::string& message) {
 
 Error refused(const PGconn* connection) {
   // Whoever answers may not be a server, and has not yet been asked who it is.
-  const std::string message = std::string(PQerrorMessage(connection)).substr(0, kLongestAnswer);
-  return Error(Error::Kind::connection, printable(without_locations(message)), sqlstate_in(message));
+  std::string message = std::string(PQerrorMessage(connection)).substr(0, kLongestAnswer);
+  const std::string sqlstate = sqlstate_in(message);
+  message = printable(without_locations(message));
+  if (const auto at = message.find(' ' + sqlstate + ": "); !sqlstate.empty() && at != npos)
+    message.replace(at + 1, sqlstate.size(), named_sqlstate(sqlstate));
+  return Error(Error::Kind::connection, message, sqlstate);
 }
 
 // What servers tell besides results (a deprecation, an index that exists already) is for whoever debugs.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/printable.hpp"
+#include "pg/sqlstate.hpp"
 #include "pg/wait.hpp"
 
 namespace ff::pg {
@@ -46,7 +47,7 @@ Error server_error(const PGresult* result, std::string_view sql) {
   std::string message = printable(field(PG_DIAG_MESSAGE_PRIMARY));
   if (message.empty()) message = printable(without_end_of_line(PQresultErrorMessage(result)));
   const std::string sqlstate = field(PG_DIAG_SQLSTATE);
-  if (!sqlstate.empty()) message += " (SQLSTATE " + sqlstate + ")";
+  if (!sqlstate.empty()) message += " (SQLSTATE " + named_sqlstate(sqlstate) + ")";
   // It may hold a whole row with what a customer keeps in it: for whoever debugs, and for nobody else.
   if (const auto detail = field(PG_DIAG_MESSAGE_DETAIL); !detail.empty())
     spdlog::debug("server: {}: {}", message, printable(detail));

@@ -1,8 +1,11 @@
 #include "pg/conninfo.hpp"
 
+#include <arpa/inet.h>
 #include <libpq-fe.h>
+#include <netinet/in.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <sstream>
@@ -98,6 +101,25 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
+// libpq notices these two only when it connects, or never where it has another host to try.
+void refuse_impossible(const Conninfo& conninfo) {
+  for (const std::string& port : split(conninfo.value("port"))) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
+    const bool possible =
+        error == std::errc{} && end == port.data() + port.size() && number >= 1 && number <= 65'535;
+    if (!port.empty() && !possible)
+      throw std::invalid_argument("the port " + printable(port) +
+                                  " is none: one is a number from 1 to 65535");
+  }
+  for (const std::string& address : split(conninfo.value("hostaddr"))) {
+    unsigned char bytes[sizeof(in6_addr)];
+    if (!address.empty() && inet_pton(AF_INET, address.c_str(), bytes) != 1 &&
+        inet_pton(AF_INET6, address.substr(0, address.find('%')).c_str(), bytes) != 1)
+      throw std::invalid_argument("hostaddr is an address, not a name: write host=" + printable(address));
+  }
+}
+
 }  // namespace
 
 std::string Conninfo::value(const std::string& keyword) const {
@@ -121,6 +143,7 @@ Conninfo parse_conninfo(const std::string& text) {
       std::getenv("PGTARGETSESSIONATTRS") == nullptr)
     attrs.clear();  // libpq's own default
   for (const char* secret : {"password", "sslpassword"}) conninfo.effective.erase(secret);
+  refuse_impossible(conninfo);
   return conninfo;
 }
 

@@ -101,7 +101,11 @@ TickReport Engine::tick(const TickOptions& options) {
   root_ = this;
   holds_back_ = false;
   TickReport report = tick_alone(options);
-  report.all_known_until = report.known_until;
+  // A slice shows nothing of the others.
+  const auto known_until = [&](const Reconciler& pair, const TickReport& its) {
+    return pair.walk && options.in_slices ? std::nullopt : its.known_until;
+  };
+  report.all_known_until = known_until(reconciler(), report);
   TickOptions theirs = options;
   theirs.scan_ahead = options.companions_scan_ahead;
   for (Engine& companion : companions_) {
@@ -109,8 +113,10 @@ TickReport Engine::tick(const TickOptions& options) {
     companion.root_ = this;
     if (report.failure || holds_back_) continue;
     TickReport its = companion.tick_alone(theirs);
-    if (!companion.reconciler().is_shortcut)
-      report.all_known_until = std::min(report.all_known_until, its.known_until);
+    if (!companion.reconciler().is_shortcut) {
+      report.all_known_until = std::min(report.all_known_until, known_until(companion.reconciler(), its));
+      if (its.complete) report.companions_more = report.companions_more.value_or(false) || its.more;
+    }
     report.add_companion(std::move(its));
   }
   report.hold = hold_;

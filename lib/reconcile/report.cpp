@@ -43,7 +43,6 @@ void TickReport::add(TickReport&& other) {
 }
 
 void TickReport::add_companion(TickReport&& companions) {
-  if (companions.complete) companions_more = companions_more.value_or(false) || companions.more;
   quarantined += companions.quarantined;
   append(set_aside, std::move(companions.set_aside));
   append(held, std::move(companions.held));

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/log_fields.hpp"
 #include "base/log_scope.hpp"
 #include "supervisor/random.hpp"
 
@@ -19,6 +20,15 @@ std::string outcomes_text(const reconcile::TickReport& report) {
   for (const auto& [skip, count] : report.skipped)
     text += " " + std::string(name(skip)) + "=" + std::to_string(count);
   return text;
+}
+
+// The same, for a log of JSON.
+LogFields::Counts counts_of(const reconcile::TickReport& report) {
+  LogFields::Counts counts{
+      {"scanned", report.scanned}, {"processed", report.processed}, {"errors", report.error_count()}};
+  counts.insert(counts.end(), report.outcomes.begin(), report.outcomes.end());
+  for (const auto& [skip, count] : report.skipped) counts.emplace_back(name(skip), count);
+  return counts;
 }
 
 }  // namespace
@@ -63,6 +73,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
     last_shortcuts_scan_.reset();
   }
   const LogScope scope(next_log_id());
+  const LogFields fields(name_);
   const Timing now = timing();
   const Milliseconds interval = now.interval;
   const SteadyTime started = clock_.now();
@@ -212,6 +223,7 @@ bool Runner::scan_is_skipped(SteadyTime now, Milliseconds interval) const {
 void Runner::log(const reconcile::TickReport& report, bool scans) {
   unlogged_.add(reconcile::TickReport(report));
   if (scans || report.error_count() > 0) {
+    const LogFields fields(name_, counts_of(unlogged_));
     if (unlogged_.processed > 0 || unlogged_.error_count() > 0)
       spdlog::info("{}: scanned={} processed={} errors={}{}", name_, unlogged_.scanned, unlogged_.processed,
                    unlogged_.error_count(), outcomes_text(unlogged_));

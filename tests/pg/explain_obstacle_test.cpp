@@ -57,7 +57,7 @@ TEST_CASE("explain says what a row fails with") {
   const auto found = explain::findings(facts);
   const explain::Finding* its = finding(found, "failed");
   REQUIRE(its != nullptr);
-  CHECK_THAT(its->text, Catch::Contains("lease_expiry fails on it: SQLSTATE 23514: ") &&
+  CHECK_THAT(its->text, Catch::Contains("lease_expiry fails on it: SQLSTATE 23514 check_violation: ") &&
                             Catch::Contains("not this one") && !Catch::Contains("secret"));
   CHECK_THAT(its->next, Catch::Contains("tick lease_expiry"));
   CHECK(word_of(facts, "lease_expiry") == "failed");

@@ -60,6 +60,27 @@ int status_of(unsigned short port, const std::string& request_line) {
 
 }  // namespace
 
+TEST_CASE("a line of JSON that tells of a tick has the reconciler and what was counted as fields") {
+  Database database;
+  auto db = database.connect();
+  insert_with_lease(db, {1}, now_ms(db) - 1000);
+  RunningDaemon daemon(
+      {.conninfo = database.conninfo(), .config = std::string(kConfig) + "log: {format: json}\n"});
+  Json found;
+  REQUIRE(wait_until([&] {
+    std::istringstream lines(daemon.process().err());
+    for (std::string line; std::getline(lines, line) && !lines.eof();)
+      if (line.find("scanned=") != std::string::npos) found = Json::parse(line);
+    return !found.is_null();
+  }));
+  CHECK(found["reconciler"] == "lease_expiry");
+  CHECK(found["scanned"] == 1);
+  CHECK(found["processed"] == 1);
+  CHECK(found["errors"] == 0);
+  CHECK(found["tick"] >= 1);
+  CHECK(daemon.stop() == 0);
+}
+
 TEST_CASE("the daemon becomes ready, moves lapsed leases, and leaves healthy ones alone") {
   Database database;
   auto db = database.connect();

@@ -89,6 +89,8 @@ TEST_CASE("an option without its value and a switch with one are refused") {
 
 TEST_CASE("options of other commands are refused") {
   CHECK(refusal({"run", "--dry-run"}) == "run has no option --dry-run");
+  CHECK_THAT(refusal({"check-config", "--config", "f"}),
+             Catch::StartsWith("check-config has no option --config (write check-config "));
   CHECK(refusal({"--batch-size", "5", "run"}) == "run has no option --batch-size");
   CHECK(refusal({"version", "--config", "f"}) == "version has no option --config");
 }

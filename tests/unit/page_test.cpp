@@ -136,7 +136,7 @@ TEST_CASE("a row in quarantine shows key, SQLSTATE, message, tries and what to p
   REQUIRE(attention.size() == 1);
   CHECK(attention[0].severity == Severity::warning);
   CHECK(attention[0].what == "lease_expiry: 1 row is in quarantine because it fails by itself");
-  CHECK(attention[0].why == "new row violates a check (SQLSTATE 23514)");
+  CHECK(attention[0].why == "new row violates a check (SQLSTATE 23514 check_violation)");
   CHECK(attention[0].paste.front() == "ff-reconcilerd quarantine --url http://127.0.0.1:9464");
   CHECK_THAT(page_of(model), Contains("id=\"quarantine\"") && Contains("23514") &&
                                  Contains("failed 2 times") &&

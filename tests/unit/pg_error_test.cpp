@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "pg/sqlstate.hpp"
+
 using ff::pg::Error;
 using ff::pg::error_classes;
 using Kind = Error::Kind;
@@ -17,6 +19,14 @@ Error ours(Kind kind) {
 }
 
 }  // namespace
+
+TEST_CASE("a SQLSTATE has its name beside it, and one that nobody knows stands alone") {
+  CHECK(ff::pg::named_sqlstate("42501") == "42501 insufficient_privilege");
+  CHECK(ff::pg::named_sqlstate("08000") == "08000 connection_exception");
+  CHECK(ff::pg::named_sqlstate("XX002") == "XX002 index_corrupted");
+  CHECK(ff::pg::named_sqlstate("ZZ999") == "ZZ999");
+  CHECK(ff::pg::named_sqlstate("") == "");
+}
 
 TEST_CASE("an error keeps what the server said") {
   const Error error = server("23505");

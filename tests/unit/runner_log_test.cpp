@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "base/log_fields.hpp"
 #include "base/log_scope.hpp"
 #include "runner_bench.hpp"
 
@@ -24,6 +25,24 @@ TEST_CASE("what small ticks have moved between two looks is said in one line") {
   bench.step();
   REQUIRE(bench.log.lines().size() == 2);
   CHECK(bench.log.lines().back() == "info promoter: scanned=5 processed=5 errors=0 promoted=5");
+}
+
+TEST_CASE("what is logged in a tick is of its reconciler, and the line of what was moved has its counts") {
+  RunnerBench bench;
+  bench.tick = [&](const TickOptions&) {
+    REQUIRE(LogFields::current());
+    CHECK(LogFields::current()->reconciler() == "promoter");
+    CHECK(LogFields::current()->counts().empty());
+    return TickReport{};
+  };
+  bench.step();
+  CHECK_FALSE(LogFields::current());
+  const LogFields outer("outer");
+  {
+    const LogFields inner("inner", {{"scanned", 3}});
+    CHECK(LogFields::current()->counts().at(0).second == 3);
+  }
+  CHECK(LogFields::current()->reconciler() == "outer");
 }
 
 TEST_CASE("an error that repeats is logged once and then counted once a minute") {

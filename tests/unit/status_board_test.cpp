@@ -283,6 +283,7 @@ TEST_CASE("in the middle of a backlog what is left is not nothing, but at least 
   line = bench.status()["reconcilers"][0];
   CHECK(line["due"] == 0);
   CHECK(line["due_capped"] == false);
+  CHECK(line["oldest_due_ms"] == nullptr);
   // The companions have a scan of their own, and their backlog is not over because the first pair has none.
   TickReport companions;
   companions.more = true;

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ff {
+
+/// What all that this thread logs while it lives is of: in a log of JSON, fields beside the message. One within another
+/// holds while it lives. The log's formatter asks for it.
+class LogFields {
+ public:
+  using Counts = std::vector<std::pair<std::string, std::int64_t>>;
+
+  /// The name must outlive it.
+  explicit LogFields(std::string_view reconciler, Counts counts = {});
+  ~LogFields();
+  LogFields(const LogFields&) = delete;
+  LogFields& operator=(const LogFields&) = delete;
+
+  std::string_view reconciler() const { return reconciler_; }
+  const Counts& counts() const { return counts_; }
+
+  /// Of this thread, or null.
+  static const LogFields* current();
+
+ private:
+  const std::string_view reconciler_;
+  const Counts counts_;
+  const LogFields* const outer_;
+};
+
+}  // namespace ff
