@@ -26,6 +26,7 @@ constexpr std::array kOptions{
     Option{"batch-size", "N", "rows per transaction"},
     Option{"execution", "{fp:N}:UUID", "only this execution"},
     Option{"limit", "N", "rows shown of each check (default 20), the others are counted"},
+    Option{"gap", "DURATION", "how long a row must stand still, where that is asked for (default: 60s)"},
     Option{"dry-run", "", "say what would be done and do nothing"},
     Option{"json", "", "one JSON object a line"},
     Option{"ready", "", "ask /readyz instead: whether reconcilers run"},

@@ -18,7 +18,7 @@ std::vector<Command> database_commands() {
       {"tick",
        {"NAME...|all", 1, 100},
        "One pass of each named reconciler (all: of each that is switched on) until nothing is left due.",
-       {"config", "database-url", "partitions", "namespace", "instance-tag", "batch-size", "execution",
+       {"config", "database-url", "partitions", "namespace", "instance-tag", "batch-size", "execution", "gap",
         "dry-run", "json"},
        tick},
       {"lease-events",

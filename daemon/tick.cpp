@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iostream>
 #include <numeric>
+#include <thread>
 
+#include "base/duration.hpp"
 #include "base/printable.hpp"
 #include "commands.hpp"
 #include "config/problem.hpp"
@@ -22,6 +24,10 @@ namespace {
 using nlohmann::ordered_json;
 using reconcile::Reconciler;
 using reconcile::TickReport;
+
+constexpr Milliseconds kLongestGap = std::chrono::hours{1};
+// That the database's clock is behind ours after a wait.
+constexpr Milliseconds kBehind{50};
 
 std::vector<const Reconciler*> named(const Arguments& arguments, const config::Config& config) {
   auto found = named_reconcilers(arguments.words(), config);
@@ -69,6 +75,17 @@ Partitions covered(const std::optional<Partitions>& named, const config::Config&
   return coverage.covered;
 }
 
+// How long rows have to stand still, where they have to: nothing: as long as their reconciler says.
+std::optional<Milliseconds> gap(const Arguments& arguments) {
+  const auto text = arguments.text("gap");
+  if (!text) return std::nullopt;
+  const auto gap = parse_duration(*text);
+  if (!gap || *gap > kLongestGap)
+    throw UsageError("--gap: \"" + *text + "\" is no duration up to " + format_duration(kLongestGap) +
+                     " (allowed: 60s, 5m)");
+  return gap;
+}
+
 // The flags narrow down what the configuration says of a reconciler.
 reconcile::Scope scope(const Arguments& arguments, const config::Config& config, const Reconciler& reconciler,
                        const reconcile::Family& family) {
@@ -79,6 +96,7 @@ reconcile::Scope scope(const Arguments& arguments, const config::Config& config,
   if (const auto name = arguments.text("namespace")) scope.filter.name_space = *name;
   if (const auto text = arguments.text("instance-tag")) scope.filter.instance_tag = tag(*text);
   if (!reconciler.filterable) scope.filter = {};
+  scope.still_for = gap(arguments);
   if (const auto rows = arguments.number("batch-size", 1, 100'000))
     scope.batch_size = static_cast<int>(*rows);
   return scope;
@@ -195,7 +213,7 @@ class Passes {
         if (!first && left[i] == 0 && !is_told_of_its_rows(engines_[i])) continue;
         const TickReport report = one(engines_[i], first);
         moved += report.processed;
-        left[i] = report.scanned - report.processed;
+        left[i] = report.scanned + report.watched - report.processed;
       }
       if (moved == 0 || dry_run_ || failed_) break;
     }
@@ -212,6 +230,14 @@ class Passes {
     return engine.reconciler().announced(engine.scope().settings).has_value();
   }
 
+  // Whoever waits here may be a person.
+  static void wait_for(const reconcile::Engine& engine, std::int64_t rows) {
+    const Milliseconds gap = engine.scope().still_for.value_or(engine.reconciler().still_for);
+    std::cerr << fmt::format("{}: {} rows have to stand still for {} first\n", engine.reconciler().name, rows,
+                             format_duration(gap));
+    std::this_thread::sleep_for(gap + kBehind);
+  }
+
   TickReport one(reconcile::Engine& engine, bool first) {
     const reconcile::TickOptions options{
         .released =
@@ -222,7 +248,14 @@ class Passes {
         .list_moves = dry_run_,
         .tell = action_log_.teller()};
     const auto started = Clock::system().now();
-    TickReport report = execution_ ? engine.tick_one(*execution_, options) : engine.tick(options);
+    const auto pass = [&] {
+      return execution_ ? engine.tick_one(*execution_, options) : engine.tick(options);
+    };
+    TickReport report = pass();
+    if (first && report.watched > 0 && report.processed == 0 && !report.failure) {
+      wait_for(engine, report.watched);
+      report = pass();
+    }
     const double took = std::chrono::duration<double>(Clock::system().now() - started).count();
     errors_ += report.error_count();
     if (first || report.processed > 0) {

@@ -16,7 +16,8 @@ namespace ff::reconcile {
 struct Candidate {
   RowKey key;
   UnixMillis due_at;
-  bool due;  ///< by the database's clock, when it was shown
+  bool due;              ///< by the database's clock, when it was shown
+  UnixMillis seen_at{};  ///< by the same, when it was shown
 };
 
 using Candidates = std::span<const Candidate>;

@@ -147,7 +147,9 @@ TickReport Engine::tick_alone(const TickOptions& options) {
 TickReport Engine::tick_one_alone(const ExecutionId& execution, const TickOptions& options) {
   begin_tick(options);
   TickReport report = with_worker([&](Worker& worker) {
-    for (const Candidate& row : rows_of(*job_, worker, execution)) {
+    auto rows = rows_of(*job_, worker, execution);
+    leave_restless(worker.report(), rows);
+    for (const Candidate& row : rows) {
       if (row.due && worker.report().scanned++ == 0) worker.report().oldest_due = row.due_at;  // oldest first
       worker.take({&row, 1});
     }
@@ -194,19 +196,20 @@ void Engine::scan_and_work_off(Worker& worker) {
   upcoming_.clear();
   find_partitions(worker.connection());
   const TickOptions& options = job_->options;
-  const bool walks = options.in_slices && job_->reconciler.walk;
-  const auto slices =
-      walks ? walker_.next(*job_, worker.connection(), job_->reconciler.walk->rows) : whole(job_->groups);
+  const auto slices = slices_of_scan(worker);
+  job_->still_rows.begin_scan(job_->clock.now());
   const bool limited = options.deadline != SteadyTime::max();
   const SteadyTime before = limited ? job_->clock.now() : SteadyTime{};
   Seen seen = sort_out(scan(worker, slices, options.scan_ahead));
   if (limited) job_->deadline = options.deadline + (job_->clock.now() - before);
   TickReport& report = worker.report();
   report.complete = !report.failure;
-  // Also of those that the tick does not come to.
-  for (const auto& [partition, due_at] : seen.oldest_due_in)
-    report.oldest_due = std::min(report.oldest_due.value_or(due_at), due_at);
-  report.oldest_due_in = std::move(seen.oldest_due_in);
+  // Also of those that the tick does not come to; how long a row has been due is not known before it has stood still.
+  if (job_->reconciler.still_for <= Milliseconds{0}) {
+    for (const auto& [partition, due_at] : seen.oldest_due_in)
+      report.oldest_due = std::min(report.oldest_due.value_or(due_at), due_at);
+    report.oldest_due_in = std::move(seen.oldest_due_in);
+  }
   const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + options.scan_ahead;
   if (!may_act(worker, !seen.few.empty() || !seen.oldest_of_many.empty())) {
     upcoming_.replace({}, scanned_up_to);
@@ -216,8 +219,30 @@ void Engine::scan_and_work_off(Worker& worker) {
   report.paged = !seen.oldest_of_many.empty();
   work_off(worker, std::move(seen.few));
   work_off_pages(worker, seen.oldest_of_many, slices);
-  if (walks && !report.more) walker_.go_on();
+  end_scan(report, slices);
   look_for_holders(*job_, worker.connection());
+}
+
+std::vector<GroupSlice> Engine::slices_of_scan(Worker& worker) {
+  const Reconciler& pair = job_->reconciler;
+  if (job_->options.in_slices && pair.walk) return walker_.next(*job_, worker.connection(), pair.walk->rows);
+  auto slices = whole(job_->groups);
+  if (!job_->options.in_slices || pair.groups_a_scan == 0 || pair.groups_a_scan >= slices.size())
+    return slices;
+  std::ranges::rotate(slices, slices.begin() + static_cast<std::ptrdiff_t>(first_group_ % slices.size()));
+  slices.resize(pair.groups_a_scan);
+  return slices;
+}
+
+// What it did not come to is read again by the next one.
+void Engine::end_scan(const TickReport& report, const std::vector<GroupSlice>& slices) {
+  if (report.more) return;
+  const Reconciler& pair = job_->reconciler;
+  if (job_->options.in_slices && pair.walk) walker_.go_on();
+  if (job_->options.in_slices && pair.groups_a_scan > 0)
+    first_group_ = (slices.back().group + 1) % job_->groups.size();
+  if (report.failure || pair.walk) return;
+  for (const GroupSlice& read : slices) job_->still_rows.end_scan(job_->groups.all()[read.group]);
 }
 
 // Where somebody holds a child of a table, the groups that other children hold are scanned all the same; that some could
@@ -311,9 +336,24 @@ bool Engine::work_off(Worker& worker, std::vector<Candidate> rows) {
   return worker.report().processed == wanted && !job_->options.dry_run;
 }
 
+// Those that may still be moving are none of the due ones yet. One that an earlier scan saw coming is seen as it was then.
+void Engine::leave_restless(TickReport& report, std::vector<Candidate>& rows) {
+  if (job_->reconciler.still_for <= Milliseconds{0}) return;
+  const auto now = job_->clock.now();
+  const auto left = std::erase_if(
+      rows, [&](const Candidate& row) { return !job_->still_rows.has_stood(row, job_->still_for(), now); });
+  report.watched += static_cast<std::int64_t>(left);
+  for (Candidate& row : rows) {
+    row.due_at = std::max(row.due_at, job_->could_be_taken(row.key));
+    UnixMillis& oldest = report.oldest_due_in.try_emplace(row.key.partition, row.due_at).first->second;
+    oldest = std::min(oldest, row.due_at);
+  }
+}
+
 // Those that are not in quarantine, sorted by group.
 std::vector<Candidate> Engine::to_be_tried(Worker& worker, std::vector<Candidate> rows) {
   TickReport& report = worker.report();
+  leave_restless(report, rows);
   report.scanned += static_cast<std::int64_t>(rows.size());
   if (job_->options.progress) job_->options.progress->scanned += static_cast<std::int64_t>(rows.size());
   for (const Candidate& row : rows)

@@ -62,6 +62,9 @@ class Engine {
                       const std::vector<GroupSlice>& slices);
   bool work_off(Worker& worker, std::vector<Candidate> rows);
   std::vector<Candidate> to_be_tried(Worker& worker, std::vector<Candidate> rows);
+  void leave_restless(TickReport& report, std::vector<Candidate>& rows);
+  std::vector<GroupSlice> slices_of_scan(Worker& worker);
+  void end_scan(const TickReport& report, const std::vector<GroupSlice>& slices);
   TickReport work_off_upcoming();
   void find_partitions(pg::Connection& connection);
   void count_due(pg::Connection& connection, const std::vector<GroupSlice>& slices, std::int64_t cap,
@@ -78,6 +81,7 @@ class Engine {
   pg::Pool& pool_;
   Upcoming upcoming_;
   Walker walker_;
+  std::size_t first_group_ = 0;  // of the next scan, where one reads some groups only
   std::vector<Engine> companions_;
   Engine* root_ = nullptr;    // in a tick: whose companion this is, or itself
   std::optional<Hold> hold_;  // of the root, as is the next

@@ -13,6 +13,15 @@ pg::Params Job::params(const Partitions& partitions, const Slice& slice) const {
   return params;
 }
 
+Milliseconds Job::still_for() const {
+  const Milliseconds its = reconciler.still_for;
+  return its > Milliseconds{0} ? scope.still_for.value_or(its) : its;
+}
+
+UnixMillis Job::could_be_taken(const RowKey& key) const {
+  return reconciler.still_for > Milliseconds{0} ? still_rows.since(key) + still_for() : UnixMillis{};
+}
+
 std::string Job::familiar() const {
   return groups.size() == 0 ? std::string() : statements.page.over(groups.all().front());
 }

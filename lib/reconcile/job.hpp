@@ -11,6 +11,7 @@
 #include "reconcile/server_clock.hpp"
 #include "reconcile/slice.hpp"
 #include "reconcile/statements.hpp"
+#include "reconcile/still_rows.hpp"
 #include "reconcile/suspects.hpp"
 
 namespace ff::reconcile {
@@ -31,6 +32,11 @@ struct Job {
   /// How long after its due time a row may be taken.
   Milliseconds holdoff() const { return reconciler.holdoff(scope.settings); }
 
+  /// For how long a row has to have stood still (see Reconciler::still_for); 0: it need not.
+  Milliseconds still_for() const;
+  /// From when on a row could be taken that has stood still; 1970 where it need not.
+  UnixMillis could_be_taken(const RowKey& key) const;
+
   /// A statement by which a session is known that has planned those of this pair.
   std::string familiar() const;
 
@@ -41,6 +47,7 @@ struct Job {
   const Clock& clock;
   Quarantine quarantine;
   HeldRows held_rows;
+  StillRows still_rows;
   ServerClock server_clock;
   BatchSize batch_size;
 

@@ -151,8 +151,15 @@ struct Reconciler {
   /// It takes leases away, which is unfair while workers could not renew them: it pauses during recovery
   /// grace.
   bool takes_leases = false;
+  /// A row is taken only once scans at least so far apart have shown it with the very same key: what must stand still
+  /// meanwhile is in the key, for instance a digest of it, and `act` repeats it under its locks like any other condition.
+  /// Between two scans it may have changed and changed back. 0: a row is taken at once.
+  Milliseconds still_for{0};
   std::vector<SettingDecl> settings = {};
   std::optional<Walk> walk = {};
+  /// Where no index leads to the rows, but one to all that might be: a scan reads so many groups of partitions (see
+  /// Groups), the next one those behind them. 0: all.
+  std::size_t groups_a_scan = 0;
   /// It finds sooner what a companion that walks finds in the end. It is looked at in its own interval while there are
   /// announcements, and not at all where a look shows everything.
   bool is_shortcut = false;

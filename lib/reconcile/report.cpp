@@ -25,6 +25,7 @@ void take_earlier(std::optional<UnixMillis>& to, const std::optional<UnixMillis>
 
 void TickReport::add(TickReport&& other) {
   scanned += other.scanned;
+  watched += other.watched;
   processed += other.processed;
   add_counts(skipped, other.skipped);
   add_counts(outcomes, other.outcomes);

@@ -71,6 +71,8 @@ struct HeldRow {
 /// What one tick did. Counts are of rows.
 struct TickReport {
   std::int64_t scanned = 0;  ///< found due
+  std::int64_t watched =
+      0;  ///< not taken for due yet: they have to stand still first (Reconciler::still_for)
   std::int64_t processed =
       0;  ///< their transition was committed by this tick (in a dry run: would have been)
   std::map<Skip, std::int64_t> skipped;

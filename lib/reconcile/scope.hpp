@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
 
 #include "base/partitions.hpp"
@@ -19,6 +20,8 @@ struct Scope {
   int batch_size = 1000;  ///< rows per statement and transaction at most: fewer where they are slow
   Settings settings;
   Family family;
+  /// For how long rows have to have stood still, where they have to at all: instead of Reconciler::still_for.
+  std::optional<Milliseconds> still_for{};
 };
 
 /// What a tick has done so far, companions included: for whoever looks on from another thread. Counts are of rows, and

@@ -80,8 +80,8 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
       if (found.empty()) job_.server_clock.learn(sent, answered, now);
       if (report_.database_time == UnixMillis{}) report_.database_time = now;
       if (row.is_null(0)) break;  // nothing was found: the row tells the time only
-      found.push_back(
-          {read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)), row.get<bool>(due_at + 1)});
+      found.push_back({read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)),
+                       row.get<bool>(due_at + 1), now});
     }
   return found;
 }
@@ -236,7 +236,7 @@ void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Mil
   const std::int64_t before = report_.processed;
   std::size_t next = 0;
   for (const pg::Row row : rows) {
-    const auto& [key, due_at, due] = moved[next++];
+    const auto& [key, due_at, due, seen_at] = moved[next++];
     const auto outcome = row.get<std::string>(outcome_at);
     ++report_.outcomes[outcome];
     if (!job_.options.dry_run) job_.quarantine.release(key);
@@ -244,7 +244,7 @@ void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Mil
     ++report_.processed;
     // A time before 1970 is no time; a difference from it might not even fit.
     const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
-    report_.lateness.add(acted_at - std::max(due_at, UnixMillis{}) + took);
+    report_.lateness.add(acted_at - std::max(due_at, job_.could_be_taken(key)) + took);
     if (job_.options.list_moves) report_.moves.push_back({key, outcome, due_at, &job_.reconciler});
   }
   if (job_.options.progress) job_.options.progress->processed += report_.processed - before;

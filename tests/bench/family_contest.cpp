@@ -50,7 +50,8 @@ Contest::Contest(Lanes& lanes, const reconcile::Reconciler& reconciler, Conditio
                .filter = {},
                .batch_size = reconciler.batch_size,
                .settings = settings_,
-               .family = {}},
+               .family = {},
+               .still_for = Milliseconds{0}},
               lanes.ours, Clock::system(), lanes.fork_join),
       rival_(connect(lanes.connector)) {}
 

@@ -43,7 +43,8 @@ reconcile::Scope scope_of(const reconcile::Reconciler& reconciler, const EngineO
                          options.filter,
                          options.batch_size,
                          settings_of(reconciler.name, options.settings),
-                         {}};
+                         {},
+                         options.still_for};
   for (const auto& [name, replaced] : options.together_with)
     scope.family.enabled.emplace(name, settings_of(name, replaced));
   return scope;

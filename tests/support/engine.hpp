@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ struct EngineOptions {
   Settings settings{};
   /// Reconcilers that run beside it, with settings beside their defaults.
   std::map<std::string, Settings> together_with{};
+  /// For how long rows have to have stood still, of reconcilers that ask for it: at once is enough, unless told otherwise.
+  std::optional<Milliseconds> still_for{0};
   Milliseconds statement_timeout{10'000};
   int pool_size = 1;
   /// Threads that may help a tick; they want connections, too.
