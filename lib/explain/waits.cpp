@@ -89,6 +89,14 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
   else if (all_ended && dependency != nullptr && dependency->due())
     found.push_back({"children_ended", fmt::format("its children have all ended ({})", counts(fan_in)),
                      tick("dependency", facts.id)});
+  else if (const Inspection* recount = facts.inspection("group_recount");
+           recount != nullptr && recount->due())
+    found.push_back(
+        {"fan_in_misled",
+         fmt::format("all that it waits for has ended and was passed on, and its fan-in still counts "
+                     "as if it had not ({})",
+                     counts(fan_in)),
+         tick("group_recount", facts.id)});
   else if (const Upstream* silent = without_event(facts))
     found.push_back(
         {"upstream_without_event",

@@ -177,10 +177,54 @@ UPDATE ff_completion_event SET dispatched_at_ms = $2
  WHERE partition_key = $1 AND event_id = $4::bigint)sql"}}}}};
 }
 
+// $4 flow, $5 downstream, $7 to $9 the counts, $10 whether all have succeeded. Of all_of and what can be satisfied only.
+RowByRow group_recount() {
+  return {.name = "group_recount",
+          .list = R"sql(
+SELECT g.flow_id, g.downstream_eid
+  FROM ff_edge_group g
+  JOIN ff_exec_core c ON c.partition_key = $1 AND c.execution_id = g.downstream_eid
+ WHERE g.partition_key = $1 AND g.running_count > 0 AND NOT g.cancel_siblings_pending_flag
+   AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+   AND (SELECT max(u.terminal_at_ms)
+          FROM ff_edge d
+          JOIN ff_exec_core u ON u.partition_key = $1 AND u.execution_id = d.upstream_eid
+         WHERE d.partition_key = $1 AND d.flow_id = g.flow_id AND d.downstream_eid = g.downstream_eid
+        HAVING bool_and(u.lifecycle_phase IN ('terminal', 'cancelled'))) <= $2
+ LIMIT $3)sql",
+          .steps = {{R"sql(
+SELECT true FROM ff_edge_group
+ WHERE partition_key = $1 AND flow_id = $4::uuid AND downstream_eid = $5::uuid AND running_count > 0
+   FOR UPDATE SKIP LOCKED)sql",
+                     {},
+                     {{R"sql(
+SELECT count(*) FILTER (WHERE e.outcome = 'success'), count(*) FILTER (WHERE e.outcome = 'skipped'),
+       count(*) FILTER (WHERE e.outcome NOT IN ('success', 'skipped')),
+       CASE WHEN bool_and(e.outcome = 'success') THEN 'satisfied' ELSE 'open' END
+  FROM ff_edge d
+ CROSS JOIN LATERAL (SELECT outcome
+                       FROM ff_completion_event e
+                      WHERE e.partition_key = $1 AND e.execution_id = d.upstream_eid AND e.outcome <> 'resumable'
+                      ORDER BY e.event_id DESC
+                      LIMIT 1) e
+ WHERE d.partition_key = $1 AND d.flow_id = $4::uuid AND d.downstream_eid = $5::uuid)sql",
+                       {},
+                       {{R"sql(
+UPDATE ff_edge_group
+   SET success_count = $7::integer, skip_count = $8::integer, fail_count = $9::integer, running_count = 0
+ WHERE partition_key = $1 AND flow_id = $4::uuid AND downstream_eid = $5::uuid)sql"},
+                        {R"sql(
+UPDATE ff_exec_core
+   SET eligibility_state = 'eligible_now', public_state = 'waiting', lifecycle_phase = 'runnable',
+       raw_fields = raw_fields || jsonb_build_object('total_attempt_count', attempt_index::text)
+ WHERE partition_key = $1 AND execution_id = $5::uuid)sql",
+                         {"satisfied"}}}}}}}};
+}
+
 }  // namespace
 
 std::vector<RowByRow> flow_rivals() {
-  return {dependency(), edge_cancel_dispatcher(), edge_cancel_reconciler()};
+  return {dependency(), group_recount(), edge_cancel_dispatcher(), edge_cancel_reconciler()};
 }
 
 }  // namespace ff::bench

@@ -176,6 +176,22 @@ std::string dependency() {
                    "due_ms"})});
 }
 
+// An edge that was applied after its upstream's end.
+std::string group_recount() {
+  const std::string upstream = "md5('upstream ' || id)::uuid";
+  return all_of(
+      {core("id", kBlocked, {", flow_id", ", flow"}),
+       core(upstream, kCompleted, {", flow_id, terminal_at_ms", ", flow, due_ms"}),
+       insert("ff_edge", {"flow_id, edge_id, upstream_eid, downstream_eid, policy",
+                          "flow, id, " + upstream + ", id, '{}'"}),
+       insert("ff_edge_group",
+              {"flow_id, downstream_eid, policy, running_count", "flow, id, '{\"kind\": \"all_of\"}', 1"}),
+       insert("ff_completion_event",
+              {"execution_id, flow_id, outcome, namespace, instance_tag, occurred_at_ms, committed_at_ms, "
+               "dispatched_at_ms",
+               upstream + ", flow, 'success', 'bench', 'i-1', due_ms, due_ms, due_ms"})});
+}
+
 std::string budget_reset() {
   return all_of(
       {insert(
@@ -232,6 +248,7 @@ const std::string& stock_insert(std::string_view reconciler) {
       {"pending_waitpoint_expiry",
        all_of({core("id", kActive), waitpoint("flow", "id", {", expires_at_ms", ", due_ms"})})},
       {"dependency", dependency()},
+      {"group_recount", group_recount()},
       {"edge_cancel_dispatcher", edge_cancel_dispatcher()},
       {"edge_cancel_reconciler", edge_cancel_reconciler()},
       {"budget_reset", budget_reset()},

@@ -59,7 +59,6 @@ const std::vector<Likeness> kLikenesses{{"cancel_execution", kNine, kEndSilently
                                         {"cancel_flow_header", kNine, kEndSilently},
                                         {"cancel_flow", kNineEnded, kTellAgain},
                                         {"complete, fail", kNineEnded, kTellAgain},
-                                        {"apply_dependency_to_child", kNineInFlow, kCountOneMore},
                                         {"replay_execution", kNineInFlow, kCountOneMore},
                                         {"wait_children", kNine, kBlock},
                                         {"claim_for_worker", kNine, kPendClaim},

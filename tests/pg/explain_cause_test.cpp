@@ -154,6 +154,14 @@ TEST_CASE("explain names whom an execution waits for") {
        "tick dependency --execution '{fp:3}:"},
       {"upstream_without_event", [](auto& s) { return fan_in(s, {}, kEnded).downstream; },
        "INSERT INTO ff_completion_event"},
+      {"fan_in_misled",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {.success = 1, .running = 1});
+         for (const std::size_t upstream : {0U, 1U}) end_upstream(s.db, made, upstream);
+         s.db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 5");
+         return made.downstream;
+       },
+       "tick group_recount --execution '{id}'"},
       {"fan_in_impossible", [](auto& s) { return fan_in(s, {.fail = 1, .running = 1}, kEnded).downstream; },
        "cancel it"},
       {"fan_in_satisfied",

@@ -26,7 +26,11 @@ TEST_CASE("audit finds fan-ins that count other than their edges, and what it sa
       group("group_miscounted", "success_count = 2", "blocked"),
       group("group_miscounted", "success_count = 0", "blocked"),
       group("group_miscounted", "skip_count = 1, running_count = 0", "blocked"),
-      group("group_waits_for_ended", "running_count = 2, success_count = 0", "blocked"),
+      group("group_miscounted", "running_count = 2, success_count = 0", "blocked"),
+      {"group_waits_for_ended",
+       all_ended("blocked", "ended_upstream") +
+           "UPDATE ff_edge_group SET success_count = 1, running_count = 1 WHERE downstream_eid = '{blocked}'",
+       "blocked"},
       {"children_ended",
        all_ended("parent", "ended_upstream") +
            "UPDATE ff_edge_group SET success_count = 2, running_count = 0 WHERE downstream_eid = '{parent}'",

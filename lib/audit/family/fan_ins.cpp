@@ -32,7 +32,11 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
      WHEN least(g.success_count, g.fail_count, g.skip_count, g.running_count) < 0 THEN 'group_below_nought'
      WHEN t.unknown > 0 OR t.is_new OR NOT {not_replayed:c} THEN NULL
      WHEN n.in_all <> t.edges OR g.running_count < t.running AND NOT t.replayed THEN 'group_miscounted'
-     WHEN g.running_count > t.running THEN 'group_waits_for_ended'
+     -- Only when all are over is it group_recount's, and only while the downstream waits.
+     WHEN g.running_count > t.running THEN
+       CASE WHEN t.running = 0 AND NOT g.cancel_siblings_pending_flag
+                 AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+            THEN 'group_waits_for_ended' ELSE 'group_miscounted' END
      WHEN c.lifecycle_phase NOT IN ('submitted', 'runnable', 'blocked') THEN NULL
      WHEN c.blocking_reason = 'waiting_for_children' AND c.eligibility_state = 'blocked_by_dependencies' THEN
        CASE WHEN g.running_count = 0 AND n.in_all > 0 AND {waits_long:c} THEN 'children_ended' END
@@ -101,7 +105,7 @@ std::vector<Check> of_groups() {
       {"group_waits_for_ended",
        "its fan-in waits for upstreams that have ended and were passed on, as an edge that is applied too "
        "late does",
-       recount},
+       "{tick:group_recount}"},
       {"children_ended", "its children have ended, and nobody has woken it", "{tick:dependency}"},
       {"satisfied_but_blocked", "what it waits for has happened, and nobody has made it eligible",
        "{core:lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'}"},

@@ -21,6 +21,7 @@
 // in whatever order they come.
 
 #include "reconcile/family/ending.hpp"
+#include "reconcile/family/fan_in.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/waiting_children.hpp"
 
@@ -117,8 +118,7 @@ tally AS MATERIALIZED (
          c.skip_count + c.skip AS skip,
          c.fail_count + c.edges - c.success - c.skip AS fail,
          greatest(c.running_count - c.edges, 0) AS running,
-         coalesce(c.policy->>'kind', 'all_of') AS kind,
-         {whole_number_or:1, c.policy->'k'} AS k,
+         {policy_of:c},
          c.policy->>'on_satisfied' IS NOT DISTINCT FROM 'let_run' AS let_run
     FROM change c
 ),
@@ -127,11 +127,7 @@ verdict AS MATERIALIZED (
          -- Nobody waits for less than one: what asks for none is satisfied by the first end.
          t.counted_before > 0 AND {satisfied:t.success_before, t.n_before} AS was_satisfied,
          {satisfied:t.success, (t.success + t.fail + t.skip + t.running)} AS satisfied,
-         CASE t.kind
-              WHEN 'any_of' THEN t.fail + t.skip >= t.success + t.fail + t.skip + t.running
-                             AND t.success + t.fail + t.skip + t.running > 0
-              WHEN 'quorum' THEN t.success + t.running < t.k
-              ELSE t.fail + t.skip > 0 END AS impossible
+         {impossible} AS impossible
     FROM tally t
 ),
 settled AS MATERIALIZED (
@@ -172,18 +168,7 @@ ending AS MATERIALIZED (
 ),
 {end_executions},
 eligible AS (
-  UPDATE {schema}.ff_exec_core c
-     SET lifecycle_phase = CASE WHEN c.lifecycle_phase = 'blocked' THEN 'runnable' ELSE c.lifecycle_phase END,
-         {made_eligible}
-    FROM verdict v
-   WHERE (v.satisfied AND NOT v.was_satisfied
-          -- Satisfied long before, it has run and waits for the rest of those that it depends on.
-          OR v.running = 0 AND {waits_for_children:c})
-     AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
-     -- On its way already, or with a time of its own.
-     AND c.public_state <> 'resumable' AND c.eligibility_state NOT IN ('pending_claim', 'not_eligible_until_time')
-     AND (v.partition_key, v.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM ending)
-     AND {in_partitions:c} AND c.partition_key = v.partition_key AND c.execution_id = v.downstream_eid
+  {make_eligible}
 ),
 dispatched AS (
   UPDATE {schema}.ff_completion_event e
@@ -205,7 +190,7 @@ moved AS (
 ))sql";
 
 std::vector<Fragment> fragments() {
-  std::vector<Fragment> all = waiting_children::fragments();
+  std::vector<Fragment> all = fan_in::fragments();
   all.insert(
       all.end(),
       {// What an event does not say of itself, its execution's row does: FlowFabric writes most events without a
@@ -220,12 +205,7 @@ std::vector<Fragment> fragments() {
        {"of_execution(value)",
         R"sql((SELECT {value}
             FROM {schema}.ff_exec_core c
-           WHERE {in_partitions:c} AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id))sql"},
-       // "A group with so many successes of n is satisfied."
-       {"satisfied(success, n)",
-        R"sql(CASE t.kind WHEN 'any_of' THEN {success} >= 1
-                    WHEN 'quorum' THEN {success} >= t.k
-                    ELSE {success} = {n} AND {n} > 0 END)sql"}});
+           WHERE {in_partitions:c} AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id))sql"}});
   return all;
 }
 

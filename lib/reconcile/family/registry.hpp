@@ -14,6 +14,7 @@ Reconciler execution_deadline();
 Reconciler suspension_timeout();
 Reconciler pending_waitpoint_expiry();
 Reconciler dependency();
+Reconciler group_recount();
 Reconciler edge_cancel_dispatcher();
 Reconciler edge_cancel_reconciler();
 Reconciler budget_reset();

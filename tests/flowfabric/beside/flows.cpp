@@ -64,6 +64,20 @@ std::string impossible_downstream(Side& side) {
          " success";
 }
 
+// A second edge between the same two, staged and applied when the first has been counted.
+std::string edge_after_the_end(Side& side) {
+  Flow flow(side.world);
+  flow.claim("downstream", "parent");
+  side.world.real.call("wait_children", {{"handle", "parent"}});
+  flow.succeeds(0);
+  side.look("dependency");
+  flow.edge(0);
+  flow.succeeds(1);
+  side.look("dependency");
+  side.look_all();
+  return eligibility(side.world, flow.downstream);
+}
+
 }  // namespace
 
 std::vector<Line> lines_of_flows() {
@@ -74,6 +88,8 @@ std::vector<Line> lines_of_flows() {
            "eligible_now", "not_eligible_until_time"},
           {"who waits for children that had ended before waits for ever", children_that_had_ended,
            "blocked_by_dependencies", "eligible_now"},
+          {"an edge that is applied after its upstream's end counts it as running for ever",
+           edge_after_the_end, "blocked_by_dependencies", "eligible_now"},
           {"a downstream that becomes impossible while it runs or is suspended keeps its lease",
            impossible_downstream, "taken, 1 success", "Contention.LeaseConflict, 0 success"}};
 }

@@ -126,18 +126,6 @@ std::vector<Exclusion> of_ends() {
 
 std::vector<Exclusion> of_groups() {
   return {
-      {.name = "an edge that is applied after its upstream's end counts it as running for ever",
-       .call = "apply_dependency_to_child",
-       .source = "src/flow_staging.rs:536",
-       .harm = "the group of the downstream is never decided",
-       .is =
-           [](const Step& step, const ExecutionRows& before, const ExecutionRows&) {
-             return (does(step, "apply_edge") || (does(step, "stage_edge") && step.value("apply", false))) &&
-                    before.ended();
-           },
-       .misleads_groups = true,
-       .shown = Fault::miscounted,
-       .shortest = kFlow + kEnded + kEdge},
       {.name = "a replayed member counts as ended, and then a second time",
        .call = "replay_execution",
        .source = "src/operator.rs:797",

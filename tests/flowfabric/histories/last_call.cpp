@@ -1,6 +1,7 @@
 #include "histories/last_call.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "histories/ageing.hpp"
 #include "histories/recount.hpp"
@@ -176,22 +177,39 @@ const Exclusion* LastCall::misled_by(const std::string& upstream) const {
   return stage_.excluded_.misleads_groups(stage_.names_.execution_of(upstream));
 }
 
-// Each applied edge counts once, by the word of its upstream's end; where FlowFabric told it otherwise, by what was
-// told since the edge was applied.
+// Each applied edge counts once, by the word of its upstream's end; where FlowFabric told it otherwise, or it was applied
+// after that end, by what was told since the edge was applied. What was counted anew goes on from there.
+Tally LastCall::wanted_of(const std::string& downstream) {
+  Tally wanted;
+  std::int64_t since = std::numeric_limits<std::int64_t>::min();
+  if (const auto anew = stage_.recounted_.find(downstream); anew != stage_.recounted_.end()) {
+    wanted.begin_with(anew->second.group);
+    since = anew->second.at_ms - stage_.aged_ms_;
+  }
+  for (const Json& edge : end_.edges) {
+    if (edge.at("downstream_eid") != downstream || !is_applied(edge)) continue;
+    const ExecutionRows& upstream = end_.executions.at(edge.at("upstream_eid"));
+    const Exclusion* exclusion = misled_by(edge.at("upstream_eid"));
+    if (exclusion != nullptr) stage_.coverage_.note("excluded: " + std::string(exclusion->name));
+    const bool is_counted = applied_at(edge) < since;
+    std::vector<Word> words = exclusion != nullptr || is_counted || is_late(edge, upstream)
+                                  ? told_of(edge, upstream)
+                                  : told_by_its_end(upstream);
+    if (!is_counted) {
+      wanted.add(applied_at(edge), words);
+      continue;
+    }
+    std::erase_if(words, [&](const Word& word) { return word.at_ms < since; });
+    wanted.add(words);
+  }
+  return wanted;
+}
+
 void LastCall::recount_groups() {
   for (const auto& [id, group] : end_.groups) {
-    Tally wanted;
-    for (const Json& edge : end_.edges) {
-      if (edge.at("downstream_eid") != id || !is_applied(edge)) continue;
-      const ExecutionRows& upstream = end_.executions.at(edge.at("upstream_eid"));
-      std::vector<Word> words = told_of(edge, upstream);
-      if (const Exclusion* exclusion = misled_by(edge.at("upstream_eid")))
-        stage_.coverage_.note("excluded: " + std::string(exclusion->name));
-      else
-        words = told_by_its_end(upstream);
-      wanted.add(applied_at(edge), words);
-    }
-    const std::string difference = wanted.differs_from(group);
+    std::string difference = wanted_of(id).differs_from(group);
+    if (difference.empty() && should_be_recounted(end_, id, group))
+      difference = "all are over, and nobody has counted it anew";
     if (!difference.empty())
       stage_.blame({Fault::miscounted, stage_.names_.execution_of(id), difference + ", but " + group.dump()});
   }

@@ -20,6 +20,7 @@ class LastCall {
   void restore(const ExecutionRows& rows);
   bool something_can_still_end(const std::string& uuid) const;
   void count_ends();
+  Tally wanted_of(const std::string& downstream);
   void recount_groups();
   void look_for_leases();
   void look_for_workers();

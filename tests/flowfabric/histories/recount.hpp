@@ -22,10 +22,27 @@ std::vector<Word> told_of(const Json& edge, const ExecutionRows& upstream);
 /// The one end that an execution should have passed on; none while it has not ended.
 std::vector<Word> told_by_its_end(const ExecutionRows& upstream);
 
+/// Whether the upstream of an edge had ended before the edge was applied.
+bool is_late(const Json& edge, const ExecutionRows& upstream);
+
+/// A group that group_recount has counted anew: its row then, and when that was.
+struct Recounted {
+  Json group;
+  std::int64_t at_ms = 0;
+};
+/// "" where the counts of such a group are how its upstreams have ended, all of them, each over every edge.
+std::string wrongly_recounted(const Snapshot& before, const Json& group);
+/// Whether group_recount has to have seen to it by the end: all are over, and it still counts one as running.
+bool should_be_recounted(const Snapshot& end, const std::string& downstream, const Json& group);
+
 /// The counts that a group should have.
 class Tally {
  public:
+  /// Those that it had at some moment, when nobody was running.
+  void begin_with(const Json& group);
   void add(std::int64_t applied_at_ms, const std::vector<Word>& words);
+  /// What was told over an edge that is counted already.
+  void add(const std::vector<Word>& words);
   /// "" where they are those of this row.
   std::string differs_from(const Json& group) const;
 

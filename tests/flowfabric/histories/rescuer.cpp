@@ -34,8 +34,13 @@ std::string config_of(std::int64_t grace_ms) {
 }
 
 reconcile::Scope scope_of(const reconcile::Reconciler& reconciler, std::int64_t grace_ms) {
-  reconcile::Scope scope{
-      partition_range({0}, {std::int16_t{3}}), {}, 1000, settings_of(reconciler, grace_ms), {}};
+  reconcile::Scope scope{partition_range({0}, {std::int16_t{3}}),
+                         {},
+                         1000,
+                         settings_of(reconciler, grace_ms),
+                         {},
+                         // An engine that remembers nothing sees everything for the first time.
+                         Milliseconds{0}};
   for (const reconcile::Reconciler& other : reconcile::registry())
     if (other.on_by_default) scope.family.enabled.emplace(other.name, settings_of(other, grace_ms));
   return scope;
@@ -98,7 +103,7 @@ bool Daemon::cut(std::string_view reconciler, const std::string& table) {
 bool Daemon::kill(std::string_view reconciler, const Moment& moment) {
   ClosedTable closed(database_, moment.table);
   Process process({FF_BINARY, "tick", std::string(reconciler), "--config", config_, "--batch-size",
-                   std::to_string(moment.batch)},
+                   std::to_string(moment.batch), "--gap", "0s"},
                   {{"FF_DATABASE_URL", database_.conninfo()}});
   const auto waits = [&] { return closed.waits(kProcess, [&] { return !process.running(); }); };
   bool stopped = waits();

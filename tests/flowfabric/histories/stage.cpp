@@ -64,6 +64,18 @@ void Stage::take_turn(const Step& step) {
   if (what == "kill") stopped = rescuer_->kill(reconciler, Moment::of(step));
   if (what == "tick" || stopped) coverage_.note(step);
   judge_turn(before, everything());
+  if (reconciler == "group_recount") judge_recounts(before, everything());
+}
+
+void Stage::judge_recounts(const Snapshot& before, const Snapshot& after) {
+  for (const auto& [downstream, group] : after.groups) {
+    const auto was = before.groups.find(downstream);
+    if (was == before.groups.end() || was->second == group) continue;
+    if (const std::string wrong = wrongly_recounted(before, group); !wrong.empty())
+      verdicts_.push_back(
+          {Fault::miscounted, names_.execution_of(downstream), wrong + ", but " + group.dump()});
+    recounted_[downstream] = {group, after.now_ms + aged_ms_};
+  }
 }
 
 const Snapshot& Stage::everything() {

@@ -11,6 +11,7 @@
 #include "histories/exclusions.hpp"
 #include "histories/judge.hpp"
 #include "histories/names.hpp"
+#include "histories/recount.hpp"
 #include "histories/rescuer.hpp"
 #include "histories/snapshot.hpp"
 #include "histories/step.hpp"
@@ -69,6 +70,7 @@ class Stage final : public Theatre {
   const Snapshot& everything();
   void take_turn(const Step& step);
   void judge_turn(const Snapshot& before, const Snapshot& after);
+  void judge_recounts(const Snapshot& before, const Snapshot& after);
   bool operate(const Step& step);
   /// The executions that a step is about, by name.
   std::vector<std::string> subjects_of(const Step& step) const;
@@ -100,6 +102,7 @@ class Stage final : public Theatre {
   std::map<std::string, std::int64_t> unledgered_;  // by budget: reported without an execution in this period
   std::set<std::string> miscounted_;                // budgets of which it was said
   std::set<std::string> ended_by_a_turn_;           // by name
+  std::map<std::string, Recounted> recounted_;      // the last time, by downstream
   Excluded excluded_;
   std::vector<Verdict> verdicts_;
   Coverage coverage_;

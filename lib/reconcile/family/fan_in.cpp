@@ -1,0 +1,42 @@
+#include "reconcile/family/fan_in.hpp"
+
+#include "reconcile/family/waiting_children.hpp"
+
+namespace ff::reconcile::fan_in {
+namespace {
+
+constexpr std::string_view kMakeEligible = R"sql(UPDATE {schema}.ff_exec_core c
+     SET lifecycle_phase = CASE WHEN c.lifecycle_phase = 'blocked' THEN 'runnable' ELSE c.lifecycle_phase END,
+         {made_eligible}
+    FROM verdict v
+   WHERE (v.satisfied AND NOT v.was_satisfied
+          -- Satisfied long before, it has run and waits for the rest of those that it depends on.
+          OR v.running = 0 AND {waits_for_children:c})
+     AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+     -- On its way already, or with a time of its own.
+     AND c.public_state <> 'resumable' AND c.eligibility_state NOT IN ('pending_claim', 'not_eligible_until_time')
+     AND (v.partition_key, v.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM ending)
+     AND {in_partitions:c} AND c.partition_key = v.partition_key AND c.execution_id = v.downstream_eid)sql";
+
+}  // namespace
+
+std::vector<Fragment> fragments() {
+  std::vector<Fragment> all = waiting_children::fragments();
+  all.insert(all.end(), {{"policy_of(group)",
+                          R"sql(coalesce({group}.policy->>'kind', 'all_of') AS kind,
+         {whole_number_or:1, {group}.policy->'k'} AS k)sql"},
+                         {"satisfied(success, n)",
+                          R"sql(CASE t.kind WHEN 'any_of' THEN {success} >= 1
+                    WHEN 'quorum' THEN {success} >= t.k
+                    ELSE {success} = {n} AND {n} > 0 END)sql"},
+                         {"impossible",
+                          R"sql(CASE t.kind
+              WHEN 'any_of' THEN t.fail + t.skip >= t.success + t.fail + t.skip + t.running
+                             AND t.success + t.fail + t.skip + t.running > 0
+              WHEN 'quorum' THEN t.success + t.running < t.k
+              ELSE t.fail + t.skip > 0 END)sql"},
+                         {"make_eligible", std::string(kMakeEligible)}});
+  return all;
+}
+
+}  // namespace ff::reconcile::fan_in

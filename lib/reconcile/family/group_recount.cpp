@@ -1,0 +1,204 @@
+// group_recount: fan-ins of which all upstreams are over, and that still count one as running.
+//
+// Rows     ff_edge_group with a running_count above 0 whose downstream has not begun or waits again, where every upstream
+//          over an applied edge has ended, all that told of it was dispatched, and no edge is still to be applied. They
+//          were misled: an edge that is applied after its upstream's end is counted as running for ever, and so is one
+//          whose event a dispatcher marked and did not live to pass on. Both look for a moment like what is being
+//          done right now (FlowFabric marks an event first, and changes groups later), so a digest of all that is asked
+//          for has to stand still for a minute. Due since the last of the ends.
+// Changes  the counts, which become how the upstreams have ended: as the newest event of the present life of each says, or
+//          where there is none and the end is so old that completion_repair does not write one any more, as its rows do.
+//          Then the downstream as dependency would: eligible where these counts satisfy the group and the old ones did not,
+//          ended as skipped where they never will. A group that was satisfied is never made impossible.
+// Others   Both dispatchers, whoever stages and applies edges, and replicas write the group: it is locked first, and all of
+//          it asked again; with other counts it is another row. A downstream that an operator has replayed since an end is
+//          left alone, unless it is blocked by dependencies: nothing tells which ends are meant for it. A dispatcher that is
+//          frozen for more than the minute, between its mark and its effect, counts a second time.
+// Repeat   Nobody is counted as running afterwards, so the row is not found again.
+
+#include "reconcile/family/ending.hpp"
+#include "reconcile/family/fan_in.hpp"
+#include "reconcile/family/life.hpp"
+#include "reconcile/family/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Of a completion_repair that does not run.
+constexpr Milliseconds kMaxAge = 24h;
+
+constexpr std::string_view kScan = R"sql(
+  -- Partition and execution are those of the core row, so that whoever asks for one reads no other's.
+  SELECT c.partition_key, g.flow_id, c.execution_id AS downstream_eid, {digest:g, u} AS digest,
+         {not_later:u.last_end} AS due_at_ms
+    FROM {waiting_by_lane} c
+    -- Looked up by its key, execution by execution, and given up at the first upstream that lives.
+    JOIN LATERAL (SELECT *
+                    FROM {schema}.ff_edge_group g
+                   WHERE {in_partitions:g} AND g.partition_key = c.partition_key AND g.flow_id = c.flow_id
+                     AND g.downstream_eid = c.execution_id AND {may_be_misled:g}
+                     AND (SELECT true
+                            FROM {schema}.ff_edge l
+                            LEFT JOIN {core_by:l, upstream_eid} lives ON true
+                           WHERE {in_partitions:l} AND l.partition_key = g.partition_key AND l.flow_id = g.flow_id
+                             AND l.downstream_eid = g.downstream_eid AND {has_ended:lives} IS NOT TRUE
+                           LIMIT 1) IS NULL
+                  OFFSET 0) g ON true
+   CROSS JOIN LATERAL ({ends_of:g}) u
+   WHERE u.all_told AND {is_not_in_other_hands:c, u} AND {filter:c})sql";
+
+constexpr std::string_view kLock = R"sql(
+locked AS MATERIALIZED (
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, key.digest
+    FROM key
+    JOIN {schema}.ff_edge_group g ON g.partition_key = key.partition_key AND g.flow_id = key.flow_id
+                                 AND g.downstream_eid = key.downstream_eid
+   WHERE {in_partitions:g} AND {may_be_misled:g}
+     FOR NO KEY UPDATE OF g SKIP LOCKED
+))sql";
+
+constexpr std::string_view kAct = R"sql(
+edge_group AS MATERIALIZED (
+  SELECT g.partition_key, g.flow_id, g.downstream_eid, g.policy, g.success_count, g.fail_count, g.skip_count,
+         g.running_count, key.digest, clock.due_ms
+    FROM clock, key
+    JOIN {schema}.ff_edge_group g ON g.partition_key = key.partition_key AND g.flow_id = key.flow_id
+                                 AND g.downstream_eid = key.downstream_eid
+   WHERE {in_partitions:g} AND {may_be_misled:g}
+),
+misled AS MATERIALIZED (
+  SELECT g.*, u.success, u.fail, u.skip, u.first_end, {not_later:u.last_end} AS due_at_ms
+    FROM edge_group g
+   CROSS JOIN LATERAL ({ends_of:g}) u
+   WHERE u.all_told AND {digest:g, u} = g.digest AND {not_later:u.last_end} <= g.due_ms
+),
+doomed AS MATERIALIZED (
+  SELECT {doomed:c},
+         'skipped' AS public_state, 'attempt_terminal' AS attempt_state, 'cancelled' AS attempt_outcome,
+         'revoked' AS lease_event, c.cancellation_reason, c.cancelled_by,
+         '{}'::jsonb AS raw_patch
+    FROM clock, misled m
+    JOIN {schema}.ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.downstream_eid
+    {as_seen:c}
+   WHERE {in_partitions:c} AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+     AND {is_not_in_other_hands:c, m} AND {filter:c}
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),
+{hold_doomed},
+tally AS MATERIALIZED (
+  SELECT m.partition_key, m.flow_id, m.downstream_eid, m.digest, m.due_at_ms, m.success, m.fail, m.skip, 0 AS running,
+         m.success_count AS success_before, m.success_count + m.fail_count + m.skip_count AS counted_before,
+         m.success_count + m.fail_count + m.skip_count + m.running_count AS n_before,
+         {policy_of:m}
+    FROM misled m
+   WHERE (m.partition_key, m.downstream_eid) IN (SELECT partition_key, execution_id FROM endable)
+),
+verdict AS MATERIALIZED (
+  SELECT t.*,
+         t.counted_before > 0 AND {satisfied:t.success_before, t.n_before} AS was_satisfied,
+         {satisfied:t.success, (t.success + t.fail + t.skip)} AS satisfied,
+         {impossible} AS impossible
+    FROM tally t
+),
+counted AS (
+  UPDATE {schema}.ff_edge_group g
+     SET success_count = v.success, fail_count = v.fail, skip_count = v.skip, running_count = 0
+    FROM verdict v
+   WHERE {in_partitions:g} AND g.partition_key = v.partition_key AND g.flow_id = v.flow_id
+     AND g.downstream_eid = v.downstream_eid
+),
+ending AS MATERIALIZED (
+  SELECT d.*
+    FROM endable d
+   WHERE (d.partition_key, d.execution_id) IN (
+           SELECT partition_key, downstream_eid FROM verdict WHERE impossible AND NOT satisfied AND NOT was_satisfied)
+),
+{end_executions},
+eligible AS (
+  {make_eligible}
+),
+moved AS (SELECT partition_key, flow_id, downstream_eid, digest, due_at_ms, 'recounted' AS outcome FROM verdict))sql";
+
+// One row a group: how its upstreams have ended, once for each applied edge.
+constexpr std::string_view kEndsOf = R"sql(
+     SELECT coalesce(bool_and(w.word IS NOT NULL), false) AS all_told,
+            count(*) FILTER (WHERE w.word = 'success')::integer AS success,
+            count(*) FILTER (WHERE w.word = 'skipped')::integer AS skip,
+            count(*) FILTER (WHERE w.word NOT IN ('success', 'skipped'))::integer AS fail,
+            min(e.terminal_at_ms) AS first_end, max(e.terminal_at_ms) AS last_end,
+            string_agg(concat_ws(' ', d.edge_id, d.upstream_eid, d.policy->>'edge_state', e.lifecycle_phase,
+                                 e.terminal_at_ms, w.word), ',' ORDER BY d.edge_id) AS ends
+       FROM {schema}.ff_edge d
+       LEFT JOIN {core_by:d, upstream_eid} e ON true
+      CROSS JOIN LATERAL (
+        SELECT CASE WHEN {is_over:d, e}
+                    THEN coalesce({told_end:e},
+                                  CASE WHEN e.terminal_at_ms < (SELECT now_ms FROM clock) - {max_age}
+                                       THEN {word_of_end:e} END) END AS word
+       OFFSET 0) w
+      WHERE {in_partitions:d} AND d.partition_key = {group}.partition_key AND d.flow_id = {group}.flow_id
+        AND d.downstream_eid = {group}.downstream_eid)sql";
+
+std::vector<Fragment> fragments() {
+  std::vector<Fragment> all = fan_in::fragments();
+  all.insert(
+      all.end(),
+      {{"ends_of(group)", std::string(kEndsOf)},
+       {"may_be_misled(group)", "{group}.running_count > 0 AND NOT {group}.cancel_siblings_pending_flag"},
+       // "The edge is applied, its upstream has ended, and nothing that told of it is still to be passed on." Events are
+       // found by ff_completion_event_lookup_idx, not by the index of what is undispatched, where a backlog stands.
+       {"is_over(edge, upstream)",
+        R"sql(({has_ended:{upstream}} AND {upstream}.terminal_at_ms IS NOT NULL
+           AND {edge}.policy->>'edge_state' IS DISTINCT FROM 'pending'
+           AND (SELECT true
+                  FROM {schema}.ff_completion_event n
+                 WHERE {in_partitions:n} AND n.partition_key = {upstream}.partition_key
+                   AND n.execution_id = {upstream}.execution_id AND n.dispatched_at_ms + 0 IS NULL
+                   AND n.outcome <> 'resumable'
+                 LIMIT 1) IS NULL))sql"},
+       // All that has to stand still.
+       {"digest(group, ends)",
+        R"sql(hashtextextended(concat_ws('|', {group}.policy::text, {group}.success_count, {group}.fail_count,
+                                        {group}.skip_count, {group}.running_count,
+                                        (SELECT f.graph_revision
+                                           FROM {schema}.ff_flow_core f
+                                          WHERE {in_partitions:f} AND f.partition_key = {group}.partition_key
+                                            AND f.flow_id = {group}.flow_id),
+                                        {ends}.ends), 0)::text)sql"},
+       {"is_not_in_other_hands(core, ends)",
+        R"sql(({core}.raw_fields->>'replay_count' IS NULL OR {core}.eligibility_state = 'blocked_by_dependencies'
+         OR {replayed_at:{core}} < {ends}.first_end))sql"}});
+  return all;
+}
+
+}  // namespace
+
+Reconciler group_recount() {
+  return {.name = "group_recount",
+          .summary = "Counts a fan-in anew whose upstreams are all over, and that still waits for one.",
+          .outcomes = {"recounted"},
+          .ends_others = "what it waited for had become impossible",
+          .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}, {"digest", "text"}},
+          .execution_column = "downstream_eid",
+          .scan = kScan,
+          .act = kAct,
+          .lock = kLock,
+          .fragments = fragments(),
+          .privileges = ending::privileges(life::privileges(
+              {{"ff_edge", "SELECT"}, {"ff_flow_core", "SELECT"}, {"ff_edge_group", "SELECT, UPDATE"}})),
+          .interval = 10s,
+          .batch_size = 500,
+          .still_for = 60s,
+          .groups_a_scan = 4,
+          .holdoff = [](const Settings&) { return Milliseconds{0}; },
+          .own_parameters = {"max_age"},
+          .parameters =
+              [](const Settings&, const Family& family) {
+                const Settings* repair = family.find("completion_repair");
+                return pg::Params::of(repair != nullptr ? *repair->at("max_age") : kMaxAge.count());
+              }};
+}
+
+}  // namespace ff::reconcile
