@@ -100,11 +100,13 @@ void add_delayed(const Facts& facts, std::vector<Finding>& found) {
 }
 
 void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
+  const Inspection* returner = facts.inspection("grant_expiry");
+  const auto at = returner == nullptr ? std::nullopt : returner->takeable_at();
   if (const Grant* grant = facts.grant("claim")) {
     found.push_back({"claim_promised",
                      fmt::format("it is promised to {}, which has not claimed it yet: the grant ends {}",
                                  grant->worker, when(grant->expires_at, facts.now)),
-                     "wait for that worker; afterwards ask again"});
+                     "wait for that worker; grant_expiry returns it when the grant has ended"});
     return;
   }
   const auto last = std::find_if(facts.grants.begin(), facts.grants.end(),
@@ -112,11 +114,16 @@ void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
   const std::string grant = last == facts.grants.end() ? "there is no grant"
                                                        : "the grant of " + last->worker + " ended " +
                                                              when(last->expires_at, facts.now);
-  const Inspection* returner = due_look(facts, "grant_expiry");
-  found.push_back(
-      {"claim_abandoned",
-       "it is pending_claim, and " + grant + ": only an operator's claim takes it from there",
-       returner != nullptr ? tick(returner->reconciler, facts.id) : update_core(facts.id, kClaimable)});
+  const std::string abandoned = "it is pending_claim, and " + grant;
+  if (!at)
+    found.push_back({"claim_abandoned", abandoned + ": only an operator's claim takes it from there",
+                     update_core(facts.id, kClaimable)});
+  else if (returner->due())
+    found.push_back(
+        {"claim_abandoned", abandoned + ": grant_expiry returns it", tick("grant_expiry", facts.id)});
+  else
+    found.push_back({"claim_abandoned", abandoned + ": grant_expiry returns it " + when(*at, facts.now),
+                     "wait for the end of the grace, or set a shorter one"});
 }
 
 // The newest moment that the rows tell of.
@@ -136,6 +143,11 @@ UnixMillis last_sign(const Facts& facts) {
 
 void add_claimable(const Facts& facts, std::vector<Finding>& found) {
   const Core& core = *facts.core;
+  if (due_look(facts, "index_repair") != nullptr)
+    found.push_back({"attempt_missing",
+                     "it is to go on with an attempt that is not there, so claim_resumed_execution and "
+                     "issue_grant_and_claim refuse it: index_repair names the one that is",
+                     tick("index_repair", facts.id)});
   const Workers& workers = facts.workers;
   const std::string wants =
       "lane " + core.lane + (core.capabilities.empty() ? "" : ", capabilities " + core.capabilities);

@@ -8,16 +8,17 @@ namespace {
 
 // pg_type.dat
 constexpr unsigned kBool = 16, kInt8 = 20, kInt2 = 21, kInt4 = 23, kText = 25, kUuid = 2950;
-constexpr unsigned kInt2Array = 1005, kInt4Array = 1007, kTextArray = 1009, kInt8Array = 1016,
+constexpr unsigned kByteaArray = 1001, kInt2Array = 1005, kInt4Array = 1007, kTextArray = 1009, kInt8Array = 1016,
                    kUuidArray = 2951;
 
 struct ArrayType {
   std::string_view element;
   unsigned oid;
 };
-constexpr std::array<ArrayType, 5> kArrays{{{"smallint", kInt2Array},
+constexpr std::array<ArrayType, 6> kArrays{{{"smallint", kInt2Array},
                                             {"integer", kInt4Array},
                                             {"bigint", kInt8Array},
+                                            {"bytea", kByteaArray},
                                             {"text", kTextArray},
                                             {"uuid", kUuidArray}}};
 

@@ -49,7 +49,7 @@ class Params {
   }
 
   /// An array whose elements are given as text and whose type is named: "smallint", "integer", "bigint",
-  /// "text" or "uuid". For code that handles columns without knowing them.
+  /// "bytea", "text" or "uuid". For code that handles columns without knowing them.
   Params& add_array(std::string_view element_type, const std::vector<std::string>& elements);
 
   /// Adds all values of another.

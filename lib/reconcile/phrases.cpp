@@ -53,23 +53,24 @@ const std::vector<Fragment>& of_executions() {
       {"no_filter", "{namespace} IS NULL AND {tag_key} IS NULL"},
 
       {"lanes", std::string(kLanes)},
-      // The core rows of executions in some phases, found by ff_exec_core_lane_phase_idx, as something to select from: the
-      // lanes of each partition one after the other, and of each those in that phase. So what has ended costs nothing,
-      // however much of it there is. The lanes make one row a partition: it is looked for once for each.
-      {"by_lane(is_in_phase)",
+      // The core rows of executions in these phases ("'suspended', 'runnable'"), found by ff_exec_core_lane_phase_idx,
+      // as something to select from: the lanes of each partition one after the other, and of each those phases. So what
+      // has ended costs nothing, however much of it there is. The lanes make one row a partition: it is looked for once
+      // for each.
+      {"by_lane(phases)",
        R"sql((
     WITH RECURSIVE {lanes}
-    SELECT lanes.partition_key, r.execution_id, r.flow_id, r.lifecycle_phase, r.eligibility_state, r.public_state,
-           r.blocking_reason, r.created_at_ms, r.raw_fields
+    SELECT lanes.partition_key, r.execution_id, r.flow_id, r.lifecycle_phase, r.ownership_state, r.eligibility_state,
+           r.public_state, r.attempt_state, r.attempt_index, r.blocking_reason, r.created_at_ms, r.raw_fields
       FROM lanes
      CROSS JOIN LATERAL (SELECT *
                            FROM {schema}.ff_exec_core r
                           WHERE {in_partitions:r} AND r.partition_key = lanes.partition_key
-                            AND r.lane_id = ANY (lanes.lane_ids) AND {is_in_phase}
+                            AND r.lane_id = ANY (lanes.lane_ids) AND r.lifecycle_phase IN ({phases})
                          OFFSET 0) r
   ))sql"},
-      {"runnable_by_lane", "{by_lane:r.lifecycle_phase = 'runnable'}"},
-      {"waiting_by_lane", "{by_lane:r.lifecycle_phase IN ('submitted', 'runnable', 'blocked')}"},
+      {"runnable_by_lane", "{by_lane:'runnable'}"},
+      {"waiting_by_lane", "{by_lane:'submitted', 'runnable', 'blocked'}"},
   };
   return all;
 }

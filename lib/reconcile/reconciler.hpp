@@ -34,7 +34,7 @@ struct Privileges {
 
 struct KeyColumn {
   std::string_view name;
-  std::string_view type;  ///< "uuid", "integer", "bigint" or "text"
+  std::string_view type;  ///< "uuid", "integer", "bigint", "bytea" or "text"
 };
 
 /// Where the triggers of the two outboxes announce each event.

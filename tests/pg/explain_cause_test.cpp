@@ -116,6 +116,15 @@ TEST_CASE("explain names what holds up an execution that is to be claimed") {
       {"unclaimed", [](auto& s) { return s.core(in_state(runnable())); }, "workers"},
       {"resumable", [](auto& s) { return core_with(s, in_state(runnable()), "public_state = 'resumable'"); },
        "workers"},
+      {"attempt_missing",
+       [](auto& s) {
+         const Uuid id = core_with(
+             s, in_state({"runnable", "released", "eligible_now", "resumable", "attempt_interrupted"}),
+             "attempt_index = 1");
+         s.attempt({.execution = id});
+         return id;
+       },
+       "tick index_repair --execution '{id}'"},
       {"not_scheduled", [](auto& s) { return s.core(in_state(submitted())); }, "UPDATE ff_exec_core"},
       {"not_eligible",
        [](auto& s) { return core_with(s, in_state(runnable()), "eligibility_state = 'blocked_by_budget'"); },
@@ -244,5 +253,6 @@ TEST_CASE("explain names a claim that was promised and never made") {
   const explain::Finding* its = finding(found, "claim_abandoned");
   REQUIRE(its != nullptr);
   CHECK_THAT(its->text, Catch::Contains("the grant of w2-1 ended 1 m "));
-  CHECK_THAT(its->next, Catch::Contains("UPDATE ff_exec_core") || Catch::StartsWith("ff-reconcilerd tick "));
+  CHECK_THAT(its->text, Catch::Contains("grant_expiry returns it"));
+  CHECK_THAT(its->next, Catch::StartsWith("ff-reconcilerd tick grant_expiry "));
 }

@@ -85,10 +85,13 @@ TEST_CASE("arrays of a named type take texts, and an unknown type is refused") {
   Params params;
   params.add_array("smallint", {"1"}).add_array("integer", {"70000"}).add_array("bigint", {"5000000000"});
   params.add_array("text", {"x"}).add_array("uuid", {to_string(test::new_uuid())});
+  params.add_array("bytea", {R"(\x00ff)"});
   const auto result = db.execute(
-      "SELECT concat_ws(' ', pg_typeof($1), pg_typeof($2), pg_typeof($3), pg_typeof($4), pg_typeof($5))",
+      "SELECT concat_ws(' ', pg_typeof($1), pg_typeof($2), pg_typeof($3), pg_typeof($4), pg_typeof($5), "
+      "pg_typeof($6)), $6[1]",
       params);
-  CHECK(result.one().get<std::string>(0) == "smallint[] integer[] bigint[] text[] uuid[]");
+  CHECK(result.one().get<std::string>(0) == "smallint[] integer[] bigint[] text[] uuid[] bytea[]");
+  CHECK(result.one().get<std::string>(1) == R"(\x00ff)");
   CHECK_THROWS_AS(params.add_array("point", {}), std::invalid_argument);
 }
 

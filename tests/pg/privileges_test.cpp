@@ -170,8 +170,8 @@ TEST_CASE("a role with all the grants may do what a daemon does, and nothing bes
   CHECK(migrate::flow_partitions(connection) == 256);
   CHECK(reads_all(stage));
   for (const char* statement :
-       {"DELETE FROM ff_edge", "DELETE FROM ff_claim_grant", "DELETE FROM ff_operator_event",
-        "DELETE FROM ff_lease_event", "DELETE FROM ff_exec_core", "INSERT INTO ff_exec_core DEFAULT VALUES",
+       {"DELETE FROM ff_edge", "DELETE FROM ff_operator_event", "DELETE FROM ff_lease_event",
+        "DELETE FROM ff_exec_core", "INSERT INTO ff_exec_core DEFAULT VALUES",
         "SELECT FROM ff_waitpoint_hmac", "UPDATE ff_partition_config SET num_flow_partitions = 1",
         "CREATE TABLE another ()"}) {
     CAPTURE(statement);

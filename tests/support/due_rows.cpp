@@ -17,7 +17,8 @@ CREATE TEMP TABLE seed AS
                     FROM wanted, generate_series(0, partitions - 1) p, generate_series(1, per_partition) n) line) line;
 CREATE TEMP TABLE execution AS
   SELECT seed.*, kind, gen_random_uuid() AS execution_id
-    FROM seed, unnest('{delayed,retried,parent,late,lapsed,suspended,waiting,cancelled}'::text[]) kind;
+    FROM seed, unnest('{delayed,retried,parent,late,lapsed,suspended,waiting,cancelled,promised,abandoned,
+                       ahead}'::text[]) kind;
 CREATE TEMP TABLE flow AS
   SELECT seed.*, kind, gen_random_uuid() AS flow_id, gen_random_uuid() AS downstream_eid
     FROM seed, unnest('{fan_in,cancel}'::text[]) kind;
@@ -26,15 +27,17 @@ CREATE TEMP TABLE upstream AS
     FROM flow, generate_series(1, CASE WHEN due THEN 4 ELSE 1 END) j;
 CREATE TEMP TABLE core AS
   SELECT partition_key, execution_id, CASE kind WHEN 'parent' THEN execution_id END AS flow_id, at_ms, kind,
-         CASE WHEN kind IN ('delayed', 'retried', 'parent') OR kind = 'suspended' AND v % 13 = 0 THEN 'runnable'
+         CASE WHEN kind IN ('delayed', 'retried', 'parent', 'promised', 'abandoned') OR kind = 'suspended' AND v % 13 = 0
+                THEN 'runnable'
               WHEN kind = 'cancelled' AND due THEN 'cancelled'
               WHEN kind = 'late' AND v % 3 > 0 OR kind = 'lapsed' AND v % 4 < 3 THEN 'active'
               WHEN kind = 'lapsed' OR kind = 'suspended' AND v % 7 = 0 THEN 'terminal'
               ELSE 'suspended' END AS lifecycle_phase,
          CASE WHEN kind IN ('delayed', 'retried') THEN 'not_eligible_until_time'
+              WHEN kind IN ('promised', 'abandoned') THEN 'pending_claim'
               WHEN kind = 'parent' THEN 'blocked_by_dependencies' ELSE 'not_applicable' END AS eligibility_state,
          CASE WHEN kind IN ('delayed', 'late') THEN at_ms END AS deadline_at_ms,
-         CASE WHEN kind = 'lapsed' AND v % 4 = 2 THEN 1 ELSE 0 END AS attempt_index,
+         CASE WHEN kind = 'lapsed' AND v % 4 = 2 OR kind = 'ahead' AND due THEN 1 ELSE 0 END AS attempt_index,
          CASE WHEN kind = 'lapsed' AND v % 4 = 0 THEN '{"retry_policy": {"max_retries": 3}}'::jsonb END AS policy
     FROM execution
    WHERE NOT (kind = 'lapsed' AND v % 16 = 7 OR kind = 'suspended' AND v % 11 = 0)
@@ -57,14 +60,16 @@ INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecyc
                           eligibility_state, public_state, attempt_state, attempt_index, created_at_ms,
                           deadline_at_ms, policy, blocking_reason, raw_fields, terminal_at_ms)
   SELECT partition_key, execution_id, flow_id, 'default', lifecycle_phase, 'unowned', eligibility_state,
-         CASE kind WHEN 'retried' THEN 'delayed' ELSE 'running' END, 'running_attempt', attempt_index,
+         CASE kind WHEN 'retried' THEN 'delayed' ELSE 'running' END,
+         CASE kind WHEN 'ahead' THEN 'attempt_interrupted' ELSE 'running_attempt' END, attempt_index,
          CASE kind WHEN 'parent' THEN at_ms ELSE 0 END, deadline_at_ms, policy,
          CASE kind WHEN 'retried' THEN 'waiting_for_retry_backoff' WHEN 'parent' THEN 'waiting_for_children' END,
-         CASE kind WHEN 'retried' THEN jsonb_build_object('delay_until', at_ms::text) ELSE '{}' END,
+         CASE kind WHEN 'retried' THEN jsonb_build_object('delay_until', at_ms::text)
+                   WHEN 'abandoned' THEN jsonb_build_object('claim_grant', jsonb_build_object('expires_at_ms', at_ms)) ELSE '{}' END,
          CASE lifecycle_phase WHEN 'cancelled' THEN at_ms END
     FROM core;
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)
-  SELECT partition_key, execution_id, attempt_index, 1,
+  SELECT partition_key, execution_id, CASE kind WHEN 'ahead' THEN 0 ELSE attempt_index END, 1,
          CASE WHEN lifecycle_phase = 'active' THEN at_ms + 7200000 END
     FROM core
    WHERE lifecycle_phase IN ('active', 'suspended');
@@ -72,6 +77,11 @@ INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch,
   SELECT partition_key, execution_id, 0, 1, at_ms FROM execution WHERE kind = 'lapsed'
   ON CONFLICT (partition_key, execution_id, attempt_index)
     DO UPDATE SET lease_expires_at_ms = excluded.lease_expires_at_ms;
+INSERT INTO ff_claim_grant (partition_key, grant_id, execution_id, kind, worker_id, worker_instance_id, grant_ttl_ms,
+                            issued_at_ms, expires_at_ms)
+  SELECT partition_key, sha256(execution_id::text::bytea), execution_id, 'claim', 'w', 'w', 1000, at_ms - 1000, at_ms
+    FROM execution
+   WHERE kind = 'promised' OR kind = 'late' AND v % 3 = 1;
 INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, suspended_at_ms, condition,
                                    timeout_at_ms, timeout_behavior)
   SELECT partition_key, execution_id, execution_id, 0, '{}', at_ms,
@@ -136,7 +146,7 @@ INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_
 INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
   SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
     FROM execution
-   WHERE kind = 'cancelled';
+   WHERE kind = 'cancelled' OR kind = 'ahead' AND v % 2 = 0;
 INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms, dispatched_at_ms)
   SELECT partition_key, gen_random_uuid(), 'success', occurred_at_ms, at_ms
     FROM other, generate_series(1, CASE WHEN due THEN 1 ELSE 4 END)

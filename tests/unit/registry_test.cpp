@@ -169,6 +169,7 @@ TEST_CASE("looks are spared only for rows that an outbox announces") {
                          {"edge_cancel_dispatcher", "ff_completion 60"},
                          {"edge_cancel_reconciler", "ff_completion 60"},
                          {"execution_deadline", "ff_lease_event 0"},
+                         {"index_repair", "ff_lease_event 0"},
                          {"lease_expiry", "ff_lease_event 0"},
                      });
   const Reconciler& deadline = *find_reconciler("execution_deadline");

@@ -129,12 +129,11 @@ std::vector<Sweep> sweeps_of_executions() {
             {"index_without_attempt",
              "it is to go on with an attempt that is not there, which claim_resumed_execution and "
              "issue_grant_and_claim refuse; a suspension after a typed claim leads to it",
-             "{core:attempt_index = {$newest}, raw_fields = raw_fields || "
-             "jsonb_build_object('total_attempt_count', '{$newest}')}"}}},
+             "{tick:index_repair}"}}},
       {.sql = std::string(kPromises),
        .checks = {{"promise_lapsed",
                    "the scheduler has promised it to a worker that did not come: no other may claim it",
-                   "{core:eligibility_state = 'eligible_now'}"}}}};
+                   "{tick:grant_expiry}"}}}};
 }
 
 }  // namespace ff::audit

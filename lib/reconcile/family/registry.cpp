@@ -21,9 +21,10 @@ std::vector<Reconciler> checked(std::vector<Reconciler> all) {
 
 const std::vector<Reconciler>& registry() {
   static const std::vector<Reconciler> all = checked(
-      {delayed_promoter(), lease_expiry(), attempt_timeout(), execution_deadline(), suspension_timeout(),
-       pending_waitpoint_expiry(), dependency(), group_recount(), edge_cancel_dispatcher(),
-       edge_cancel_reconciler(), budget_reset(), worker_registry_ttl(), outbox_retention()});
+      {delayed_promoter(), grant_expiry(), lease_expiry(), attempt_timeout(), execution_deadline(),
+       suspension_timeout(), pending_waitpoint_expiry(), dependency(), group_recount(),
+       edge_cancel_dispatcher(), edge_cancel_reconciler(), index_repair(), budget_reset(),
+       worker_registry_ttl(), outbox_retention()});
   return all;
 }
 

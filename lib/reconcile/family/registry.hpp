@@ -8,6 +8,7 @@ namespace ff::reconcile {
 
 // One file each; the head of the file says which rows it takes, what it changes and why that is safe.
 Reconciler delayed_promoter();
+Reconciler grant_expiry();
 Reconciler lease_expiry();
 Reconciler attempt_timeout();
 Reconciler execution_deadline();
@@ -17,6 +18,7 @@ Reconciler dependency();
 Reconciler group_recount();
 Reconciler edge_cancel_dispatcher();
 Reconciler edge_cancel_reconciler();
+Reconciler index_repair();
 Reconciler budget_reset();
 Reconciler worker_registry_ttl();
 Reconciler outbox_retention();

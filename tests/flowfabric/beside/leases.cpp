@@ -82,6 +82,23 @@ std::string crash_loop(Side& side) {
   return side.world.core(execution).at("lifecycle_phase");
 }
 
+std::string promised_to_nobody(Side& side) {
+  side.world.execution();
+  side.world.real.call("claim_for_worker", {{"grant_ttl_ms", kAtOnce}});
+  side.world.pass();
+  side.look_all();
+  return side.world.real.call("claim", {{"as", "other"}}).is_null() ? "nothing" : "claimed";
+}
+
+std::string old_grant(Side& side) {
+  const std::string execution = side.world.execution();
+  side.world.real.call("write_grant", {{"execution", execution}, {"grant_ttl_ms", kAtOnce}});
+  side.world.pass();
+  side.look_all();
+  side.world.real.call("write_grant", {{"execution", execution}});
+  return or_taken(side.world.real.refusal("claim_execution", {{"execution", execution}, {"as", "next"}}));
+}
+
 }  // namespace
 
 std::vector<Line> lines_of_leases() {
@@ -96,7 +113,11 @@ std::vector<Line> lines_of_leases() {
            "\"ours\" \"i1\""},
           {"`public_state` stays as it was", public_state, "running", "waiting"},
           {"a lapsed lease on an older attempt ends the execution", older_attempt, "terminal", "active"},
-          {"two scanners race for a lapsed lease", crash_loop, "runnable", "terminal"}};
+          {"two scanners race for a lapsed lease", crash_loop, "runnable", "terminal"},
+          {"an execution that the scheduler has granted waits for its claimer for ever", promised_to_nobody,
+           "nothing", "claimed"},
+          {"a grant that has ended stays, and a claim with a new one is refused for it", old_grant,
+           "Contention.ClaimGrantExpired", "taken"}};
 }
 
 }  // namespace ff::test

@@ -66,6 +66,19 @@ std::string mark_of_a_waitpoint(Side& side) {
   return world.suspension(execution).at("member_map").contains("k") ? "marked" : "untouched";
 }
 
+// A typed claim leaves the execution one ahead of its attempt.
+std::string signal_after_a_typed_claim(Side& side) {
+  World& world = side.world;
+  const std::string execution = world.execution();
+  world.take("claim_execution", execution);
+  const Json waitpoint = world.real.call("suspend", {{"handle", "h"}}).at("waitpoints").at(0);
+  signal(world, execution, waitpoint);
+  side.look_all();
+  const std::string refusal =
+      world.real.refusal("claim_resumed_execution", {{"execution", execution}, {"as", "next"}});
+  return refusal.empty() ? "taken" : "refused";
+}
+
 }  // namespace
 
 std::vector<Line> lines_of_suspensions() {
@@ -75,7 +88,9 @@ std::vector<Line> lines_of_suspensions() {
            "suspended", "runnable"},
           {"a cancelled execution keeps its suspension and waitpoints", late_signal, "runnable", "cancelled"},
           {"a waitpoint that expires is marked in the suspension's `member_map`", mark_of_a_waitpoint,
-           "marked", "untouched"}};
+           "marked", "untouched"},
+          {"a suspension, a delay or a wait for children after a typed claim leaves an index without a row",
+           signal_after_a_typed_claim, "refused", "taken"}};
 }
 
 }  // namespace ff::test

@@ -1,0 +1,125 @@
+// index_repair: an execution that is to go on with its attempt names one that is there.
+//
+// Rows     ff_exec_core, `suspended` or `runnable` and `attempt_interrupted`, with attempts, but none at its
+//          attempt_index: FlowFabric's typed claims leave that one ahead, and so do suspensions, delays and waits for
+//          children after them. Then claim_resumed_execution and issue_grant_and_claim are refused for ever, and claim
+//          begins another attempt. Those whose lease the newest lease events say was given up come first; a companion
+//          looks through the waiting executions of each lane for all others, at the start and once an hour.
+//          Nothing tells since when it is so: a row is due since its newest attempt began.
+// Changes  attempt_index, and with it the count that FlowFabric's SDK claims by, to the attempt that it continues. No
+//          event: nothing else of it changes.
+// Others   Whoever resumes, claims or ends it writes the core row, which has to be as this statement has seen it; so its
+//          attempts are those that this statement sees. Other reconcilers that give it back write the same index.
+// Repeat   Afterwards the attempt is there, so the row is not found again.
+
+#include "reconcile/family/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+constexpr std::string_view kScan = R"sql(
+  SELECT l.partition_key, l.execution_id, {due_since:c, a} AS due_at_ms
+    FROM {lately_released} l
+    JOIN {core_of:l} c ON true
+    JOIN {attempts_of:c} a ON true
+   WHERE {goes_on:c} AND {filter:c} AND NOT a.has_its)sql";
+
+// Those that the first pair finds are left to it: each is shown once.
+constexpr std::string_view kRoundScan = R"sql(
+  SELECT c.partition_key, c.execution_id, {due_since:c, a} AS due_at_ms
+    FROM {by_lane:'suspended', 'runnable'} c
+    JOIN {attempts_of:c} a ON true
+   WHERE {goes_on:c} AND {filter:c} AND NOT a.has_its
+     AND (c.partition_key, c.execution_id) NOT IN (SELECT l.partition_key, l.execution_id
+                                                      FROM {lately_released} l
+                                                     WHERE l.execution_id IS NOT NULL))sql";
+
+constexpr std::string_view kAct = R"sql(
+ahead AS MATERIALIZED (
+  SELECT c.partition_key, c.execution_id, {due_since:c, a} AS due_at_ms, {current_attempt:c} AS next_attempt
+    FROM key
+    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    {as_seen:c}
+    JOIN {attempts_of:c} a ON true
+   WHERE {in_partitions:c} AND {goes_on:c} AND {filter:c} AND NOT a.has_its
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),
+repaired AS (
+  UPDATE {schema}.ff_exec_core c
+     SET attempt_index = a.next_attempt,
+         raw_fields = {object:c.raw_fields} || {attempt_count:a.next_attempt}
+    FROM ahead a
+   WHERE {in_partitions:c} AND c.partition_key = a.partition_key AND c.execution_id = a.execution_id
+),
+moved AS (SELECT partition_key, execution_id, due_at_ms, 'repaired' AS outcome FROM ahead))sql";
+
+// The executions that gave up or lost a lease in the last seconds, by those of the newest ten thousand events that are
+// of these partitions. They make one row a partition: it is looked for once for each. Compared as rows, because
+// otherwise the planner reads the newest events of all partitions for each of them.
+constexpr std::string_view kLatelyReleased = R"sql((
+    WITH announced AS MATERIALIZED (
+      SELECT mine.partition_key, e.execution_ids
+        FROM unnest({partitions}) AS mine(partition_key)
+       CROSS JOIN LATERAL (
+         SELECT array_agg(DISTINCT newest.execution_id) AS execution_ids
+           FROM (SELECT l.execution_id, l.event_type, l.occurred_at_ms
+                   FROM {schema}.ff_lease_event l
+                  WHERE (l.partition_key, l.event_id)
+                          > (mine.partition_key, (SELECT max(m.event_id) FROM {schema}.ff_lease_event m) - 10000)
+                    AND (l.partition_key, l.event_id) <= (mine.partition_key, 9223372036854775807)
+                  ORDER BY l.partition_key DESC, l.event_id DESC
+                  LIMIT 10000) newest
+          WHERE newest.event_type IN ('revoked', 'expired')
+            AND newest.occurred_at_ms > (SELECT now_ms FROM clock) - 10000
+       ) e
+    )
+    SELECT announced.partition_key, {uuid:e.execution_id} AS execution_id
+      FROM announced
+     CROSS JOIN LATERAL unnest(announced.execution_ids) AS e(execution_id)
+  ))sql";
+
+std::vector<Fragment> fragments() {
+  return {
+      {"lately_released", std::string(kLatelyReleased)},
+      {"goes_on(core)",
+       "{core}.lifecycle_phase IN ('suspended', 'runnable') AND {core}.attempt_state = "
+       "'attempt_interrupted'"},
+      // Looked up execution by execution. Without any attempt has_its is null: there is none to go on with.
+      {"attempts_of(core)",
+       R"sql(LATERAL (SELECT bool_or(i.attempt_index = {core}.attempt_index) AS has_its,
+                          max(i.started_at_ms) AS began_at_ms
+                     FROM {schema}.ff_attempt i
+                    WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
+                      AND i.execution_id = {core}.execution_id
+                   OFFSET 0))sql"},
+      {"since(core, attempts)", "greatest({core}.created_at_ms, {attempts}.began_at_ms)"},
+      {"due_since(core, attempts)", "{not_later:{since:{core}, {attempts}}}"}};
+}
+
+}  // namespace
+
+Reconciler index_repair() {
+  using namespace std::chrono_literals;
+  Reconciler released{
+      .name = "index_repair",
+      .summary = "Lets an execution go on with the attempt that it has, after a typed claim left it ahead.",
+      .outcomes = {"repaired"},
+      .key = {{"execution_id", "uuid"}},
+      .execution_column = "execution_id",
+      .scan = kScan,
+      .act = kAct,
+      .fragments = fragments(),
+      .privileges = {{"ff_exec_core", "SELECT, UPDATE"},
+                     {"ff_attempt", "SELECT"},
+                     {"ff_lease_event", "SELECT"}},
+      .interval = 1s,
+      .holdoff = [](const Settings&) { return Milliseconds{0}; },
+      .announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); }};
+  Reconciler round = released;
+  round.scan = kRoundScan;
+  round.interval = 1h;
+  released.companions = {round};
+  return released;
+}
+
+}  // namespace ff::reconcile
