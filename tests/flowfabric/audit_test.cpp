@@ -18,8 +18,6 @@ constexpr Seeds kSeeds{1, 2};
 const std::set<std::string_view> kKnown{
     "alive_after_its_end",    // a signal, or a worker's retry, after a cancel
     "blocked_without_group",  // waits for children and has none
-    "promise_lapsed",         // granted to a claimer who does not come
-    "index_without_attempt",  // a signal or a resume after a typed claim
     "group_miscounted",       // replayed, or ended twice
     "group_waits_for_ended",  // an edge that is applied after its upstream's end
     "end_untold",             // the cancels that tell nobody

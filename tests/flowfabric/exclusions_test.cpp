@@ -45,12 +45,8 @@ constexpr std::string_view kCountOneMore =
     " WHERE downstream_eid = (SELECT execution_id FROM ff_exec_core WHERE lane_id = 'e9')";
 constexpr std::string_view kBlock =
     "UPDATE ff_exec_core SET eligibility_state = 'blocked_by_dependencies' WHERE lane_id = 'e9'";
-constexpr std::string_view kPendClaim =
-    "UPDATE ff_exec_core SET eligibility_state = 'pending_claim' WHERE lane_id = 'e9'";
 constexpr std::string_view kLeaveLeased =
     "UPDATE ff_exec_core SET ownership_state = 'leased' WHERE lane_id = 'e9'";
-constexpr std::string_view kLeaveAhead =
-    "UPDATE ff_exec_core SET attempt_state = 'attempt_interrupted', attempt_index = 5 WHERE lane_id = 'e9'";
 constexpr std::string_view kSpendUnseen =
     "UPDATE ff_budget_usage SET current_value = 8 WHERE current_value = 7";
 
@@ -61,10 +57,6 @@ const std::vector<Likeness> kLikenesses{{"cancel_execution", kNine, kEndSilently
                                         {"complete, fail", kNineEnded, kTellAgain},
                                         {"replay_execution", kNineInFlow, kCountOneMore},
                                         {"wait_children", kNine, kBlock},
-                                        {"claim_for_worker", kNine, kPendClaim},
-                                        {"claim_execution", kNine, kLeaveLeased},
-                                        {"claim_execution, suspend, deliver_signal", kNine, kLeaveAhead},
-                                        {"claim_execution, suspend, resume_execution", kNine, kLeaveAhead},
                                         {"deliver_signal", kNine, kLeaveLeased},
                                         {"reset_budget", kNineSpends, kSpendUnseen}};
 

@@ -14,19 +14,6 @@ bool signals(const Step& step) {
   return does(step, "deliver_signal") || does(step, "deliver_approval_signal");
 }
 
-// A typed claim leaves the core at the index after its attempt's, where there is no row.
-bool ahead_of_its_attempt(const ExecutionRows& rows) {
-  return rows.core.is_object() && !rows.attempts.empty() &&
-         !rows.attempts.contains(rows.core.at("attempt_index").get<int>());
-}
-
-// It is so because the call found it so: nobody has claimed it since, nor moved the index.
-bool left_ahead(const Verdict& verdict, const ExecutionRows& now, const ExecutionRows& before) {
-  return verdict.fault == Fault::refused && now.text("attempt_state") == "attempt_interrupted" &&
-         ahead_of_its_attempt(now) && now.core.at("attempt_index") == before.core.at("attempt_index") &&
-         now.attempts.size() == before.attempts.size();
-}
-
 // Completion events beyond those that its end, where it has one, should have.
 std::int64_t told(const ExecutionRows& rows) {
   return static_cast<std::int64_t>(rows.ends.size()) - (rows.ended() ? 1 : 0);
@@ -38,11 +25,6 @@ bool ends_untold(const ExecutionRows& before, const ExecutionRows& after) {
 
 bool ends_again(const ExecutionRows& before, const ExecutionRows& after) {
   return before.ended() && after.ended() && after.ends.size() > before.ends.size();
-}
-
-bool has_grant(const ExecutionRows& rows) {
-  return std::any_of(rows.grants.begin(), rows.grants.end(),
-                     [](const Json& grant) { return grant.at("kind") == "claim"; });
 }
 
 const std::string kAlone =
@@ -153,72 +135,20 @@ std::vector<Exclusion> of_groups() {
 // --- Claims that are refused -------------------------------------------------------------------------------------
 
 std::vector<Exclusion> of_claims() {
-  return {
-      {.name = "a grant of the scheduler holds an execution for a claimer who may never come",
-       .call = "claim_for_worker",
-       .source = "src/scheduler.rs:273",
-       .harm = "pending_claim: only an operator's claim takes it from there",
-       .is = [](const Step& step, const ExecutionRows&,
-                const ExecutionRows&) { return does(step, "claim_for_worker"); },
-       .explains =
-           [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows& before) {
-             return verdict.fault == Fault::stuck && now.text("eligibility_state") == "pending_claim" &&
-                    now.attempts.size() == before.attempts.size() && has_grant(now);
-           },
-       .shown = Fault::stuck,
-       .shortest = kAlone + R"({"do":"claim_for_worker","execution":"e1","worker":"w","grant_ttl_ms":1000})"},
-      {.name = "an old grant stands in the way of a new one",
-       .call = "claim_execution",
-       .source = "src/typed_ops.rs:1351",
-       .harm =
-           "it reads any one grant of the execution, and refuses when that one is over or another worker's",
-       .is = [](const Step& step, const ExecutionRows&,
-                const ExecutionRows&) { return does(step, "claim_for_worker") || does(step, "write_grant"); },
-       .explains =
-           [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows&) {
-             return verdict.fault == Fault::refused && verdict.call == "claim_execution" && has_grant(now);
-           },
-       .shown = Fault::refused,
-       .shortest = kAlone + R"({"do":"write_grant","execution":"e1","worker":"w","grant_ttl_ms":1000})"},
-      {.name = "a signal after a typed claim leaves an index without a row",
-       .call = "claim_execution, suspend, deliver_signal",
-       .source = "src/suspend_ops.rs:908",
-       .harm = "claim_resumed_execution and issue_grant_and_claim are refused for ever",
-       .is = [](const Step& step, const ExecutionRows& before,
-                const ExecutionRows&) { return signals(step) && ahead_of_its_attempt(before); },
-       .explains = left_ahead,
-       .shown = Fault::refused,
-       .shortest = kAlone + R"({"do":"issue_grant_and_claim","execution":"e1","as":"h1","ttl_ms":60000}
-{"do":"suspend","handle":"h1","names":["w1"],"key":"wait"}
-{"do":"deliver_signal","execution":"e1","waitpoint":"w1","signal":"go"})"},
-      {.name = "an operator's resume after a typed claim leaves an index without a row",
-       .call = "claim_execution, suspend, resume_execution",
-       .source = "src/typed_ops.rs:865",
-       .harm = "issue_grant_and_claim is refused for ever",
-       .is =
-           [](const Step& step, const ExecutionRows& before, const ExecutionRows&) {
-             return does(step, "resume_execution") && step.value("resume_delay_ms", 0) == 0 &&
-                    ahead_of_its_attempt(before);
-           },
-       .explains = left_ahead,
-       .shown = Fault::refused,
-       .shortest = kAlone + R"({"do":"issue_grant_and_claim","execution":"e1","as":"h1","ttl_ms":60000}
-{"do":"suspend","handle":"h1","names":["w1"],"key":"wait"}
-{"do":"resume_execution","execution":"e1","resume_delay_ms":0})"},
-      {.name = "a signal makes runnable what has ended",
-       .call = "deliver_signal",
-       .source = "src/suspend_ops.rs:908",
-       .harm = "an ended execution becomes runnable, with the words of its end about it",
-       .is = [](const Step& step, const ExecutionRows& before,
-                const ExecutionRows& after) { return signals(step) && before.ended() && !after.ended(); },
-       .misleads_groups = true,
-       .explains =
-           [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows& before) {
-             return verdict.fault == Fault::refused &&
-                    now.text("attempt_state") == before.text("attempt_state");
-           },
-       .shown = Fault::refused,
-       .shortest = kClaimed + R"({"do":"suspend","handle":"h1","names":["w1"],"key":"wait"}
+  return {{.name = "a signal makes runnable what has ended",
+           .call = "deliver_signal",
+           .source = "src/suspend_ops.rs:908",
+           .harm = "an ended execution becomes runnable, with the words of its end about it",
+           .is = [](const Step& step, const ExecutionRows& before,
+                    const ExecutionRows& after) { return signals(step) && before.ended() && !after.ended(); },
+           .misleads_groups = true,
+           .explains =
+               [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows& before) {
+                 return verdict.fault == Fault::refused &&
+                        now.text("attempt_state") == before.text("attempt_state");
+               },
+           .shown = Fault::refused,
+           .shortest = kClaimed + R"({"do":"suspend","handle":"h1","names":["w1"],"key":"wait"}
 {"do":"cancel_execution","execution":"e1"}
 {"do":"deliver_signal","execution":"e1","waitpoint":"w1","signal":"go"})"}};
 }

@@ -37,6 +37,7 @@ class Case {
     look_at_leases();
     if (!ends) look_at_the_core();
     look_at_waitpoints();
+    look_at_grants();
   }
 
  private:
@@ -145,9 +146,42 @@ class Case {
     return was("public_state", "delayed") && !before_.text("blocking_reason").empty();
   }
 
+  // 0 is never.
+  bool over(const Json& grant) const {
+    const auto end = grant.at("expires_at_ms").get<std::int64_t>();
+    return end > 0 && end + turn_.grace_ms < turn_.after.now_ms;
+  }
+
+  // Whom it was promised to did not come, and it is returned as it was before.
+  bool is_returned() const {
+    const bool promised = std::any_of(before_.grants.begin(), before_.grants.end(), [&](const Json& grant) {
+      return grant.at("kind") == "claim" && !over(grant);
+    });
+    if (promised || !was("lifecycle_phase", "runnable") || was("ownership_state", "leased")) return false;
+    Json returned = before_.core;
+    returned["eligibility_state"] = "eligible_now";
+    returned.at("raw_fields").erase("claim_grant");
+    return after_.core == returned;
+  }
+
+  // It is to go on with an attempt that is not there, and names the one that is.
+  bool is_repaired() const {
+    const auto current = before_.current_attempt();
+    const bool waits = was("lifecycle_phase", "suspended") || was("lifecycle_phase", "runnable");
+    if (!waits || !current || !was("attempt_state", "attempt_interrupted") ||
+        before_.attempts.contains(before_.core.at("attempt_index").get<int>()))
+      return false;
+    Json repaired = before_.core;
+    repaired["attempt_index"] = *current;
+    repaired.at("raw_fields")["total_attempt_count"] = std::to_string(*current);
+    return after_.core == repaired;
+  }
+
   // Why an execution that does not end may change.
   bool may_move_on() const {
     const std::string eligibility = before_.text("eligibility_state");
+    if (is_repaired()) return true;
+    if (eligibility == "pending_claim" && is_returned()) return true;
     if (was("lifecycle_phase", "active")) return current_lapsed();
     if (was("lifecycle_phase", "suspended")) return suspension_over() && resumes_by_itself();
     if (was("ownership_state", "leased")) return after_.text("ownership_state") == "unowned";
@@ -187,6 +221,13 @@ class Case {
                            past(waitpoint.at("expires_at_ms").get<std::int64_t>());
       if (!stays && !may_go && !expired)
         blame(Fault::meddled, "a waitpoint of " + before_.state() + " went: " + waitpoint.dump());
+    }
+  }
+
+  void look_at_grants() const {
+    for (const Json& grant : before_.grants) {
+      const bool stays = std::find(after_.grants.begin(), after_.grants.end(), grant) != after_.grants.end();
+      if (!stays && !over(grant)) blame(Fault::meddled, "a grant went that lives: " + grant.dump());
     }
   }
 

@@ -30,6 +30,7 @@ std::string config_of(std::int64_t grace_ms) {
   const std::string grace = "grace: " + std::to_string(grace_ms) + "ms";
   return "partitions: 0-3\nreconcilers:\n  lease_expiry: {" + grace +
          ", max_reclaims: " + std::to_string(kMaxReclaims) + "}\n  attempt_timeout: {" + grace +
+         "}\n  grant_expiry: {" + grace +
          "}\n  dependency: {stale_threshold: " + std::to_string(kStaleThresholdMs) + "ms}\n";
 }
 
