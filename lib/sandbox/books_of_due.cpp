@@ -105,6 +105,21 @@ void delays(Check& check) {
       {.reconciler = "delayed_promoter", .number = check.counts.delayed, .what = "delays"});
 }
 
+// A claim by an operator leaves the scheduler's grant behind; and a typed one leaves the index ahead of its attempt, of
+// whoever puts aside what it has claimed so. Whoever gives that back may come first.
+void leftovers_of_typed_claims(Check& check) {
+  const WorkCounts& counts = check.counts;
+  check.books.tallies.push_back({.reconciler = "grant_expiry",
+                                 .outcomes = {"expired"},
+                                 .compare = Tally::Compare::at_most,
+                                 .number = counts.claimed,
+                                 .what = "claims that may leave a grant"});
+  check.books.tallies.push_back({.reconciler = "index_repair",
+                                 .compare = Tally::Compare::at_most,
+                                 .number = counts.delayed + counts.suspended + counts.waited,
+                                 .what = "attempts put aside"});
+}
+
 void deadlines(Check& check) {
   Verdict verdict{.question = "nothing runs past its deadline",
                   .numbers = counted(check.counts.hung, "hung")};
@@ -257,6 +272,7 @@ void check_due(pg::Connection& connection, const Realm& realm, const Ledger& led
               .with_budgets = whole_database,
               .books = books};
   delays(check);
+  leftovers_of_typed_claims(check);
   deadlines(check);
   suspensions(check);
   waitpoints(check);

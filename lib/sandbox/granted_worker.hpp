@@ -20,7 +20,8 @@ class GrantedWorker {
                 std::string lane = kDefaultLane);
 
   /// What FlowFabric's scheduler does for a worker that asks for work (`claim_for_worker`): a grant for the next
-  /// execution of its lane, which is `pending_claim` from then on. Only grant_and_claim() takes it from there.
+  /// execution of its lane, which is `pending_claim` from then on. Only grant_and_claim() takes it from there, until the
+  /// grant has ended and the daemon returns it.
   std::optional<ExecutionId> ask_scheduler(const Partitions& partitions);
   /// An operator's way (`issue_grant_and_claim`): grant and claim in one step, under the name of `operator`. Asks for
   /// nothing but the words of the state; an attempt that was interrupted goes on.

@@ -45,6 +45,51 @@ UPDATE ff_exec_core
  WHERE partition_key = $1 AND execution_id = $4::uuid)sql"}}}}};
 }
 
+// $4 grant.
+RowByRow grant_expiry() {
+  return {.name = "grant_expiry",
+          .list = R"sql(
+SELECT grant_id::text FROM ff_claim_grant
+ WHERE partition_key = $1 AND expires_at_ms > 0 AND expires_at_ms <= $2
+ ORDER BY expires_at_ms LIMIT $3)sql",
+          .steps = {{R"sql(
+SELECT FROM ff_claim_grant
+ WHERE partition_key = $1 AND grant_id = $4::bytea AND expires_at_ms > 0 AND expires_at_ms <= $3
+   FOR UPDATE)sql",
+                     {},
+                     {{R"sql(
+UPDATE ff_exec_core
+   SET eligibility_state = 'eligible_now', raw_fields = raw_fields - 'claim_grant'
+ WHERE partition_key = $1 AND lifecycle_phase = 'runnable' AND eligibility_state = 'pending_claim'
+   AND execution_id = (SELECT execution_id FROM ff_claim_grant WHERE partition_key = $1 AND grant_id = $4::bytea))sql"},
+                      {"DELETE FROM ff_claim_grant WHERE partition_key = $1 AND grant_id = $4::bytea"}}}}};
+}
+
+// $4 execution, which is suspended.
+RowByRow index_repair() {
+  return {.name = "index_repair",
+          .list = R"sql(
+SELECT c.execution_id FROM ff_exec_core c
+ WHERE c.partition_key = $1 AND c.lifecycle_phase = 'suspended' AND c.attempt_state = 'attempt_interrupted'
+   AND c.created_at_ms <= $2
+   AND NOT EXISTS (SELECT FROM ff_attempt a
+                    WHERE a.partition_key = $1 AND a.execution_id = c.execution_id
+                      AND a.attempt_index = c.attempt_index)
+ LIMIT $3)sql",
+          .steps = {{R"sql(
+SELECT FROM ff_exec_core
+ WHERE partition_key = $1 AND execution_id = $4::uuid AND lifecycle_phase = 'suspended' AND created_at_ms <= $3
+   FOR UPDATE)sql",
+                     {},
+                     {{R"sql(
+UPDATE ff_exec_core c
+   SET attempt_index = newest.attempt_index,
+       raw_fields = raw_fields || jsonb_build_object('total_attempt_count', newest.attempt_index::text)
+  FROM (SELECT max(attempt_index) AS attempt_index FROM ff_attempt
+         WHERE partition_key = $1 AND execution_id = $4::uuid) newest
+ WHERE c.partition_key = $1 AND c.execution_id = $4::uuid)sql"}}}}};
+}
+
 // $5 attempt, then reclaimable or released.
 RowByRow lease_expiry() {
   return {.name = "lease_expiry",
@@ -177,7 +222,12 @@ DELETE FROM ff_waitpoint_pending WHERE partition_key = $1 AND waitpoint_id = $4:
 }  // namespace
 
 std::vector<RowByRow> execution_rivals() {
-  return {delayed_promoter(), lease_expiry(), execution_deadline(), suspension_timeout(),
+  return {delayed_promoter(),
+          grant_expiry(),
+          index_repair(),
+          lease_expiry(),
+          execution_deadline(),
+          suspension_timeout(),
           pending_waitpoint_expiry()};
 }
 

@@ -17,6 +17,8 @@ WITH seed AS MATERIALIZED (
 // A state is the five words of a core row, from lifecycle_phase to attempt_state.
 constexpr std::string_view kActive = "'active', 'leased', 'not_applicable', 'running', 'running_attempt'";
 constexpr std::string_view kRunnable = "'runnable', 'unowned', 'eligible_now', 'waiting', 'pending'";
+constexpr std::string_view kPendingClaim =
+    "'runnable', 'unowned', 'pending_claim', 'waiting', 'pending_first_attempt'";
 constexpr std::string_view kDelayed =
     "'runnable', 'unowned', 'not_eligible_until_time', 'delayed', 'attempt_interrupted'";
 constexpr std::string_view kSuspended =
@@ -243,6 +245,14 @@ const std::string& stock_insert(std::string_view reconciler) {
       {"attempt_timeout", all_of({core("id", kActive), attempt("id", "due_ms")})},
       {"delayed_promoter", with_deadline(kDelayed, {attempt("id", "NULL")})},
       {"lease_expiry", lease_expiry()},
+      {"grant_expiry",
+       all_of({core("id", kPendingClaim, {}, "seed WHERE n % 2 = 0"),
+               core("id", kActive, {}, "seed WHERE n % 2 = 1"),
+               insert("ff_claim_grant",
+                      {"grant_id, execution_id, kind, worker_id, worker_instance_id, grant_ttl_ms, "
+                       "issued_at_ms, expires_at_ms",
+                       "sha256(id::text::bytea), id, 'claim', 'w-1', 'w-1-a', 1, due_ms - 1, due_ms"})})},
+      {"index_repair", all_of({core("id", kSuspended, {", attempt_index", ", 1"}), attempt("id", "NULL")})},
       {"execution_deadline", with_deadline(kActive, {attempt("id", "9000000000000")})},
       {"suspension_timeout", suspension_timeout()},
       {"pending_waitpoint_expiry",

@@ -147,7 +147,8 @@ constexpr const char* kWorking = "  ready  ";  // stands in the lines on what ha
 constexpr const char* kAtWork[] = {"lease_expiry",     "attempt_timeout",        "execution_deadline",
                                    "delayed_promoter", "suspension_timeout",     "pending_waitpoint_expiry",
                                    "dependency",       "edge_cancel_dispatcher", "edge_cancel_reconciler",
-                                   "budget_reset",     "worker_registry_ttl"};
+                                   "budget_reset",     "worker_registry_ttl",    "grant_expiry",
+                                   "index_repair"};
 
 }  // namespace
 
