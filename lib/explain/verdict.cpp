@@ -51,6 +51,7 @@ std::string no_rows(const Facts& facts, const Inspection& inspection) {
   if (inspection.reconciler == "dependency") return "no end of its is to be passed on";
   if (inspection.reconciler == "group_recount") return "no fan-in of its waits though all upstreams are over";
   if (inspection.reconciler.starts_with("edge_cancel")) return "no upstream of its is to be cancelled";
+  if (inspection.reconciler == "cancel_backlog") return "no cancel of its flow is to be worked off";
   if (facts.core && inspection.reconciler == "delayed_promoter") return no_delay(facts);
   if (facts.core && inspection.reconciler == "execution_deadline") return no_deadline(facts);
   return "no row of its";

@@ -194,6 +194,20 @@ std::string group_recount() {
                upstream + ", flow, 'success', 'bench', 'i-1', due_ms, due_ms, due_ms"})});
 }
 
+// As the cancel of a flow's header leaves them, every other one held by a worker.
+std::string cancel_backlog() {
+  const std::string flow = "md5('cancelled ' || partition_key || ' ' || n / 4)::uuid";
+  return all_of({core("id", "'cancelled', 'leased', 'cancelled', 'cancelled', 'running_attempt'",
+                      {", flow_id, terminal_at_ms", ", " + flow + ", due_ms"}),
+                 attempt("id", "CASE WHEN n % 2 = 0 THEN 9000000000000 END"),
+                 insert("ff_cancel_backlog",
+                        {"flow_id, requested_at_ms, reason, cancellation_policy",
+                         flow + ", due_ms, 'operator', 'cancel_all'"},
+                        "seed WHERE n % 4 = 0"),
+                 insert("ff_cancel_backlog_member",
+                        {"flow_id, execution_id", flow + ", '{fp:' || partition_key || '}:' || id"})});
+}
+
 std::string budget_reset() {
   return all_of(
       {insert(
@@ -261,6 +275,7 @@ const std::string& stock_insert(std::string_view reconciler) {
       {"group_recount", group_recount()},
       {"edge_cancel_dispatcher", edge_cancel_dispatcher()},
       {"edge_cancel_reconciler", edge_cancel_reconciler()},
+      {"cancel_backlog", cancel_backlog()},
       {"budget_reset", budget_reset()},
       {"worker_registry_ttl", worker_registry_ttl()},
       {"outbox_retention", outbox_retention()}};

@@ -83,7 +83,10 @@ Pass run_all(const Database& database, const std::string& name_space) {
     const std::string who(reconciler->name);
     if (report.failure) pass.troubles.push_back(who + ": " + report.failure->what());
     if (report.error_count() > 0) pass.troubles.push_back(who + ": errors");
-    for (const auto& move : report.moves) pass.moved[stage_of(*reconciler).table].insert(move.key);
+    // What a companion does once the first pair has moved its rows, such as clearing up behind them, goes by other keys.
+    for (const auto& move : report.moves)
+      if (move.key.columns.size() == reconciler->key.size())
+        pass.moved[stage_of(*reconciler).table].insert(move.key);
   }
   return pass;
 }

@@ -204,6 +204,21 @@ std::vector<Stage> make_stages() {
        .holds = {core_of_id},
        .companion = 1,
        .may_wait = false},
+      {"cancel_backlog",
+       "ff_cancel_backlog_member",
+       "flow_id",
+       {backlog_part("id"), backlog_member_part("id", "id"), core_part(active(), "id", kInFlow),
+        attempt_part("id", kFarAway)},
+       {{"ff_cancel_backlog", "flow_id::text = $1"},
+        {"ff_cancel_backlog_member", "flow_id::text = $1"},
+        core_of_id,
+        attempt_of_id}},
+      {.reconciler = "cancel_backlog",
+       .table = "ff_cancel_backlog",
+       .id = "flow_id",
+       .parts = {backlog_part("id")},
+       .holds = {{"ff_cancel_backlog", "flow_id::text = $1"}},
+       .companion = 1},
       {"budget_reset",
        "ff_budget_policy",
        "budget_id",
@@ -299,6 +314,19 @@ Part edge_part(const std::string& flow, const std::string& upstream, const std::
 Part pending_part(const std::string& flow, const std::string& downstream) {
   return {"ff_pending_cancel_groups",
           {{"flow_id", flow}, {"downstream_eid", downstream}, {"enqueued_at_ms", "due_ms"}}};
+}
+
+Part backlog_part(const std::string& flow, const Columns& more) {
+  return {"ff_cancel_backlog", merged({{"flow_id", flow},
+                                       {"requested_at_ms", "due_ms"},
+                                       {"reason", "'operator'"},
+                                       {"cancellation_policy", "'cancel_all'"}},
+                                      more)};
+}
+
+Part backlog_member_part(const std::string& flow, const std::string& execution) {
+  return {"ff_cancel_backlog_member",
+          {{"flow_id", flow}, {"execution_id", "'{fp:' || partition_key || '}:' || " + execution}}};
 }
 
 Part completion_part(const std::string& execution, const std::string& outcome, const Columns& more) {

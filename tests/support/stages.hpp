@@ -32,6 +32,9 @@ Part waitpoint_part(const std::string& waitpoint, const std::string& execution, 
 Part group_part(const std::string& flow, const std::string& downstream, const Columns& more);
 Part edge_part(const std::string& flow, const std::string& upstream, const std::string& downstream);
 Part pending_part(const std::string& flow, const std::string& downstream);
+/// A flow's cancel, asked for at due_ms under cancel_all.
+Part backlog_part(const std::string& flow, const Columns& more = {});
+Part backlog_member_part(const std::string& flow, const std::string& execution);
 /// Appended at due_ms, dispatched by nobody.
 Part completion_part(const std::string& execution, const std::string& outcome, const Columns& more = {});
 Part lease_event_part(const std::string& execution, const std::string& type, const Columns& more = {});

@@ -84,7 +84,8 @@ TEST_CASE("each pair whose act ends executions or deletes rows says by which out
     CAPTURE(pair.name);
     const std::string act = Statements(pair).act.over({{2}});
     const auto has = [&](std::string_view words) { return act.find(words) != std::string::npos; };
-    const bool ends = has("SET lifecycle_phase = 'terminal'") || has("'terminal', 'not_applicable'");
+    const bool ends = has("SET lifecycle_phase = 'terminal'") || has("SET lifecycle_phase = 'cancelled'") ||
+                      has("'terminal', 'not_applicable'");
     const auto with = [&](Effect effect) {
       return std::ranges::count(pair.outcomes, effect, &Outcome::effect) > 0;
     };

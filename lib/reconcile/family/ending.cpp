@@ -9,7 +9,8 @@ constexpr std::string_view kDoomed = R"sql({core}.partition_key, {core}.executio
 
 constexpr std::string_view kHoldDoomed = R"sql(
 doomed_attempt AS MATERIALIZED (
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms,
+         d.now_ms, d.name_space, d.instance_tag
     FROM doomed d
     JOIN {schema}.ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
    WHERE {in_partitions:a}

@@ -19,6 +19,7 @@ Reconciler group_recount();
 Reconciler edge_cancel_dispatcher();
 Reconciler edge_cancel_reconciler();
 Reconciler index_repair();
+Reconciler cancel_backlog();
 Reconciler budget_reset();
 Reconciler worker_registry_ttl();
 Reconciler outbox_retention();

@@ -1,0 +1,256 @@
+// cancel_backlog: what the cancel of a flow's header left undone is done.
+//
+// Rows     ff_cancel_backlog_member, `grace` after the cancel was asked for (or grace_until_ms, where that is later): a
+//          server acknowledges a member soon, and only under the policy cancel_all. A companion takes rows of
+//          ff_cancel_backlog that have no member left. The filter is matched on the member.
+// Changes  A member that the header cancelled, or under cancel_all one that has not ended, is cancelled for good: core,
+//          leases with an event each, epoch + 1, suspension, waitpoints, one completion event where nobody was told.
+//          Under another policy one whose lease holds is left to its worker (its row stays), and one that its worker has
+//          revived goes on (member_left); what a late signal has revived is cancelled. A member row is deleted with what
+//          becomes of its member; with one that is no execution of this partition (malformed) nothing else happens.
+// Others   Workers complete, renew and retry; signals revive; the server acknowledges (its SERIALIZABLE transaction fails
+//          by ours, tries again and finds nothing); completion_repair tells the same end, under the same lock and mark.
+//          A member of which anybody holds anything stays with its row until the next tick.
+// Repeat   The member's row is gone afterwards, and what is cancelled has its event.
+
+#include "reconcile/family/ending.hpp"
+#include "reconcile/family/life.hpp"
+#include "reconcile/family/registry.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+// Where no filter asks, the cores of a large flow are not read for each page.
+constexpr std::string_view kScan = R"sql(
+  SELECT m.partition_key, m.flow_id, m.execution_id AS member, named.execution_id,
+         greatest({asked_at:b}, {may_finish_until:b, named}) AS due_at_ms
+    FROM {schema}.ff_cancel_backlog b
+    JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
+   CROSS JOIN LATERAL (SELECT m.partition_key, {execution_of:m} AS execution_id) named
+   WHERE {in_partitions:b} AND {in_partitions:m}
+     AND ({no_filter} OR (SELECT {filter:c} FROM {core_of:named} c)))sql";
+
+// The members of a flow are carried along, so that no relation is joined with the keys.
+constexpr std::string_view kAct = R"sql(
+backlog AS MATERIALIZED (
+  SELECT b.*, flow.members
+    FROM clock, (SELECT partition_key, flow_id, array_agg(member) AS members
+                   FROM key GROUP BY partition_key, flow_id) flow
+    JOIN {schema}.ff_cancel_backlog b ON b.partition_key = flow.partition_key AND b.flow_id = flow.flow_id
+   WHERE {in_partitions:b} AND {asked_at:b} + 0 <= clock.due_ms
+     FOR UPDATE OF b SKIP LOCKED
+),
+member AS MATERIALIZED (
+  SELECT m.partition_key, m.flow_id, m.execution_id AS member, {execution_of:m} AS execution_id,
+         b.reason, b.cancellation_policy, b.requested_at_ms, {asked_at:b} AS due_at_ms
+    FROM backlog b
+   CROSS JOIN LATERAL unnest(b.members) AS wanted(member)
+    JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
+                                            AND m.execution_id = wanted.member
+   WHERE {in_partitions:m}
+     FOR UPDATE OF m SKIP LOCKED
+),
+-- Two rows may name the same execution: the other one is met again.
+once AS MATERIALIZED (
+  SELECT DISTINCT ON (partition_key, execution_id) *
+    FROM member
+   WHERE execution_id IS NOT NULL
+   ORDER BY partition_key, execution_id, flow_id, member
+),
+with_core AS MATERIALIZED (
+  SELECT c.partition_key, c.execution_id, c.flow_id, c.lifecycle_phase, c.terminal_at_ms, c.raw_fields,
+         m.flow_id AS of_flow, m.member, m.reason,
+         c.lifecycle_phase = 'cancelled' AND m.cancellation_policy <> 'cancel_all' AS may_finish,
+         greatest(m.due_at_ms, {may_finish_until:m, m}) AS due_at_ms,
+         CASE WHEN c.lifecycle_phase = 'terminal' THEN 'member_gone'
+              WHEN c.lifecycle_phase = 'cancelled' OR m.cancellation_policy = 'cancel_all' OR {was_signalled:m}
+                THEN 'member_cancelled'
+              ELSE 'member_left' END AS outcome
+    FROM clock, once m
+    JOIN {schema}.ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.execution_id
+    {as_seen:c}
+   WHERE {in_partitions:c} AND {filter:c} AND greatest(m.due_at_ms, {may_finish_until:m, m}) <= clock.due_ms
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),
+doomed AS MATERIALIZED (
+  SELECT {doomed:c}, c.of_flow, c.member, c.reason, c.may_finish, c.due_at_ms,
+         coalesce(c.terminal_at_ms, clock.now_ms) AS ended_at_ms,
+         {told_end:c} IS NOT NULL
+           OR coalesce(c.raw_fields->'completion_repaired_for' = to_jsonb(c.terminal_at_ms), false) AS is_told
+    FROM clock, with_core c
+   WHERE c.outcome = 'member_cancelled'
+),
+{hold_doomed},
+-- A lease as it is under the lock: its worker may have renewed it meanwhile.
+cancelling AS MATERIALIZED (
+  SELECT e.*
+    FROM endable e
+   WHERE NOT (e.may_finish AND (e.partition_key, e.execution_id) IN (
+                SELECT a.partition_key, a.execution_id FROM doomed_attempt a WHERE a.lease_expires_at_ms >= a.now_ms))
+),
+cancelled_core AS (
+  UPDATE {schema}.ff_exec_core c
+     SET lifecycle_phase = 'cancelled', ownership_state = 'unowned', eligibility_state = 'not_applicable',
+         public_state = 'cancelled', attempt_state = 'cancelled', terminal_at_ms = e.ended_at_ms,
+         cancellation_reason = coalesce(c.cancellation_reason, e.reason),
+         cancelled_by = coalesce(c.cancelled_by, 'cancel_backlog'),
+         raw_fields = {object:c.raw_fields} || jsonb_build_object('completion_repaired_for', e.ended_at_ms)
+    FROM cancelling e
+   WHERE {in_partitions:c} AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id
+),
+-- The current attempt without a lease, too: by its epoch alone a worker could end the execution again.
+cancelled_attempt AS (
+  UPDATE {schema}.ff_attempt a
+     SET outcome = coalesce(a.outcome, 'cancelled'), terminal_at_ms = coalesce(a.terminal_at_ms, e.now_ms),
+         lease_expires_at_ms = NULL, lease_epoch = a.lease_epoch + 1
+    FROM cancelling e
+   WHERE {in_partitions:a} AND a.partition_key = e.partition_key AND a.execution_id = e.execution_id
+     AND (a.attempt_index = e.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
+),
+cancelled_suspension AS (
+  DELETE FROM {schema}.ff_suspension_current s
+   USING cancelling e
+   WHERE {in_partitions:s} AND s.partition_key = e.partition_key AND s.execution_id = e.execution_id
+),
+cancelled_waitpoint AS (
+  DELETE FROM {schema}.ff_waitpoint_pending w
+   USING cancelling e
+   WHERE {in_partitions:w} AND w.partition_key = e.partition_key AND w.execution_id = e.execution_id
+),
+revoked AS (
+  {lease_events:'revoked', {taken_leases}}
+),
+told AS (
+  {completion_events:'cancelled', {untold_ends}}
+),
+settled AS MATERIALIZED (
+  SELECT partition_key, of_flow AS flow_id, member, execution_id, due_at_ms, 'member_cancelled' AS outcome
+    FROM cancelling
+   UNION ALL
+  SELECT partition_key, of_flow, member, execution_id, due_at_ms, outcome
+    FROM with_core
+   WHERE outcome <> 'member_cancelled'
+   UNION ALL
+  SELECT partition_key, flow_id, member, execution_id, due_at_ms, 'member_gone'
+    FROM once m
+   WHERE {no_filter}
+     AND NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
+                      WHERE {in_partitions:e} AND e.partition_key = m.partition_key
+                        AND e.execution_id = m.execution_id)
+   UNION ALL
+  SELECT partition_key, flow_id, member, execution_id, due_at_ms, 'malformed'
+    FROM member
+   WHERE execution_id IS NULL AND {no_filter}
+),
+member_deleted AS (
+  DELETE FROM {schema}.ff_cancel_backlog_member m
+   USING settled s
+   WHERE {in_partitions:m} AND m.partition_key = s.partition_key AND m.flow_id = s.flow_id
+     AND m.execution_id = s.member
+),
+moved AS (SELECT * FROM settled))sql";
+
+constexpr std::string_view kDoneScan = R"sql(
+  SELECT b.partition_key, b.flow_id, {asked_at:b} AS due_at_ms
+    FROM {schema}.ff_cancel_backlog b
+   WHERE {in_partitions:b} AND NOT {has_members:b})sql";
+
+constexpr std::string_view kDoneAct = R"sql(
+done AS MATERIALIZED (
+  SELECT b.partition_key, b.flow_id, {asked_at:b} AS due_at_ms
+    FROM clock, key
+    JOIN {schema}.ff_cancel_backlog b ON b.partition_key = key.partition_key AND b.flow_id = key.flow_id
+   WHERE {in_partitions:b} AND {asked_at:b} + 0 <= clock.due_ms AND NOT {has_members:b}
+     FOR UPDATE OF b SKIP LOCKED
+),
+backlog_deleted AS (
+  DELETE FROM {schema}.ff_cancel_backlog b
+   USING done d
+   WHERE {in_partitions:b} AND b.partition_key = d.partition_key AND b.flow_id = d.flow_id
+),
+moved AS (SELECT partition_key, flow_id, due_at_ms, 'flow_done' AS outcome FROM done))sql";
+
+std::vector<Fragment> fragments() {
+  return {
+      {"asked_at(backlog)", "greatest({backlog}.requested_at_ms, {backlog}.grace_until_ms)"},
+      {"has_members(backlog)",
+       R"sql(EXISTS (SELECT FROM {schema}.ff_cancel_backlog_member n
+                    WHERE {in_partitions:n} AND n.partition_key = {backlog}.partition_key
+                      AND n.flow_id = {backlog}.flow_id))sql"},
+      // Null: it does not name an execution of its own partition as FlowFabric does, fp and the number in braces, a
+      // colon, the uuid.
+      {"execution_of(member)",
+       R"sql(CASE WHEN substring({member}.execution_id FROM '^[{]fp:([0-9]+)[}]:') = {member}.partition_key::text
+              THEN {uuid:substr({member}.execution_id, 7 + length({member}.partition_key::text))} END)sql"},
+      // Less `grace`, which is the time after a cancel and not after a lease: the end of the last lease of a member that
+      // the header cancelled under a policy that lets its worker finish. Null: nobody is waited for.
+      {"may_finish_until(backlog, row)",
+       R"sql(CASE WHEN {backlog}.cancellation_policy <> 'cancel_all'
+              THEN (SELECT max(l.lease_expires_at_ms) - {grace}
+                      FROM {core_of:{row}} f
+                      JOIN {schema}.ff_attempt l ON l.partition_key = f.partition_key
+                                                AND l.execution_id = f.execution_id
+                     WHERE {in_partitions:l} AND f.lifecycle_phase = 'cancelled') END)sql"},
+      // "A signal has come since the cancel, and made it go on." Not the first of an order: the planner might walk
+      // the outbox.
+      {"was_signalled(row)",
+       R"sql(coalesce((SELECT bool_or(true)
+                 FROM {schema}.ff_completion_event v
+                WHERE {in_partitions:v} AND v.partition_key = {row}.partition_key
+                  AND v.execution_id = {row}.execution_id AND v.outcome = 'resumable'
+                  AND v.occurred_at_ms >= {row}.requested_at_ms), false))sql"},
+      {"taken_leases",
+       R"sql(doomed_attempt
+   WHERE lease_expires_at_ms IS NOT NULL
+     AND (partition_key, execution_id) IN (SELECT partition_key, execution_id FROM cancelling))sql"},
+      {"untold_ends",
+       R"sql((SELECT partition_key, execution_id, flow_id, ended_at_ms AS now_ms, name_space, instance_tag
+            FROM cancelling WHERE NOT is_told) untold)sql"}};
+}
+
+}  // namespace
+
+Reconciler cancel_backlog() {
+  using namespace std::chrono_literals;
+  Reconciler members{
+      .name = "cancel_backlog",
+      .summary = "Cancels for good what the cancel of a flow has left, and clears its backlog.",
+      .outcomes = {{"member_cancelled", Effect::ended, "its flow was cancelled"},
+                   {"member_left", Effect::deleted,
+                    "its worker had revived the member, as the policy allows"},
+                   {"member_gone", Effect::deleted, "the member had ended by itself, or is no more"},
+                   {"malformed", Effect::deleted, "it named no execution of its partition"}},
+      .key = {{"flow_id", "uuid"}, {"member", "text"}},
+      .execution_column = "execution_id",
+      .scan = kScan,
+      .act = kAct,
+      .fragments = fragments(),
+      .privileges =
+          ending::privileges(life::privileges({{"ff_cancel_backlog", "SELECT, UPDATE, DELETE"},
+                                               {"ff_cancel_backlog_member", "SELECT, UPDATE, DELETE"}})),
+      .interval = 2s,
+      .batch_size = 500,
+      .rows_meet = true,
+      .settings = {{.name = "grace",
+                    .kind = SettingDecl::Kind::duration,
+                    .fallback = Milliseconds{5s}.count(),
+                    .least = 0,
+                    .most = Milliseconds{24h}.count(),
+                    .summary = "how long a cancelled flow is left to the server that cancelled it"}},
+      .holdoff = [](const Settings& own) { return Milliseconds{*own.at("grace")} + 1ms; },
+      .own_parameters = {"grace"},
+      .parameters = [](const Settings& own, const Family&) { return pg::Params::of(*own.at("grace")); }};
+  Reconciler flows = members;
+  flows.outcomes = {{"flow_done", Effect::deleted, "no member of the cancelled flow was left"}};
+  flows.key = {{"flow_id", "uuid"}};
+  flows.execution_column = {};
+  flows.scan = kDoneScan;
+  flows.act = kDoneAct;
+  flows.forbidden = "{has_members:key}";
+  flows.filterable = false;
+  flows.rows_meet = false;
+  members.companions = {flows};
+  return members;
+}
+
+}  // namespace ff::reconcile

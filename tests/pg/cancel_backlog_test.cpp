@@ -1,0 +1,300 @@
+// cancel_backlog: what becomes of each member of a cancelled flow, and of the backlog.
+#include <catch2/catch.hpp>
+
+#include "pg/transaction.hpp"
+#include "support/still_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using reconcile::Skip;
+using reconcile::TickReport;
+
+namespace {
+
+constexpr std::int64_t kGrace = 5'000;
+constexpr std::int64_t kLongAgo = kNow - 60'000;
+
+/// As cancel_flow_header leaves a member that a worker held.
+const State kHeaderCancelled{"cancelled", "leased", "cancelled", "cancelled", "running_attempt"};
+
+struct Stage : StillStage {
+  Stage() : StillStage(*reconcile::find_reconciler("cancel_backlog")) {}
+
+  Uuid add_flow(const std::string& policy = "cancel_all", std::int64_t requested_at_ms = kLongAgo) {
+    const Uuid flow = new_uuid();
+    insert(db, "ff_cancel_backlog",
+           {{"partition_key", 3},
+            {"flow_id", to_string(flow)},
+            {"requested_at_ms", requested_at_ms},
+            {"reason", "operator"},
+            {"cancellation_policy", policy}});
+    return flow;
+  }
+  void add_row(const Uuid& flow, const std::string& member) {
+    insert(db, "ff_cancel_backlog_member",
+           {{"partition_key", 3}, {"flow_id", to_string(flow)}, {"execution_id", member}});
+  }
+  Uuid add_member(const Uuid& flow, const State& state, std::optional<std::int64_t> terminal_at_ms = kLongAgo,
+                  const Json& raw_fields = origin("n", "i")) {
+    const Uuid id = insert_core(db, {.partition = {3},
+                                     .flow = flow,
+                                     .state = state,
+                                     .terminal_at_ms = terminal_at_ms,
+                                     .raw_fields = raw_fields});
+    add_row(flow, "{fp:3}:" + to_string(id));
+    return id;
+  }
+  void lease(const Uuid& id, std::int64_t until, int index = 0) {
+    insert_attempt(db, {.partition = {3},
+                        .execution = id,
+                        .attempt_index = index,
+                        .lease_epoch = 7,
+                        .lease_expires_at_ms = until});
+  }
+  std::int64_t members() { return number(db, "SELECT count(*) FROM ff_cancel_backlog_member"); }
+  std::int64_t flows() { return number(db, "SELECT count(*) FROM ff_cancel_backlog"); }
+  void add_event(const Uuid& id, const std::string& outcome, std::int64_t at) {
+    insert(db, "ff_completion_event",
+           {{"partition_key", 3},
+            {"execution_id", to_string(id)},
+            {"outcome", outcome},
+            {"occurred_at_ms", at}});
+  }
+};
+
+Json cancelled_for_good(const Json& core, std::int64_t at) {
+  Json raw = core["raw_fields"];
+  raw["completion_repaired_for"] = at;
+  return changed(core, {{"lifecycle_phase", "cancelled"},
+                        {"ownership_state", "unowned"},
+                        {"eligibility_state", "not_applicable"},
+                        {"public_state", "cancelled"},
+                        {"attempt_state", "cancelled"},
+                        {"terminal_at_ms", at},
+                        {"cancellation_reason", "operator"},
+                        {"cancelled_by", "cancel_backlog"},
+                        {"raw_fields", raw}});
+}
+
+}  // namespace
+
+TEST_CASE(
+    "cancel_backlog takes all that a cancelled member has, tells its end once, and clears the backlog") {
+  Stage t;
+  const Uuid flow = t.add_flow();
+  const Uuid id = t.add_member(flow, kHeaderCancelled);
+  t.lease(id, kNow + 60'000, 1);
+  t.lease(id, kNow + 60'000, 0);
+  insert_suspension(t.db, {.partition = {3}, .execution = id});
+  insert_waitpoint(t.db, {.partition = {3}, .execution = id});
+  const Uuid bystander = insert_core(t.db, {.partition = {3}, .flow = flow});
+  t.lease(bystander, kNow + 60'000);
+  const Json core_before = core(t.db, id);
+  const Json attempt_before = attempt(t.db, id, 1);
+  const auto before = snapshot(t.db);
+
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=1");
+
+  CHECK(core(t.db, id) == cancelled_for_good(core_before, kLongAgo));
+  CHECK(attempt(t.db, id, 1) == changed(attempt_before, {{"outcome", "cancelled"},
+                                                         {"lease_expires_at_ms", nullptr},
+                                                         {"lease_epoch", 8},
+                                                         {"terminal_at_ms", kNow}}));
+  CHECK(attempt(t.db, id, 0)["lease_epoch"] == 8);
+  const Json lease_event = {{"partition_key", 3},      {"execution_id", to_string(id)},
+                            {"event_type", "revoked"}, {"occurred_at_ms", kNow},
+                            {"namespace", "n"},        {"instance_tag", "i"},
+                            {"lease_id", nullptr}};
+  CHECK(lease_events(t.db) == Json::array({lease_event, lease_event}));
+  CHECK(completion_events(t.db) == Json::array({{{"partition_key", 3},
+                                                 {"execution_id", to_string(id)},
+                                                 {"flow_id", to_string(flow)},
+                                                 {"outcome", "cancelled"},
+                                                 {"namespace", "n"},
+                                                 {"instance_tag", "i"},
+                                                 {"occurred_at_ms", kLongAgo},
+                                                 {"dispatched_at_ms", nullptr}}}));
+  // The core and two attempts gone and come, suspension, waitpoint, member and backlog gone, three events come.
+  CHECK(diff(before, snapshot(t.db)).size() == 13);
+  const auto after = snapshot(t.db);
+  CHECK(t.tick().scanned == 0);
+  CHECK(diff(after, snapshot(t.db)).empty());
+}
+
+TEST_CASE("cancel_backlog leaves a flow alone until its grace is over, and a date in the future comes") {
+  Stage t;
+  const std::int64_t requested = GENERATE(kNow - kGrace, kNow + 1000);
+  const Uuid flow = t.add_flow("cancel_all", requested);
+  t.add_member(flow, kHeaderCancelled);
+  const TickReport report = t.tick();
+  CHECK(report.processed == 0);
+  CHECK(report.next_due == unix_millis(requested + kGrace + 1));
+  t.db.execute("UPDATE ff_cancel_backlog SET requested_at_ms = $1, grace_until_ms = $2",
+               pg::Params::of(kNow - kGrace - 1, kNow - kGrace));
+  CHECK(t.tick().processed == 0);
+  t.db.execute("UPDATE ff_cancel_backlog SET grace_until_ms = NULL");
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=1");
+}
+
+TEST_CASE("cancel_backlog lets the worker of a member finish under every policy but cancel_all") {
+  Stage t;
+  const std::string policy = GENERATE("flow_only", "cancel_pending", "a_word_that_nobody_knows");
+  const Uuid flow = t.add_flow(policy);
+  const Uuid working = t.add_member(flow, kHeaderCancelled);
+  t.lease(working, kNow);
+  const Uuid waiting = t.add_member(flow, {"cancelled", "unowned", "cancelled", "cancelled", "pending"});
+  const Json working_before = core(t.db, working);
+  const TickReport report = t.tick();
+  CHECK(outcomes(report) == "member_cancelled=1");
+  CHECK(report.next_due == unix_millis(kNow + 1));
+  CHECK(core(t.db, working) == working_before);
+  CHECK(core(t.db, waiting)["cancelled_by"] == "cancel_backlog");
+  CHECK(t.members() == 1);
+  CHECK(t.flows() == 1);
+  t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = $1", pg::Params::of(kNow - 1));
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=1");
+  CHECK(core(t.db, working) == cancelled_for_good(working_before, kLongAgo));
+}
+
+TEST_CASE("cancel_backlog leaves a member alone whose lease is renewed between its scan and its act") {
+  Stage t;
+  const Uuid flow = t.add_flow("flow_only");
+  const Uuid working = t.add_member(flow, kHeaderCancelled);
+  t.lease(working, kNow - 1);
+  t.check_left_alone_after("UPDATE ff_attempt SET lease_expires_at_ms = $1", pg::Params::of(kNow + 60'000));
+}
+
+TEST_CASE("cancel_backlog cancels a member that goes on where the policy or a signal's revival says so") {
+  struct Case {
+    const char* policy;
+    std::optional<std::int64_t> signalled_at;
+    const char* outcome;
+  };
+  const Case its = GENERATE(
+      Case{"cancel_all", std::nullopt, "member_cancelled"}, Case{"flow_only", kLongAgo, "member_cancelled"},
+      Case{"flow_only", kLongAgo - 1, "member_left"}, Case{"flow_only", std::nullopt, "member_left"});
+  Stage t;
+  const Uuid flow = t.add_flow(its.policy);
+  const Uuid id = t.add_member(flow, active(), std::nullopt);
+  t.lease(id, kNow + 60'000);
+  if (its.signalled_at) t.add_event(id, "resumable", *its.signalled_at);
+  const Json before = core(t.db, id);
+  CHECK(outcomes(t.tick()) == "flow_done=1 " + std::string(its.outcome) + "=1");
+  const bool ends = its.outcome == std::string("member_cancelled");
+  CHECK(core(t.db, id) == (ends ? cancelled_for_good(before, kNow) : before));
+  CHECK(attempt(t.db, id)["lease_epoch"] == (ends ? 8 : 7));
+  CHECK(number(t.db, "SELECT count(*) FROM ff_completion_event WHERE outcome = 'cancelled'") ==
+        (ends ? 1 : 0));
+}
+
+TEST_CASE("cancel_backlog deletes the row of a member that has ended, is no more, or never was one") {
+  Stage t;
+  const Uuid flow = t.add_flow();
+  const Uuid ended = t.add_member(flow, terminal());
+  t.add_row(flow, "{fp:3}:" + to_string(new_uuid()));
+  const Uuid elsewhere = insert_core(t.db, {.partition = {3}, .flow = flow});
+  for (const std::string& text : {"{fp:4}:" + to_string(elsewhere), to_string(elsewhere), std::string(),
+                                  "{fp:3}:x" + to_string(elsewhere), std::string("{fp:3}:nobody")})
+    t.add_row(flow, text);
+  const Json ended_before = core(t.db, ended);
+  const Json elsewhere_before = core(t.db, elsewhere);
+  CHECK(outcomes(t.tick()) == "flow_done=1 malformed=5 member_gone=2");
+  CHECK(core(t.db, ended) == ended_before);
+  CHECK(core(t.db, elsewhere) == elsewhere_before);
+  CHECK(completion_events(t.db).empty());
+}
+
+TEST_CASE("cancel_backlog tells no end a second time") {
+  Stage t;
+  const Uuid flow = t.add_flow();
+  const Uuid told = t.add_member(flow, kHeaderCancelled);
+  t.add_event(told, "success", kLongAgo);
+  t.add_member(flow, kHeaderCancelled, kLongAgo, {{"completion_repaired_for", kLongAgo}});
+  const Uuid resumed = t.add_member(flow, kHeaderCancelled);
+  t.add_event(resumed, "resumable", kLongAgo + 1);
+  const Uuid of_former_life = t.add_member(flow, kHeaderCancelled);
+  t.add_event(of_former_life, "failed", kLongAgo - 1);
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=4");
+  CHECK(number(t.db, "SELECT count(*) FROM ff_completion_event WHERE outcome = 'cancelled'") == 2);
+  for (const Uuid& id : {resumed, of_former_life})
+    CHECK(number(t.db,
+                 "SELECT count(*) FROM ff_completion_event WHERE execution_id = $1 AND outcome = 'cancelled'",
+                 pg::Params::of(id)) == 1);
+}
+
+TEST_CASE("cancel_backlog raises the epoch of a current attempt without a lease and keeps what is written") {
+  Stage t;
+  const Uuid flow = t.add_flow();
+  const Uuid id = t.add_member(flow, kHeaderCancelled);
+  insert_attempt(t.db, {.partition = {3}, .execution = id, .lease_epoch = 7, .outcome = "retry"});
+  t.db.execute("UPDATE ff_exec_core SET cancellation_reason = 'why', cancelled_by = 'cancel_flow_header'");
+  const Json before = attempt(t.db, id);
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=1");
+  CHECK(attempt(t.db, id) == changed(before, {{"lease_epoch", 8}, {"terminal_at_ms", kNow}}));
+  CHECK(lease_events(t.db).empty());
+  CHECK(core(t.db, id)["cancellation_reason"] == "why");
+  CHECK(core(t.db, id)["cancelled_by"] == "cancel_flow_header");
+}
+
+TEST_CASE("cancel_backlog leaves a member with its row of which others hold anything") {
+  const std::string table =
+      GENERATE("ff_exec_core", "ff_attempt", "ff_suspension_current", "ff_waitpoint_pending");
+  CAPTURE(table);
+  Stage t;
+  const Uuid flow = t.add_flow();
+  const Uuid held = t.add_member(flow, kHeaderCancelled);
+  t.lease(held, kNow + 60'000);
+  insert_suspension(t.db, {.partition = {3}, .execution = held});
+  insert_waitpoint(t.db, {.partition = {3}, .execution = held});
+  t.add_member(flow, kHeaderCancelled);
+  auto other = t.database.connect();
+  pg::Transaction holding(other);
+  holding.execute("SELECT FROM " + table + " WHERE execution_id = $1 FOR UPDATE", pg::Params::of(held));
+  const TickReport report = t.tick();
+  CHECK(outcomes(report) == "member_cancelled=1");
+  CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
+  CHECK(t.members() == 1);
+  CHECK(t.flows() == 1);
+  holding.rollback();
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=1");
+}
+
+TEST_CASE("cancel_backlog takes a member that two rows name once") {
+  Stage t;
+  const Uuid flow = t.add_flow();
+  const Uuid id = t.add_member(flow, kHeaderCancelled);
+  t.lease(id, kNow + 60'000);
+  const Uuid other = t.add_flow();
+  t.add_row(other, "{fp:3}:" + to_string(id));
+  t.tick();
+  t.tick();
+  CHECK(t.members() == 0);
+  CHECK(t.flows() == 0);
+  CHECK(attempt(t.db, id)["lease_epoch"] == 9);
+  CHECK(lease_events(t.db).size() == 1);
+  CHECK(completion_events(t.db).size() == 1);
+}
+
+TEST_CASE("cancel_backlog goes on through a flow of many members, and past those that are left") {
+  Stage t;
+  const Uuid working = t.add_flow("flow_only");
+  const Uuid flow = t.add_flow();
+  const auto add = [&](const Uuid& its, const char* lease, int count) {
+    t.db.execute(
+        "WITH m AS (SELECT gen_random_uuid() AS id FROM generate_series(1, $2)), c AS (INSERT INTO "
+        "ff_exec_core"
+        " (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, ownership_state, "
+        "eligibility_state,"
+        " public_state, attempt_state, created_at_ms, terminal_at_ms) SELECT 3, id, $1, 'default', "
+        "'cancelled',"
+        " 'leased', 'cancelled', 'cancelled', 'running_attempt', 0, $3 FROM m), a AS (INSERT INTO ff_attempt"
+        " (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)"
+        " SELECT 3, id, 0, 1, $4::bigint FROM m)"
+        " INSERT INTO ff_cancel_backlog_member SELECT 3, $1, '{fp:3}:' || id FROM m",
+        pg::Params::of(its, count, kLongAgo, std::string(lease)));
+  };
+  add(working, "1900000000000", 60);
+  add(flow, "1900000000000", 130);
+  CHECK(outcomes(t.tick({.batch_size = 20})) == "flow_done=1 member_cancelled=130");
+  CHECK(t.members() == 60);
+}
