@@ -52,7 +52,7 @@ constexpr std::string_view kSpendUnseen =
 
 const std::vector<Likeness> kLikenesses{{"cancel_execution", kNine, kEndSilently},
                                         {"cancel", kNine, kEndSilently},
-                                        {"cancel_flow_header", kNine, kEndSilently},
+                                        {"cancel_flow_header, ack_cancel_member", kNine, kEndSilently},
                                         {"cancel_flow", kNineEnded, kTellAgain},
                                         {"complete, fail", kNineEnded, kTellAgain},
                                         {"replay_execution", kNineInFlow, kCountOneMore},

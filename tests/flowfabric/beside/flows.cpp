@@ -78,20 +78,41 @@ std::string edge_after_the_end(Side& side) {
   return eligibility(side.world, flow.downstream);
 }
 
+// The header's cancel alone, of a member that works and one that is suspended: its server acknowledged nothing.
+std::string cancelled_header(Side& side) {
+  World& world = side.world;
+  Flow flow(world);
+  flow.claim("u0", "working");
+  flow.claim("u1", "suspended");
+  world.real.call("suspend", {{"handle", "suspended"}});
+  world.real.call("cancel_flow_header", {{"flow", flow.id}, {"policy", "cancel_all"}});
+  side.look_all();
+  std::string text =
+      std::to_string(number(world.connection, "SELECT count(*) FROM ff_cancel_backlog_member")) +
+      " in the backlog, ";
+  for (const std::string& member : flow.upstream)
+    text += std::to_string(world.ends_of(member, "cancelled")) + " told, ";
+  return text + or_taken(world.real.refusal("complete", {{"handle", "working"}}));
+}
+
 }  // namespace
 
 std::vector<Line> lines_of_flows() {
-  return {{"a cancelled sibling keeps its lease, suspension and waitpoints, and nobody hears of its end",
-           cancelled_siblings, "suspended, 1 waitpoints, 0 told, 0 told, taken",
-           "no suspension, 0 waitpoints, 1 told, 1 told, Contention.LeaseConflict"},
-          {"each later success of a satisfied fan-in changes its downstream once more", second_success,
-           "eligible_now", "not_eligible_until_time"},
-          {"who waits for children that had ended before waits for ever", children_that_had_ended,
-           "blocked_by_dependencies", "eligible_now"},
-          {"an edge that is applied after its upstream's end counts it as running for ever",
-           edge_after_the_end, "blocked_by_dependencies", "eligible_now"},
-          {"a downstream that becomes impossible while it runs or is suspended keeps its lease",
-           impossible_downstream, "taken, 1 success", "Contention.LeaseConflict, 0 success"}};
+  return {
+      {"a cancelled sibling keeps its lease, suspension and waitpoints, and nobody hears of its end",
+       cancelled_siblings, "suspended, 1 waitpoints, 0 told, 0 told, taken",
+       "no suspension, 0 waitpoints, 1 told, 1 told, Contention.LeaseConflict"},
+      {"the cancel of a flow whose server dies midway leaves its backlog and its workers, and tells nobody",
+       cancelled_header, "3 in the backlog, 0 told, 0 told, taken",
+       "0 in the backlog, 1 told, 1 told, Contention.LeaseConflict"},
+      {"each later success of a satisfied fan-in changes its downstream once more", second_success,
+       "eligible_now", "not_eligible_until_time"},
+      {"who waits for children that had ended before waits for ever", children_that_had_ended,
+       "blocked_by_dependencies", "eligible_now"},
+      {"an edge that is applied after its upstream's end counts it as running for ever", edge_after_the_end,
+       "blocked_by_dependencies", "eligible_now"},
+      {"a downstream that becomes impossible while it runs or is suspended keeps its lease",
+       impossible_downstream, "taken, 1 success", "Contention.LeaseConflict, 0 success"}};
 }
 
 }  // namespace ff::test

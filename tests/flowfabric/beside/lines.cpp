@@ -30,6 +30,8 @@ reconcile::TickReport Side::tick(std::string_view name, const std::string& filte
   EngineOptions options;
   if (name == "dependency") options.settings = {{"stale_threshold", 0}};
   if (name == "grant_expiry") options.settings = {{"grace", 0}};
+  // The server that asked for the cancel is gone.
+  if (name == "cancel_backlog") options.settings = {{"grace", 0}};
   // So that `max_reclaims` counts, as in a daemon.
   if (name == "lease_expiry") options.together_with = {{"attempt_timeout", {}}};
   if (!filter.empty()) options.filter = for_namespace(filter);

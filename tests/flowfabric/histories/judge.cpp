@@ -95,16 +95,36 @@ class Case {
     });
   }
 
+  // The row of its flow's cancel went, which is what a turn does last.
+  bool worked_off() const {
+    return before_.cancel.is_object() && !after_.cancel.is_object() &&
+           past(before_.cancel.at("requested_at_ms").get<std::int64_t>());
+  }
+
+  bool cancelled_with_its_flow() const {
+    return worked_off() && after_.text("lifecycle_phase") == "cancelled" &&
+           after_.text("eligibility_state") == "not_applicable";
+  }
+
+  bool its_worker_may_finish(int attempt) const {
+    const auto end = before_.lease_of(attempt);
+    return was("lifecycle_phase", "cancelled") && before_.cancel.is_object() &&
+           before_.cancel.at("cancellation_policy") != "cancel_all" && end && *end >= turn_.after.now_ms;
+  }
+
   bool may_end() const {
-    return deadline_passed() || (suspension_over() && !resumes_by_itself()) || retries_spent() ||
-           group_is(GroupState::impossible) || listed_as_sibling();
+    return cancelled_with_its_flow() || deadline_passed() || (suspension_over() && !resumes_by_itself()) ||
+           retries_spent() || group_is(GroupState::impossible) || listed_as_sibling();
   }
 
   void count_ends(bool ends) const {
     const std::size_t told = after_.ends.size() - before_.ends.size();
+    const bool owed = cancelled_with_its_flow() && !before_.told();
+    if (owed && told == 0) blame(Fault::untold, after_.state());
+    if (owed && told == 1) return;
     if (told > (ends ? 1 : 0))
       blame(Fault::ended_twice, std::to_string(told) + " ends were told, " + after_.state());
-    if (ends && told == 0) blame(Fault::untold, after_.state());
+    if (ends && told == 0 && !cancelled_with_its_flow()) blame(Fault::untold, after_.state());
   }
 
   void look_at_leases() {
@@ -117,7 +137,9 @@ class Case {
           now->second.at("lease_epoch") == row.at("lease_epoch"))
         continue;
       judgement_.taken.insert({id_, index});
-      if (index == current) ++to_tell;
+      if (index == current || cancelled_with_its_flow()) ++to_tell;
+      if (cancelled_with_its_flow() && its_worker_may_finish(index))
+        blame(Fault::robbed, "attempt " + std::to_string(index) + " of a flow whose workers may finish");
       const bool mine_to_take = lapsed(index) && (index != current || !was("lifecycle_phase", "active") ||
                                                   !before_.live_grant("reclaim", turn_.after.now_ms));
       if (mine_to_take) judgement_.lapsed.insert({id_, index});
@@ -200,6 +222,7 @@ class Case {
 
   void look_at_the_core() const {
     if (before_.core == after_.core) return;
+    if (before_.ended() && cancelled_with_its_flow()) return;
     if (!may_move_on()) {
       blame(after_.text("lifecycle_phase") != "active" && was("lifecycle_phase", "active") ? Fault::robbed
                                                                                            : Fault::meddled,

@@ -50,6 +50,7 @@ void LastCall::run() {
   ask_for_futures();
   look_for_leases();
   look_for_workers();
+  look_for_backlogs();
   count_ends();
   recount_groups();
 }
@@ -155,6 +156,16 @@ void LastCall::look_for_leases() {
 void LastCall::look_for_workers() {
   for (const auto& [instance, row] : end_.workers)
     stage_.blame({Fault::unnoticed, instance, "it is silent and still registered"});
+}
+
+void LastCall::look_for_backlogs() {
+  if (stage_.options_.rescue != Rescue::daemon) return;
+  for (const auto& [id, rows] : end_.executions)
+    if (rows.cancel.is_object())
+      stage_.blame({Fault::unnoticed, stage_.names_.execution_of(id),
+                    "its flow was cancelled and it stands in the backlog still, " + rows.state()});
+  if (end_.backlogs > 0)
+    stage_.blame({Fault::unnoticed, "flows", std::to_string(end_.backlogs) + " cancels are not worked off"});
 }
 
 // One each: of a life that has ended, and of those before a replay.

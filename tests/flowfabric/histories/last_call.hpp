@@ -24,6 +24,8 @@ class LastCall {
   void recount_groups();
   void look_for_leases();
   void look_for_workers();
+  /// What no scanner of FlowFabric's works off.
+  void look_for_backlogs();
   const Exclusion* misled_by(const std::string& upstream) const;
 
   Stage& stage_;

@@ -24,6 +24,9 @@ SELECT jsonb_build_object(
   'groups', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_edge_group t
               WHERE t.partition_key = ANY({partitions}) AND ($1 IS NULL OR t.downstream_eid = $1::uuid)),
   'grant', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_claim_grant t WHERE {mine}),
+  'cancel', (SELECT jsonb_agg(to_jsonb(b) || jsonb_build_object('execution_id', split_part(m.execution_id, '}:', 2)))
+               FROM ff_cancel_backlog_member m JOIN ff_cancel_backlog b USING (partition_key, flow_id)
+              WHERE m.partition_key = ANY({partitions}) AND ($1 IS NULL OR split_part(m.execution_id, '}:', 2) = $1)),
   'ends', (SELECT jsonb_agg(to_jsonb(t) ORDER BY event_id) FROM ff_completion_event t
             WHERE {mine} AND outcome <> 'resumable'),
   'lease_events', (SELECT jsonb_agg(to_jsonb(e)) FROM (SELECT execution_id, count(*) AS number
@@ -49,6 +52,7 @@ SELECT jsonb_build_object(
                      AND u.partition_key = ANY({partitions}))))
                FROM ff_budget_usage t WHERE partition_key = ANY({partitions})),
   'worker', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_worker_registry t WHERE partition_key = ANY({partitions})),
+  'backlogs', (SELECT count(*) FROM ff_cancel_backlog WHERE partition_key = ANY({partitions})),
   'sweeps', (SELECT count(*) FROM ff_worker_registry_event
               WHERE partition_key = ANY({partitions}) AND event_kind = 'ttl_swept'))::text
 )sql";
@@ -80,6 +84,7 @@ Snapshot read_executions(const Json& all) {
   for (Json& row : list(all, "groups")) by_id[row.at("downstream_eid")].group = row;
   for (Json& row : list(all, "waitpoint")) of(row).waitpoints.push_back(row);
   for (Json& row : list(all, "grant")) of(row).grants.push_back(row);
+  for (Json& row : list(all, "cancel")) of(row).cancel = row;
   for (Json& row : list(all, "ends")) of(row).ends.push_back(row);
   for (Json& row : list(all, "lease_events")) of(row).lease_events = row.at("number");
   for (Json& row : list(all, "replayed"))
@@ -107,6 +112,17 @@ std::optional<std::int64_t> ExecutionRows::moment(std::string_view column) const
 bool ExecutionRows::ended() const {
   const std::string phase = text("lifecycle_phase");
   return phase == "terminal" || phase == "cancelled";
+}
+
+bool ExecutionRows::told() const {
+  const auto end = moment("terminal_at_ms");
+  return std::any_of(ends.begin(), ends.end(), [&](const Json& event) {
+    return end && event.at("occurred_at_ms").get<std::int64_t>() >= *end;
+  });
+}
+
+bool ExecutionRows::to_be_told() const {
+  return text("lifecycle_phase") == "cancelled" && cancel.is_object() && !told();
 }
 
 std::optional<int> ExecutionRows::current_attempt() const {
@@ -149,6 +165,7 @@ Snapshot look(pg::Connection& connection) {
   for (Json& row : list(rest, "budget")) snapshot.budgets.push_back(row);
   for (Json& row : list(rest, "worker")) snapshot.workers.emplace(row.at("worker_instance_id"), row);
   snapshot.sweeps = rest.at("sweeps");
+  snapshot.backlogs = rest.at("backlogs");
   return snapshot;
 }
 

@@ -22,6 +22,7 @@ struct ExecutionRows {
   Json group;       ///< that it is downstream of; null: none
   std::vector<Json> waitpoints;
   std::vector<Json> grants;
+  Json cancel;                    ///< of its flow, of which its row in the backlog is left; null: none
   std::vector<Json> ends;         ///< completion events that say an end, in their order
   std::int64_t lease_events = 0;  ///< that say a lease's end: expired, revoked
   std::optional<std::int64_t> replayed_at_ms;
@@ -29,6 +30,10 @@ struct ExecutionRows {
   std::string text(std::string_view column) const;
   std::optional<std::int64_t> moment(std::string_view column) const;
   bool ended() const;
+  /// An end of its present life was told. (One that was dated before the end is of a former life.)
+  bool told() const;
+  /// Its flow's cancel has ended it, and who works off the backlog has still to tell of it.
+  bool to_be_told() const;
   /// As the documentation has it: of an active one the greatest index that holds a lease, else the greatest.
   std::optional<int> current_attempt() const;
   std::optional<std::int64_t> lease_of(int attempt) const;
@@ -46,6 +51,7 @@ struct Snapshot {
   std::int64_t undispatched = 0;
   std::vector<Json> budgets;            ///< rows of usage with `spent`, the sum of the ledger by execution
   std::map<std::string, Json> workers;  ///< that are registered, by instance
+  std::int64_t backlogs = 0;            ///< cancelled flows that are not worked off
   std::int64_t sweeps = 0;              ///< events that say that one was swept away
 };
 
