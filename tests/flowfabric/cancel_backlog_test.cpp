@@ -115,6 +115,25 @@ TEST_CASE("a member of a cancelled flow that a late signal has revived is cancel
   }
 }
 
+TEST_CASE(
+    "a member of a cancelled flow that its worker's retry has revived goes on where the policy allows it") {
+  for (const std::string policy : {"cancel_all", "flow_only"}) {
+    INFO(policy);
+    World world;
+    Cancelled its(world);
+    const std::string member = world.execution({{"flow", its.flow}, {"lane", "a"}, {"max_retries", 3}});
+    world.take("claim", member, "a", 60'000, {{"lane", "a"}});
+    its.cancel(policy);
+    world.real.call("fail", {{"handle", "a"}, {"class", "transient"}});
+    REQUIRE(world.core(member).at("lifecycle_phase") == "runnable");
+
+    const bool goes_on = policy == "flow_only";
+    CHECK(its.tick() == (goes_on ? "flow_done=1 member_left=1" : "flow_done=1 member_cancelled=1"));
+    CHECK(world.ends_of(member, "cancelled") == (goes_on ? 0 : 1));
+    CHECK(world.real.call("claim", {{"lane", "a"}}).is_null() != goes_on);
+  }
+}
+
 TEST_CASE("a flow without living members leaves no backlog") {
   World world;
   Cancelled its(world);
