@@ -146,7 +146,7 @@ INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_
 INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
   SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
     FROM execution
-   WHERE kind = 'cancelled' OR kind = 'ahead' AND v % 2 = 0;
+   WHERE kind = 'cancelled' OR kind = 'ahead' AND due AND v % 2 = 0;
 INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms, dispatched_at_ms)
   SELECT partition_key, gen_random_uuid(), 'success', occurred_at_ms, at_ms
     FROM other, generate_series(1, CASE WHEN due THEN 1 ELSE 4 END)

@@ -54,7 +54,8 @@ ended AS MATERIALIZED (
     FROM of_whom o
     JOIN {schema}.ff_claim_grant g ON g.partition_key = o.partition_key AND g.execution_id = o.execution_id
    WHERE {in_partitions:g} AND NOT {lives:g}
-     AND (g.partition_key, g.grant_id) IN (SELECT partition_key, grant_id FROM key)
+     -- As a value it is hashed, and no join.
+     AND ((g.partition_key, g.grant_id) IN (SELECT partition_key, grant_id FROM key)) IS TRUE
      FOR UPDATE OF g SKIP LOCKED
 ),
 -- An execution is returned once, whatever grants it has.
