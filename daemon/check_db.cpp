@@ -276,9 +276,7 @@ class Checks {
                  ? "there is no table ff_reconciler_release: what is held because of hold_above cannot be "
                    "released"
                  : "the daemon does not see what is released: " + releases.why_unreadable,
-             "ff-reconcilerd migrate up --database-url postgresql://OWNER@HOST/DATABASE # as the owner of "
-             "the tables; "
-             "then migrate grants"}};
+             check::migrate_up_as_owner() + ", then migrate grants"}};
   }
 
   Lines listen(bool writable) {

@@ -174,9 +174,8 @@ int release_them(pg::Connection& connection, const std::vector<std::string>& nam
   if (names.empty()) return kDone;
   if (pause::try_to_read_releases(connection).table == pause::Reading::Table::missing) {
     std::cerr << "ff-reconcilerd: what is held because of hold_above stays so: table ff_reconciler_release "
-                 "is missing; "
-                 "as the owner of the tables: ff-reconcilerd migrate up --database-url "
-                 "postgresql://OWNER@HOST/DATABASE\n";
+                 "is missing: "
+              << check::migrate_up_as_owner() << '\n';
     return kProblem;
   }
   pause::release(connection, names, user_and_machine());
