@@ -172,3 +172,48 @@ TEST_CASE("siblings that a satisfied fan-in no longer needs are cancelled, and f
   }
   flow.claim("downstream", "parent");
 }
+
+TEST_CASE("a fan-in whose end a dispatcher marked and did not live to pass on is counted anew") {
+  World world;
+  Flow flow(world);
+  flow.claim("downstream", "parent");
+  world.real.call("wait_children", {{"handle", "parent"}});
+  flow.complete(0);
+  flow.succeeds(1);
+  REQUIRE(world.tick("group_recount").empty());
+  world.connection.execute("UPDATE ff_completion_event SET dispatched_at_ms = committed_at_ms");
+  REQUIRE(world.tick("dependency", Flow::at_once()).empty());
+
+  CHECK(world.tick("group_recount") == "recounted=1");
+
+  CHECK(number(world.connection, "SELECT success_count FROM ff_edge_group") == 2);
+  CHECK(number(world.connection, "SELECT running_count FROM ff_edge_group") == 0);
+  flow.claim("downstream", "parent");
+  CHECK(world.real.refusal("complete", {{"handle", "parent"}}).empty());
+}
+
+TEST_CASE("a fan-in that is still being staged is not counted anew, nor one that an operator replayed") {
+  World world;
+  Flow flow(world, {{"policy", "all_of"}}, 1);
+  const auto stage_another = [&](bool apply) {
+    world.real.call("stage_edge", {{"flow", flow.id},
+                                   {"upstream", flow.upstream[0]},
+                                   {"downstream", flow.downstream},
+                                   {"apply", apply}});
+  };
+  SECTION("staged") {
+    flow.complete(0);
+    stage_another(true);
+    stage_another(false);
+  }
+  SECTION("replayed") {
+    flow.claim("downstream", "h");
+    world.real.call("complete", {{"handle", "h"}});
+    flow.complete(0);
+    world.real.call("replay_execution", {{"execution", flow.downstream}});
+    stage_another(true);
+  }
+  REQUIRE(number(world.connection, "SELECT running_count FROM ff_edge_group") == 1);
+  CHECK(world.tick("group_recount").empty());
+  CHECK(number(world.connection, "SELECT running_count FROM ff_edge_group") == 1);
+}
