@@ -122,7 +122,7 @@ class Case {
     const std::size_t told = after_.ends.size() - before_.ends.size();
     const bool owed = cancelled_with_its_flow() && !before_.told();
     repaired_ = told > 0 && before_.ended() && !before_.told() && turn_.before.is_waited_for(id_);
-    if (repaired_) judgement_.repaired.insert(id_);
+    if (repaired_ || (owed && before_.ended())) judgement_.repaired.insert(id_);
     if (owed && told == 0) blame(Fault::untold, after_.state());
     if (told > (ends || owed || repaired_ ? 1 : 0))
       blame(Fault::ended_twice, std::to_string(told) + " ends were told, " + after_.state());
