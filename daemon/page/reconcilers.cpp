@@ -63,7 +63,8 @@ std::string lateness_cell(const ReconcilerView& view) {
 }
 
 std::string due_text(const ReconcilerView& view) {
-  return number_or_none(view.left()) + (view.reads_on() || view.held() ? "+" : "");
+  const bool more = view.reads_on() || view.held();
+  return more ? grouped(std::max<std::int64_t>(view.left(), 1)) + "+" : number_or_none(view.left());
 }
 
 std::string oldest_due(const ReconcilerView& view, UnixMillis now) {

@@ -58,7 +58,8 @@ void Loader::read_section(const Node& node, const std::string& path) {
   if (node.kind == Kind::null && !own_filter) return;
   if (node.kind != Kind::mapping) {
     if (path.empty() && node.kind == Kind::scalar)
-      return blame(in_file(node, path), {}, "no key with a colon and a space behind it (write key: value)");
+      return blame(in_file(node, path), {},
+                   "not a section: no key with a colon and a space behind it (write key: value)");
     const std::string also = own_filter ? "; {} for none, although others have one" : "";
     return blame(in_file(node, path), shown(path, node),
                  std::string(node.kind == Kind::sequence ? "a list, not a section (take the - away; allowed: "
