@@ -49,6 +49,7 @@ constexpr std::array kWays{
     Way{"edge_cancel_dispatcher", "ff_pending_cancel_groups", "ff_pending_cancel_groups_enqueued_idx"},
     Way{"edge_cancel_reconciler", "ff_pending_cancel_groups", "ff_pending_cancel_groups_enqueued_idx"},
     Way{"budget_reset", "ff_budget_policy", "ff_budget_policy_reset_due_idx"},
+    Way{"quota_concurrency", "ff_quota_admitted", "ff_quota_admitted_expires_idx"},
 };
 
 // $1 a table. Any of its children, or the table itself, is large.

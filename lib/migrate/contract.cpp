@@ -65,13 +65,23 @@ constexpr Table kTables[] = {
      "last_reset_at_ms bigint, updated_at_ms bigint!"},
     {"ff_budget_usage_by_exec", "partition_key, budget_id, execution_id, dimensions_key",
      "partition_key smallint!, budget_id text!"},
+    {"ff_quota_policy", "partition_key, quota_policy_id",
+     "partition_key smallint!, quota_policy_id text!, requests_per_window_seconds bigint!, "
+     "active_concurrency bigint!, updated_at_ms bigint!"},
+    {"ff_quota_window", "partition_key, quota_policy_id, dimension, admitted_at_ms, execution_id",
+     "partition_key smallint!, quota_policy_id text!, dimension text!, admitted_at_ms bigint!, "
+     "execution_id text!"},
+    {"ff_quota_admitted", "partition_key, quota_policy_id, execution_id",
+     "partition_key smallint!, quota_policy_id text!, execution_id text!, admitted_at_ms bigint!, "
+     "expires_at_ms bigint!"},
     {"ff_worker_registry", "partition_key, namespace, worker_instance_id",
      "partition_key smallint!, namespace text!, worker_instance_id text!, last_heartbeat_ms bigint!, "
      "liveness_ttl_ms bigint!"},
     {"ff_worker_registry_event", "partition_key, namespace, worker_instance_id, event_at_ms, event_kind",
      "partition_key smallint!, namespace text!, worker_instance_id text!, event_at_ms bigint!, "
      "event_kind text!, reason text"},
-    {"ff_partition_config", "singleton_lock", "num_flow_partitions integer!, num_budget_partitions integer!"},
+    {"ff_partition_config", "singleton_lock",
+     "num_flow_partitions integer!, num_budget_partitions integer!, num_quota_partitions integer!"},
 };
 
 /// Indexes as "<table> <index>".
@@ -98,6 +108,7 @@ const std::vector<std::string> kIndexes{
     "ff_lease_event ff_lease_event_instance_tag_idx",
     "ff_operator_event ff_operator_event_partition_key_idx",
     "ff_budget_policy ff_budget_policy_reset_due_idx",
+    "ff_quota_admitted ff_quota_admitted_expires_idx",
     "ff_worker_registry ff_worker_registry_ns_inst_idx",
 };
 

@@ -72,6 +72,8 @@ constexpr std::string_view kBudgets = R"sql(
          (SELECT count(*) FROM ff_budget_usage_by_exec)
     FROM ff_budget_policy)sql";
 
+constexpr std::string_view kAdmissions = "SELECT count(*) FROM ff_quota_admitted";
+
 // $1 namespace
 constexpr std::string_view kSwept = R"sql(
   SELECT count(*) FROM ff_worker_registry_event WHERE namespace = $1 AND event_kind = 'ttl_swept')sql";
@@ -251,6 +253,19 @@ void budgets(Check& check) {
                                  .what = "budgets"});
 }
 
+void quotas(Check& check) {
+  Verdict verdict{.question = "no quota counts who is gone",
+                  .numbers = counted(check.counts.admitted, "admissions")};
+  expect_none(verdict, check.open.quotas, "quotas count somebody still");
+  expect_none(verdict, check.connection.execute(kAdmissions).one().get<std::int64_t>(0),
+              "admissions outlived their window");
+  check.books.verdicts.push_back(std::move(verdict));
+  check.books.tallies.push_back({.reconciler = "quota_concurrency",
+                                 .compare = Tally::Compare::at_least,
+                                 .number = check.counts.admitted > 0 ? 1 : 0,
+                                 .what = "quotas"});
+}
+
 void workers(Check& check) {
   const auto swept =
       check.connection.execute(kSwept, pg::Params::of(check.realm.name)).one().get<std::int64_t>(0);
@@ -278,7 +293,10 @@ void check_due(pg::Connection& connection, const Realm& realm, const Ledger& led
   waitpoints(check);
   endings_passed_on(check);
   flows(check);
-  if (whole_database) budgets(check);
+  if (whole_database) {
+    budgets(check);
+    quotas(check);
+  }
   workers(check);
 }
 

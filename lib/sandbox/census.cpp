@@ -64,7 +64,8 @@ constexpr std::string_view kOpen = R"sql(
             JOIN core ON core.partition_key = p.partition_key AND core.execution_id = p.downstream_eid
            WHERE p.partition_key = ANY($1)),
          (SELECT count(*) FROM ff_budget_policy WHERE $3 AND next_reset_at_ms IS NOT NULL),
-         (SELECT count(*) FROM ff_worker_registry WHERE namespace = $2))sql";
+         (SELECT count(*) FROM ff_worker_registry WHERE namespace = $2),
+         (SELECT count(*) FROM ff_quota_policy WHERE $3 AND active_concurrency > 0))sql";
 
 }  // namespace
 
@@ -98,7 +99,8 @@ std::vector<TakenLease> taken_leases(pg::Connection& connection, const Realm& re
 OpenWork open_work(pg::Connection& connection, const Realm& realm, bool with_budgets) {
   const pg::Result found = connection.execute(kOpen, of(realm).add(with_budgets));
   const auto number = [&](int column) { return found.one().get<std::int64_t>(column); };
-  return {number(0), number(1), number(2), number(3), number(4), number(5), number(6), number(7), number(8)};
+  return {number(0), number(1), number(2), number(3), number(4),
+          number(5), number(6), number(7), number(8), number(9)};
 }
 
 }  // namespace ff::sandbox

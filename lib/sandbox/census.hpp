@@ -59,10 +59,11 @@ struct OpenWork {
   std::int64_t sibling_cancellations = 0;
   std::int64_t budgets = 0;  ///< with a reset to come
   std::int64_t workers = 0;  ///< on the register
+  std::int64_t quotas = 0;   ///< that count somebody: all of their admissions are over
 
   std::int64_t total() const {
     return leases + delays + suspensions + waitpoints + endings + parents + sibling_cancellations + budgets +
-           workers;
+           workers + quotas;
   }
 };
 /// One statement. `with_budgets`: all of the database; they belong to no realm. Throws pg::Error.

@@ -106,6 +106,11 @@ void Ledger::registered(std::int64_t number) {
   counts_.registered += number;
 }
 
+void Ledger::admitted() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.admitted;
+}
+
 void Ledger::interrupted() {
   const std::lock_guard lock(mutex_);
   ++counts_.interrupted;

@@ -34,6 +34,7 @@ struct WorkCounts {
   std::int64_t flows = 0;
   std::int64_t leftovers = 0;   ///< pending sibling cancellations without a purpose
   std::int64_t registered = 0;  ///< entries made in the register of workers
+  std::int64_t admitted = 0;    ///< to a quota, and never given back
   /// Steps that an outage cut short, so that nobody knows whether they were committed: they are in none of the other
   /// numbers.
   std::int64_t interrupted = 0;
@@ -69,6 +70,7 @@ class Ledger {
   void ghost(bool refused);
   void flow(bool with_leftover);
   void registered(std::int64_t number);
+  void admitted();
   void interrupted();
 
   /// The policy of its execution allows another attempt.

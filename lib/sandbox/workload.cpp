@@ -7,6 +7,7 @@
 #include "sandbox/budget_spender.hpp"
 #include "sandbox/flow_maker.hpp"
 #include "sandbox/outage.hpp"
+#include "sandbox/quota_user.hpp"
 #include "sandbox/register.hpp"
 #include "sandbox/signal_sender.hpp"
 #include "sandbox/simulated_worker.hpp"
@@ -58,9 +59,12 @@ void Workload::start() {
          [this](pg::Connection& connection) { SignalSender(*this, connection).live(); });
   thread("the register of workers",
          [this](pg::Connection& connection) { Register(*this, connection).live(); });
-  if (options_.budgets)
+  if (options_.budgets) {
     thread("the spender of budgets",
            [this](pg::Connection& connection) { BudgetSpender(*this, connection).live(); });
+    thread("the user of a quota",
+           [this](pg::Connection& connection) { QuotaUser(*this, connection).live(); });
+  }
   for (std::size_t slot = 0; slot < workers_.size(); ++slot)
     thread("worker " + std::to_string(slot + 1),
            [this, slot](pg::Connection& connection) { SimulatedWorker(*this, slot, connection).live(); });

@@ -93,6 +93,7 @@ class Workload {
   friend class SpecialCases;
   friend class FlowMaker;
   friend class BudgetSpender;
+  friend class QuotaUser;
   friend class SignalSender;
   friend class Register;
 

@@ -151,6 +151,15 @@ Statements budget_reset() {
           due};
 }
 
+Statements quota_concurrency() {
+  return {"DELETE FROM ff_quota_admitted g WHERE " + mine("g") + " AND g.expires_at_ms < $4 - 60000",
+          "UPDATE ff_quota_policy q SET active_concurrency = 1, updated_at_ms = $3 WHERE " + mine("q")};
+}
+
+Statements quota_window() {
+  return {"DELETE FROM ff_quota_window w WHERE " + mine("w") + " AND w.admitted_at_ms <= $4"};
+}
+
 Statements worker_registry_ttl() {
   const std::string silent = mine("w") + " AND w.last_heartbeat_ms + w.liveness_ttl_ms <= $4";
   return {
@@ -191,6 +200,8 @@ const Statements& floor_of(std::string_view reconciler) {
       {"pending_waitpoint_expiry", pending_waitpoint_expiry()},
       {"edge_cancel_reconciler", edge_cancel_reconciler()},
       {"budget_reset", budget_reset()},
+      {"quota_concurrency", quota_concurrency()},
+      {"quota_window", quota_window()},
       {"worker_registry_ttl", worker_registry_ttl()},
       {"outbox_retention", outbox_retention()}};
   static const Statements none;

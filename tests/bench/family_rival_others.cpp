@@ -28,6 +28,47 @@ UPDATE ff_budget_policy
  WHERE partition_key = $1 AND budget_id = $4)sql"}}}}};
 }
 
+// $4 quota.
+RowByRow quota_concurrency() {
+  return {.name = "quota_concurrency",
+          .list = R"sql(
+SELECT quota_policy_id FROM ff_quota_policy q
+ WHERE partition_key = $1
+   AND active_concurrency > (SELECT count(*) FROM ff_quota_admitted g
+                              WHERE g.partition_key = $1 AND g.quota_policy_id = q.quota_policy_id
+                                AND g.expires_at_ms >= $2 - 60000)
+ LIMIT $3)sql",
+          .steps = {{R"sql(
+SELECT FROM ff_quota_policy WHERE partition_key = $1 AND quota_policy_id = $4 AND $3::bigint > 0 FOR UPDATE)sql",
+                     {},
+                     {{R"sql(
+DELETE FROM ff_quota_admitted
+ WHERE partition_key = $1 AND quota_policy_id = $4 AND expires_at_ms < $2 - 60000)sql"},
+                      {R"sql(
+UPDATE ff_quota_policy
+   SET active_concurrency = (SELECT count(*) FROM ff_quota_admitted
+                              WHERE partition_key = $1 AND quota_policy_id = $4),
+       updated_at_ms = $2
+ WHERE partition_key = $1 AND quota_policy_id = $4)sql"}}}}};
+}
+
+// $4 quota, $5 execution. Whether the quota is idle is not asked.
+RowByRow quota_window() {
+  return {.name = "quota_window",
+          .list = R"sql(
+SELECT quota_policy_id, execution_id FROM ff_quota_window
+ WHERE partition_key = $1 AND admitted_at_ms <= $2
+ ORDER BY quota_policy_id, dimension, admitted_at_ms LIMIT $3)sql",
+          .steps = {{R"sql(
+SELECT FROM ff_quota_window
+ WHERE partition_key = $1 AND quota_policy_id = $4 AND execution_id = $5 AND admitted_at_ms <= $3
+   FOR UPDATE)sql",
+                     {},
+                     {{R"sql(
+DELETE FROM ff_quota_window
+ WHERE partition_key = $1 AND quota_policy_id = $4 AND execution_id = $5)sql"}}}}};
+}
+
 // $4 namespace, $5 instance.
 RowByRow worker_registry_ttl() {
   return {.name = "worker_registry_ttl",
@@ -76,7 +117,7 @@ DELETE FROM ff_completion_event WHERE partition_key = $1 AND event_id = $4::bigi
 }  // namespace
 
 std::vector<RowByRow> other_rivals() {
-  return {budget_reset(), worker_registry_ttl(), outbox_retention()};
+  return {budget_reset(), quota_concurrency(), quota_window(), worker_registry_ttl(), outbox_retention()};
 }
 
 }  // namespace ff::bench

@@ -237,6 +237,23 @@ std::string budget_reset() {
               "seed, unnest(ARRAY['tokens', 'requests']) AS dimension")});
 }
 
+// Two were admitted, and the window of one is over.
+std::string quota_concurrency() {
+  return all_of(
+      {insert("ff_quota_policy", {"quota_policy_id, requests_per_window_seconds, max_requests_per_window, "
+                                  "active_concurrency_cap, active_concurrency, created_at_ms, updated_at_ms",
+                                  "id::text, 60, 0, 10, 2, 1, 1"}),
+       insert("ff_quota_admitted",
+              {"quota_policy_id, execution_id, admitted_at_ms, expires_at_ms",
+               "id::text, k || id::text, 1, CASE k WHEN 1 THEN due_ms ELSE 9000000000000 END"},
+              "seed, generate_series(1, 2) AS k")});
+}
+
+std::string quota_window() {
+  return all_of({insert("ff_quota_window", {"quota_policy_id, admitted_at_ms, execution_id",
+                                            "md5((n / 8)::text), due_ms, '{fp:1}:' || id"})});
+}
+
 std::string worker_registry_ttl() {
   return all_of(
       {insert("ff_worker_registry",
@@ -289,6 +306,8 @@ const std::string& stock_insert(std::string_view reconciler) {
       {"edge_cancel_reconciler", edge_cancel_reconciler()},
       {"cancel_backlog", cancel_backlog()},
       {"budget_reset", budget_reset()},
+      {"quota_concurrency", quota_concurrency()},
+      {"quota_window", quota_window()},
       {"worker_registry_ttl", worker_registry_ttl()},
       {"outbox_retention", outbox_retention()}};
   return all.at(reconciler);

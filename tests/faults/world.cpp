@@ -105,7 +105,7 @@ reconcilers:
                                    kShutdownGrace.count());
   for (const char* name : {"delayed_promoter", "attempt_timeout", "execution_deadline", "suspension_timeout",
                            "pending_waitpoint_expiry", "edge_cancel_dispatcher", "edge_cancel_reconciler",
-                           "budget_reset", "worker_registry_ttl"})
+                           "budget_reset", "quota_concurrency", "worker_registry_ttl"})
     config += fmt::format("  {}: {{interval: 200ms}}\n", name);
   return config +
          "  lease_expiry: {interval: 200ms, max_reclaims: 1}\n"

@@ -15,8 +15,7 @@ namespace {
 // Tables that no operation of a history writes, or whose moments nobody reads.
 const std::set<std::string> kTimeless{
     "ff_cancel_dispatch_outbox", "ff_flow_summary",   "ff_lane_registry",
-    "ff_migration_annotation",   "ff_quota_admitted", "ff_quota_policy",
-    "ff_quota_window",           "ff_stream_frame",   "ff_stream_meta",
+    "ff_migration_annotation",   "ff_stream_frame",   "ff_stream_meta",
     "ff_stream_summary",         "ff_waitpoint_hmac", "ff_worker_registry_event"};
 
 constexpr const char* kColumns = R"sql(

@@ -46,6 +46,7 @@ reconcilers:
   edge_cancel_dispatcher: {interval: 100ms}
   edge_cancel_reconciler: {interval: 100ms}
   budget_reset: {interval: 100ms}
+  quota_concurrency: {interval: 100ms}
   worker_registry_ttl: {interval: 100ms}
   outbox_retention: {enabled: true, interval: 100ms, retention: 3650d}
 )";

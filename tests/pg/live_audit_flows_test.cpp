@@ -118,7 +118,8 @@ TEST_CASE(
       {"ledger_of_before",
        "UPDATE ff_budget_usage_by_exec SET updated_at_ms = {now} - 3600000 WHERE budget_id LIKE 'it%'", ""},
       {"quota_below_nought", "UPDATE ff_quota_policy SET active_concurrency = -1", ""},
-      {"quota_above_admitted", "UPDATE ff_quota_policy SET active_concurrency = 2", ""},
+      {"quota_above_admitted",
+       "UPDATE ff_quota_policy SET active_concurrency = 2, updated_at_ms = {now} - 120000", ""},
       {"worker_overdue", "UPDATE ff_worker_registry SET last_heartbeat_ms = {now} - 3600000", ""},
   });
 }

@@ -50,6 +50,15 @@ void fill(pg::Connection& db) {
       SELECT partition_key, execution_id, 'success', due_ms, CASE i % 20 WHEN 0 THEN due_ms END FROM seed;
     INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
       SELECT execution_id::text, 'expired', due_ms, partition_key FROM seed;
+    INSERT INTO ff_quota_policy (partition_key, quota_policy_id, requests_per_window_seconds,
+                                 max_requests_per_window, active_concurrency_cap, active_concurrency, created_at_ms,
+                                 updated_at_ms)
+      SELECT partition_key, execution_id::text, 60, 0, 5, 1 + i % 20 / 10, 0, 0 FROM seed;
+    INSERT INTO ff_quota_admitted (partition_key, quota_policy_id, execution_id, admitted_at_ms, expires_at_ms)
+      SELECT partition_key, execution_id::text, execution_id::text, 0, due_ms - 30000 FROM seed;
+    INSERT INTO ff_quota_window (partition_key, quota_policy_id, admitted_at_ms, execution_id)
+      SELECT partition_key, execution_id::text, due_ms - CASE i % 20 WHEN 0 THEN 90000000 ELSE 0 END, execution_id::text
+        FROM seed;
     INSERT INTO ff_worker_registry (partition_key, namespace, worker_instance_id, worker_id, lanes,
                                     capabilities_csv, last_heartbeat_ms, liveness_ttl_ms, registered_at_ms)
       SELECT partition_key, 'a', execution_id::text, 'w', '{}', '', due_ms, 1, 0 FROM seed;

@@ -41,7 +41,8 @@ std::int64_t left_to_holders(const Reconciler& reconciler, const TickReport& rep
 using Listed = std::set<std::tuple<reconcile::RowKey, std::string, std::int64_t>>;
 Listed listed(const TickReport& report) {
   Listed rows;
-  for (const Move& move : report.moves) rows.emplace(move.key, move.outcome, count(move.due_at));
+  for (const Move& move : report.moves)
+    rows.emplace(move.key, move.outcome, stage_of(*move.pair).dated ? count(move.due_at) : 0);
   return rows;
 }
 

@@ -34,9 +34,10 @@ Uuid delay_over(pg::Connection& db) {
 std::string check_db(const Environment& environment) {
   static const TemporaryDirectory directory;
   std::string config = "partitions: 0-3\nreconcilers:\n";
-  for (const char* name : {"delayed_promoter", "attempt_timeout", "execution_deadline", "suspension_timeout",
-                           "lease_expiry", "dependency", "edge_cancel_dispatcher", "edge_cancel_reconciler",
-                           "budget_reset", "worker_registry_ttl", "grant_expiry", "index_repair"})
+  for (const char* name :
+       {"delayed_promoter", "attempt_timeout", "execution_deadline", "suspension_timeout", "lease_expiry",
+        "dependency", "edge_cancel_dispatcher", "edge_cancel_reconciler", "budget_reset",
+        "worker_registry_ttl", "grant_expiry", "index_repair", "quota_concurrency"})
     config += "  " + std::string(name) + ": {enabled: false}\n";
   return run_binary({"check-db", "--config", directory.write("small.yaml", config)}, environment).out;
 }

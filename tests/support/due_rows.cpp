@@ -161,6 +161,15 @@ INSERT INTO ff_budget_usage (partition_key, budget_id, dimensions_key, current_v
 INSERT INTO ff_budget_usage_by_exec (partition_key, budget_id, execution_id, dimensions_key, delta_total, updated_at_ms)
   SELECT partition_key, name, gen_random_uuid(), dimension, 5, 0
     FROM other, unnest('{one,two,three}'::text[]) dimension;
+INSERT INTO ff_quota_policy (partition_key, quota_policy_id, requests_per_window_seconds, max_requests_per_window,
+                             active_concurrency_cap, active_concurrency, created_at_ms, updated_at_ms)
+  SELECT partition_key, name, 60, 0, 5, CASE WHEN due THEN 4 ELSE 1 END, 0, 0 FROM other;
+INSERT INTO ff_quota_admitted (partition_key, quota_policy_id, execution_id, admitted_at_ms, expires_at_ms)
+  SELECT partition_key, name, '{fp:1}:' || gen_random_uuid(), at_ms - 120000,
+         CASE WHEN due THEN at_ms - 60000 ELSE at_ms END
+    FROM other;
+INSERT INTO ff_quota_window (partition_key, quota_policy_id, admitted_at_ms, execution_id)
+  SELECT partition_key, name, occurred_at_ms, '{fp:1}:' || gen_random_uuid() FROM other;
 INSERT INTO ff_worker_registry (partition_key, namespace, worker_instance_id, worker_id, lanes, capabilities_csv,
                                 last_heartbeat_ms, liveness_ttl_ms, registered_at_ms)
   SELECT partition_key, 'a', name, 'w', '{}', '', at_ms, 1, 0 FROM other;

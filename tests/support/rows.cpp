@@ -22,6 +22,9 @@ constexpr std::string_view kRowTables[] = {"ff_exec_core",
                                            "ff_lease_event",
                                            "ff_budget_policy",
                                            "ff_budget_usage",
+                                           "ff_quota_policy",
+                                           "ff_quota_admitted",
+                                           "ff_quota_window",
                                            "ff_worker_registry",
                                            "ff_worker_registry_event"};
 

@@ -45,6 +45,25 @@ std::string insertion(const Part& part) {
 // A flow bears the id of its seed.
 const Columns kInFlow = {{"flow_id", "id"}};
 
+Part quota_part(const std::string& active_concurrency) {
+  return {"ff_quota_policy",
+          {{"quota_policy_id", "id::text"},
+           {"requests_per_window_seconds", "60"},
+           {"max_requests_per_window", "0"},
+           {"active_concurrency_cap", "5"},
+           {"active_concurrency", active_concurrency},
+           {"created_at_ms", "0"},
+           {"updated_at_ms", "0"}}};
+}
+
+Part guard_part(const std::string& expires_at_ms) {
+  return {"ff_quota_admitted",
+          {{"quota_policy_id", "id::text"},
+           {"execution_id", "'{fp:1}:' || earlier"},
+           {"admitted_at_ms", "0"},
+           {"expires_at_ms", expires_at_ms}}};
+}
+
 std::vector<Stage> make_stages() {
   const Hold core_of_id{"ff_exec_core", "execution_id::text = $1"};
   const Hold attempt_of_id{"ff_attempt", "execution_id::text = $1"};
@@ -250,6 +269,32 @@ std::vector<Stage> make_stages() {
           {"current_value", "7"},
           {"updated_at_ms", "0"}}}},
        {{"ff_budget_policy", "budget_id = $1"}, {"ff_budget_usage", "budget_id = $1"}}},
+      {.reconciler = "quota_concurrency",
+       .table = "ff_quota_policy",
+       .id = "quota_policy_id",
+       .parts = {quota_part("2"), guard_part(kFarAway)},
+       .holds = {{"ff_quota_policy", "quota_policy_id = $1"}},
+       .may_wait = false,
+       .dated = false},
+      {.reconciler = "quota_concurrency",
+       .table = "ff_quota_admitted",
+       .id = "quota_policy_id",
+       .parts = {quota_part("0"), guard_part("due_ms")},
+       .holds = {{"ff_quota_admitted", "quota_policy_id = $1"}},
+       .companion = 1,
+       .may_wait = false,
+       .dated = false},
+      {.reconciler = "quota_window",
+       .table = "ff_quota_window",
+       .id = "quota_policy_id",
+       .parts = {quota_part("1"),
+                 {"ff_quota_window",
+                  {{"quota_policy_id", "id::text"},
+                   {"admitted_at_ms", "due_ms - 86460000"},
+                   {"execution_id", "'{fp:1}:' || earlier"}}}},
+       .holds = {{"ff_quota_window", "quota_policy_id = $1"}},
+       .may_wait = false,
+       .dated = false},
       {"worker_registry_ttl",
        "ff_worker_registry",
        "worker_instance_id",

@@ -56,6 +56,7 @@ struct Stage {
   int companion =
       0;  ///< its rows are those of the reconciler's first pair, or those of a companion, counted from 1
   bool may_wait = true;  ///< its rows may be seen before they fall due
+  bool dated = true;     ///< its moves tell since when the rows were due
 };
 
 /// One entry for each pair of the registry.

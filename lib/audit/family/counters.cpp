@@ -37,7 +37,8 @@ SELECT p.problem, u.partition_key, format('budget %s (partition %s)', u.budget_i
  ) p
  WHERE {in_partitions:u} AND p.problem IS NOT NULL)sql";
 
-// Who was admitted counts for a minute longer than its window: the two hosts' clocks differ.
+// An admission counts until it is deleted, a minute after its window, and the count is corrected twice a minute; an
+// execution that is admitted anew counts twice over one guard.
 constexpr std::string_view kQuotas = R"sql(
 SELECT p.problem, q.partition_key, format('quota %s (partition %s)', q.quota_policy_id, q.partition_key) AS key,
        q.xmin::text AS seen,
@@ -46,11 +47,11 @@ SELECT p.problem, q.partition_key, format('quota %s (partition %s)', q.quota_pol
  CROSS JOIN LATERAL (SELECT count(*) AS admitted
                        FROM {schema}.ff_quota_admitted i
                       WHERE {in_partitions:i} AND i.partition_key = q.partition_key
-                        AND i.quota_policy_id = q.quota_policy_id AND i.expires_at_ms >= {long_ago}
+                        AND i.quota_policy_id = q.quota_policy_id AND i.expires_at_ms >= {long_ago} - 60000
                      OFFSET 0) a
  CROSS JOIN LATERAL (
    SELECT CASE WHEN q.active_concurrency < 0 THEN 'quota_below_nought'
-               WHEN q.active_concurrency > a.admitted THEN 'quota_above_admitted' END AS problem
+               WHEN q.active_concurrency > a.admitted AND q.updated_at_ms < {long_ago} THEN 'quota_above_admitted' END AS problem
  ) p
  WHERE {in_partitions:q} AND p.problem IS NOT NULL)sql";
 
@@ -108,7 +109,7 @@ std::vector<Sweep> sweeps_of_counters() {
                    "more are at work by its count than are admitted, as FlowFabric never counts down who "
                    "ends: in the end "
                    "nobody is admitted any more",
-                   "UPDATE ff_quota_policy SET active_concurrency = {$admitted} " + of_quota}}},
+                   "ff-reconcilerd tick quota_concurrency"}}},
       {.space = Space::workers,
        .of_executions = false,
        .sql = std::string(kWorkers),

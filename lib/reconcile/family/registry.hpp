@@ -23,6 +23,8 @@ Reconciler edge_cancel_reconciler();
 Reconciler index_repair();
 Reconciler cancel_backlog();
 Reconciler budget_reset();
+Reconciler quota_concurrency();
+Reconciler quota_window();
 Reconciler worker_registry_ttl();
 Reconciler outbox_retention();
 

@@ -159,6 +159,31 @@ std::string ledger_of_a_reset_budget(Side& side) {
   return world.real.call("budget_status", {{"budget", budget}}).at("usage").at("tokens").dump();
 }
 
+// An execution that was admitted, and has ended, for longer than its window; and another that wants its place.
+std::string admissions(Side& side) {
+  World& world = side.world;
+  const Json quota = world.real.call("create_quota_policy", {{"cap", 1}}).at("quota");
+  const auto admit = [&](const Json& more) {
+    Json arguments{{"quota", quota}, {"execution", world.execution()}, {"cap", 1}, {"window_seconds", 1}};
+    arguments.update(more);
+    return world.real.call("check_admission", arguments).get<std::string>();
+  };
+  const std::string first = admit({{"now_ms", now_ms(world.connection) - 120'000}});
+  side.look_all();
+  return first + ", " + admit(Json::object());
+}
+
+std::string window_of_an_idle_quota(Side& side) {
+  World& world = side.world;
+  const Json quota = world.real.call("create_quota_policy", {{"cap", 1}}).at("quota");
+  world.real.call("check_admission", {{"quota", quota},
+                                      {"execution", world.execution()},
+                                      {"now_ms", now_ms(world.connection) - 2 * 86'400'000}});
+  side.look_all();
+  if (side.ours) world.tick("quota_window");
+  return std::to_string(number(world.connection, "SELECT count(*) FROM ff_quota_window"));
+}
+
 }  // namespace
 
 std::vector<Line> lines_of_scans() {
@@ -176,7 +201,10 @@ std::vector<Line> lines_of_scans() {
       {"the cancel dispatcher ignores the filter", foreign_group, "terminal", "active"},
       {"the cancel dispatcher looks at the same first 50 groups", behind_listed_groups, "active", "terminal"},
       {"a completion event is claimed in one transaction and applied in another", broken_cascade, "0", "1"},
-      {"a budget's reset leaves the ledger by execution", ledger_of_a_reset_budget, "2", "7"}};
+      {"a budget's reset leaves the ledger by execution", ledger_of_a_reset_budget, "2", "7"},
+      {"nobody who ends is taken off a quota's count", admissions, "Admitted, ConcurrencyExceeded",
+       "Admitted, Admitted"},
+      {"a quota's window is swept by its next admission only", window_of_an_idle_quota, "1", "0"}};
 }
 
 }  // namespace ff::test

@@ -49,7 +49,9 @@ void Generator::next() {
   if (roll < 18) return add_edge();
   std::vector<std::string> all;
   for (const auto& [name, id] : executions) all.push_back(name);
-  live(dice_.one_of(all));
+  const std::string execution = dice_.one_of(all);
+  if (roll < 20) return use_quota(execution);
+  live(execution);
 }
 
 void Generator::create() {

@@ -68,6 +68,8 @@ class Generator {
   void cancel_flow();
   void spend(const Lease& lease);
   std::string some_budget();
+  void use_quota(const std::string& execution);
+  std::string some_quota();
   void register_workers();
   Step claim_step(const char* what, const std::string& execution);
   std::string new_name(char kind);

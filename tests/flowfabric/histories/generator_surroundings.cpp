@@ -1,4 +1,4 @@
-// What a history has besides executions: flows with their edges, budgets, and the register of workers.
+// What a history has besides executions: flows with their edges, budgets, quotas, and the register of workers.
 #include "histories/generator.hpp"
 
 namespace ff::test {
@@ -129,6 +129,28 @@ void Generator::spend(const Lease& lease) {
     take({{"do", "report_usage_admin"}, {"budget", budget}, {"deltas", tokens}});
   else
     take({{"do", "reset_budget"}, {"budget", budget}});
+}
+
+std::string Generator::some_quota() {
+  const auto& quotas = theatre_.quotas();
+  if (quotas.empty() || (quotas.size() < 3 && dice_.chance(30))) {
+    const std::string name = new_name('q');
+    take({{"do", "create_quota_policy"}, {"as", name}, {"partition", dice_.below(4)}, {"cap", 3}});
+    return name;
+  }
+  return dice_.one_of(quotas);
+}
+
+// A cap of 0 is not counted; who has been admitted seldom gives it back, as FlowFabric has it.
+void Generator::use_quota(const std::string& execution) {
+  const std::string quota = some_quota();
+  if (dice_.chance(20))
+    return take({{"do", "release_admission"}, {"quota", quota}, {"execution", execution}});
+  take({{"do", "check_admission"},
+        {"quota", quota},
+        {"execution", execution},
+        {"window_seconds", 60 * (1 + dice_.below(5))},
+        {"cap", dice_.chance(20) ? 0 : 3}});
 }
 
 void Generator::register_workers() {

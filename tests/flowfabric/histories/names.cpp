@@ -15,7 +15,8 @@ std::optional<Json> Names::resolved(const Step& step) const {
   };
   for (const char* field : {"execution", "upstream", "downstream"})
     if (!resolve(field, executions)) return std::nullopt;
-  if (!resolve("flow", flows) || !resolve("budget", budget_ids_)) return std::nullopt;
+  if (!resolve("flow", flows) || !resolve("budget", budget_ids_) || !resolve("quota", quota_ids_))
+    return std::nullopt;
   // Each execution has a lane of its own, so that a claim is a claim of this one.
   if (step.contains("execution")) request["lane"] = step.at("execution");
   if (step.at("do") == "create_execution") request["lane"] = step.at("as");
@@ -57,6 +58,10 @@ void Names::learn(const Step& step, const Json& told, const std::string& executi
   if (what == "create_budget") {
     budget_ids_[step.at("as")] = told.at("budget");
     budgets.push_back(step.at("as"));
+  }
+  if (what == "create_quota_policy") {
+    quota_ids_[step.at("as")] = told.at("quota");
+    quotas.push_back(step.at("as"));
   }
   if (what == "stage_edge" && step.contains("as"))
     edges[step.at("as")] = {told.at("edge"), step.at("flow"), step.at("upstream"), step.at("downstream"),

@@ -44,10 +44,12 @@ class Names {
   std::map<std::string, std::vector<std::string>> members;  ///< of a flow, by name
   std::map<std::string, Edge> edges;
   std::vector<std::string> budgets;
+  std::vector<std::string> quotas;
 
  private:
   std::map<std::string, std::string> uuids_;  // uuid -> name
   std::map<std::string, std::string> budget_ids_;
+  std::map<std::string, std::string> quota_ids_;
   std::map<std::string, Waitpoint> waitpoints_;
 };
 

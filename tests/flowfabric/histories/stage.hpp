@@ -57,6 +57,7 @@ class Stage final : public Theatre {
   const std::map<std::string, std::string>& flows() const override { return names_.flows; }
   const std::vector<Lease>& leases() const override { return leases_; }
   const std::vector<std::string>& budgets() const override { return names_.budgets; }
+  const std::vector<std::string>& quotas() const override { return names_.quotas; }
   ExecutionRows rows_of(const std::string& execution) override;
   std::vector<std::string> members_of(const std::string& flow) const override;
   std::vector<std::string> staged_edges() const override { return names_.staged_edges(); }

@@ -35,6 +35,7 @@ class Theatre {
   virtual const std::map<std::string, std::string>& flows() const = 0;
   virtual const std::vector<Lease>& leases() const = 0;
   virtual const std::vector<std::string>& budgets() const = 0;
+  virtual const std::vector<std::string>& quotas() const = 0;
   virtual ExecutionRows rows_of(const std::string& execution) = 0;
   virtual std::vector<std::string> members_of(const std::string& flow) const = 0;
   /// That were staged and not applied yet.

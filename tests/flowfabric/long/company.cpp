@@ -57,6 +57,11 @@ std::vector<std::string> Company::budgets() {
   return names_.budgets;
 }
 
+std::vector<std::string> Company::quotas() {
+  const std::lock_guard lock(mutex_);
+  return names_.quotas;
+}
+
 std::map<std::string, std::string> Company::in_play(const std::vector<std::string>& as_well) {
   const std::lock_guard lock(mutex_);
   std::map<std::string, std::string> found;

@@ -23,6 +23,7 @@ class Company {
   std::string upstream_of(const std::string& edge);
   std::map<std::string, std::string> flows();
   std::vector<std::string> budgets();
+  std::vector<std::string> quotas();
   /// The executions that were created last, and these.
   std::map<std::string, std::string> in_play(const std::vector<std::string>& as_well);
 

@@ -77,6 +77,7 @@ void Worker::look_round() {
   in_play_ = company_.in_play(mine);
   flows_ = company_.flows();
   budgets_ = company_.budgets();
+  quotas_ = company_.quotas();
 }
 
 void Worker::start() {
@@ -165,6 +166,7 @@ void Worker::learn(const Step& step, const Deed& deed) {
   const std::string what = step.at("do");
   company_.learn(deed.step, deed.told, deed.execution);
   budgets_ = company_.budgets();  // the next step of the same idea may want a new one
+  quotas_ = company_.quotas();
   Lease* lease = nullptr;
   if (claims(what) && deed.told.contains("epoch")) {
     leases_.push_back({.handle = step.at("as"),

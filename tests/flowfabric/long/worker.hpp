@@ -56,6 +56,7 @@ class Worker final : public Theatre {
   const std::map<std::string, std::string>& flows() const override { return flows_; }
   const std::vector<Lease>& leases() const override { return leases_; }
   const std::vector<std::string>& budgets() const override { return budgets_; }
+  const std::vector<std::string>& quotas() const override { return quotas_; }
   ExecutionRows rows_of(const std::string& execution) override;
   std::vector<std::string> members_of(const std::string& flow) const override {
     return company_.members_of(flow);
@@ -90,6 +91,7 @@ class Worker final : public Theatre {
   std::map<std::string, std::string> in_play_;
   std::map<std::string, std::string> flows_;
   std::vector<std::string> budgets_;
+  std::vector<std::string> quotas_;
   std::vector<Deed> deeds_;
 };
 

@@ -7,6 +7,7 @@ mod failure;
 mod flows;
 mod operations;
 mod operators;
+mod quotas;
 mod request;
 mod scans;
 mod session;

@@ -3,7 +3,7 @@
 use crate::failure::{Answer, Failure};
 use crate::request::Request;
 use crate::session::Session;
-use crate::{accounts, claims, flows, operators, scans, setup, suspensions, work};
+use crate::{accounts, claims, flows, operators, quotas, scans, setup, suspensions, work};
 
 /// Name and fields of each, in the order of a life.
 const OPERATIONS: &[(&str, &str)] = &[
@@ -57,6 +57,9 @@ const OPERATIONS: &[(&str, &str)] = &[
     ("release_budget", "budget execution"),
     ("reset_budget", "budget"),
     ("budget_status", "budget"),
+    ("create_quota_policy", "[quota | partition] [window_seconds] [rate_limit] [cap]; 0 is none"),
+    ("check_admission", "quota execution [window_seconds] [rate_limit] [cap]"),
+    ("release_admission", "quota execution"),
     ("register_worker", "[worker] [instance] [lanes] [capabilities] [ttl_ms] [namespace]"),
     ("heartbeat_worker", "[instance] [namespace]"),
     ("mark_worker_dead", "[instance] [namespace] [reason]"),
@@ -139,6 +142,9 @@ async fn run_beside(session: &mut Session, op: &str, request: &Request) -> Answe
         "release_budget" => accounts::release_budget(session, request).await,
         "reset_budget" => accounts::reset_budget(session, request).await,
         "budget_status" => accounts::budget_status(session, request).await,
+        "create_quota_policy" => quotas::create_quota_policy(session, request).await,
+        "check_admission" => quotas::check_admission(session, request).await,
+        "release_admission" => quotas::release_admission(session, request).await,
         "register_worker" => accounts::register_worker(session, request).await,
         "heartbeat_worker" => accounts::heartbeat_worker(session, request).await,
         "mark_worker_dead" => accounts::mark_worker_dead(session, request).await,

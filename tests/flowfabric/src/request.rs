@@ -1,7 +1,7 @@
 //! Reading one request: names of fields, defaults, and what a missing one is called.
 
 use ff_core::partition::PartitionConfig;
-use ff_core::types::{BudgetId, ExecutionId, FlowId, LaneId, TimestampMs};
+use ff_core::types::{BudgetId, ExecutionId, FlowId, LaneId, QuotaPolicyId, TimestampMs};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -73,6 +73,10 @@ impl Request {
 
     pub fn budget(&self) -> Result<BudgetId, Failure> {
         BudgetId::parse(self.text("budget")?).map_err(|error| Failure::Usage(format!("budget: {error}")))
+    }
+
+    pub fn quota(&self) -> Result<QuotaPolicyId, Failure> {
+        QuotaPolicyId::parse(self.text("quota")?).map_err(|error| Failure::Usage(format!("quota: {error}")))
     }
 
     pub fn lane(&self) -> LaneId {
