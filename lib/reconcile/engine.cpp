@@ -11,48 +11,13 @@
 #include "pg/transaction.hpp"
 #include "reconcile/look_for_holders.hpp"
 #include "reconcile/pager.hpp"
+#include "reconcile/seen.hpp"
 
 namespace ff::reconcile {
 namespace {
 
-// A partition that shows this many due rows in a scan is paged through; the others show all that is due there
-// and, behind it, what falls due next.
-constexpr int kScanDepth = 4;
-
-// How far ahead a backlog's next due row is looked for.
-constexpr Milliseconds kBacklogLooksAhead = std::chrono::hours{24};
-
 // So many groups of partitions more than could be read may be locked, before it is taken for a lock on all of them.
 constexpr std::size_t kMostLocked = 2;
-
-/// What a scan has shown.
-struct Seen {
-  std::vector<Candidate> few;                        ///< all due rows of the partitions that have few
-  std::vector<Candidate> oldest_of_many;             ///< the oldest row of each partition that may have more
-  std::vector<Candidate> coming;                     ///< rows that are not due yet
-  std::optional<UnixMillis> cut_off;                 ///< there may be more rows coming behind this due time
-  std::map<PartitionKey, UnixMillis> oldest_due_in;  ///< of each partition with a due row
-};
-
-Seen sort_out(const std::vector<Candidate>& rows) {
-  Seen seen;
-  for (std::size_t i = 0; i < rows.size();) {
-    std::size_t end = i;
-    while (end < rows.size() && rows[end].key.partition == rows[i].key.partition) ++end;
-    const bool full = end - i == static_cast<std::size_t>(kScanDepth);
-    const Candidate& last = rows[end - 1];
-    if (rows[i].due) seen.oldest_due_in.emplace(rows[i].key.partition, rows[i].due_at);
-    if (full && last.due) seen.oldest_of_many.push_back(rows[i]);
-    if (full && !last.due && (!seen.cut_off || last.due_at < *seen.cut_off)) seen.cut_off = last.due_at;
-    for (; i < end; ++i) {
-      if (!rows[i].due)
-        seen.coming.push_back(rows[i]);
-      else if (!(full && last.due))
-        seen.few.push_back(rows[i]);
-    }
-  }
-  return seen;
-}
 
 /// The partitions of each group that have much due, the group that has waited longest first, but begun anywhere and
 /// gone round: so that replicas that meet the same backlog do not meet at each group.
@@ -368,29 +333,6 @@ std::vector<Candidate> Engine::to_be_tried(Worker& worker, std::vector<Candidate
     return std::pair(job_->groups.of(row.key.partition), row.key.partition);
   });
   return rows;
-}
-
-Backlog Engine::backlog_alone(std::int64_t cap) {
-  begin_tick({});
-  Worker worker(*job_, pool_.acquire(job_->familiar()));
-  find_partitions(worker.connection());
-  // Of a table that is walked through, as many rows as are counted at most: it may have any number.
-  Walker from_the_start;
-  const bool walks = job_->reconciler.walk.has_value();
-  const auto slices = walks ? from_the_start.next(*job_, worker.connection(), cap) : whole(job_->groups);
-  Backlog backlog;
-  const Seen seen = sort_out(scan(worker, slices, kBacklogLooksAhead));
-  for (const Candidate& row : seen.coming) {
-    const UnixMillis takeable_at = row.due_at + job_->holdoff();
-    if (!backlog.next_due || takeable_at < *backlog.next_due) backlog.next_due = takeable_at;
-  }
-  backlog.capped = walks && !from_the_start.at_end();
-  count_due(worker.connection(), slices, cap, backlog);
-  const bool read_all = seen.oldest_of_many.empty() && (!walks || from_the_start.at_end());
-  if (read_all && !worker.report().failure)
-    backlog.known_until =
-        seen.cut_off ? *seen.cut_off + job_->holdoff() : backlog.database_time + kBacklogLooksAhead;
-  return backlog;
 }
 
 void Engine::find_partitions(pg::Connection& connection) {

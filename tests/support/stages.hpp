@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,36 +7,11 @@
 #include "base/ids.hpp"
 #include "base/setting.hpp"
 #include "reconcile/reconciler.hpp"
-#include "support/rows.hpp"
+#include "support/stage_parts.hpp"
 
 /// Rows on which any reconciler can be tried, made by the thousand in one statement: what tests that run over
 /// the whole registry know about each of its members.
 namespace ff::test {
-
-/// Column -> SQL expression over one line of `seed`: partition_key; the uuids id, earlier and later; due_ms;
-/// name_space; raw_fields.
-using Columns = std::map<std::string, std::string>;
-
-/// One row in a table for each line of `seed`.
-struct Part {
-  std::string table;
-  Columns columns;
-};
-
-Part core_part(const State& state, const std::string& execution, const Columns& more = {});
-Part attempt_part(const std::string& execution, const std::string& lease_expires_at_ms,
-                  const Columns& more = {});
-Part suspension_part(const std::string& execution, const Columns& more = {});
-Part waitpoint_part(const std::string& waitpoint, const std::string& execution, const Columns& more = {});
-Part group_part(const std::string& flow, const std::string& downstream, const Columns& more);
-Part edge_part(const std::string& flow, const std::string& upstream, const std::string& downstream);
-Part pending_part(const std::string& flow, const std::string& downstream);
-/// A flow's cancel, asked for at due_ms under cancel_all.
-Part backlog_part(const std::string& flow, const Columns& more = {});
-Part backlog_member_part(const std::string& flow, const std::string& execution);
-/// Appended at due_ms, dispatched by nobody.
-Part completion_part(const std::string& execution, const std::string& outcome, const Columns& more = {});
-Part lease_event_part(const std::string& execution, const std::string& type, const Columns& more = {});
 
 /// Rows that must not be held by others when a seeded row is to be moved.
 struct Hold {

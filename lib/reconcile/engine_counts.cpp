@@ -3,9 +3,13 @@
 
 #include "pg/transaction.hpp"
 #include "reconcile/engine.hpp"
+#include "reconcile/seen.hpp"
 
 namespace ff::reconcile {
 namespace {
+
+// How far ahead a backlog's next due row is looked for.
+constexpr Milliseconds kBacklogLooksAhead = std::chrono::hours{24};
 
 void keep_earlier(std::optional<UnixMillis>& to, const std::optional<UnixMillis>& from) {
   if (from && (!to || *from < *to)) to = from;
@@ -38,6 +42,29 @@ Backlog Engine::backlog(std::int64_t cap) {
       keep_earlier(all.known_until, its.known_until);
   }
   return all;
+}
+
+Backlog Engine::backlog_alone(std::int64_t cap) {
+  begin_tick({});
+  Worker worker(*job_, pool_.acquire(job_->familiar()));
+  find_partitions(worker.connection());
+  // Of a table that is walked through, as many rows as are counted at most: it may have any number.
+  Walker from_the_start;
+  const bool walks = job_->reconciler.walk.has_value();
+  const auto slices = walks ? from_the_start.next(*job_, worker.connection(), cap) : whole(job_->groups);
+  Backlog backlog;
+  const Seen seen = sort_out(scan(worker, slices, kBacklogLooksAhead));
+  for (const Candidate& row : seen.coming) {
+    const UnixMillis takeable_at = row.due_at + job_->holdoff();
+    if (!backlog.next_due || takeable_at < *backlog.next_due) backlog.next_due = takeable_at;
+  }
+  backlog.capped = walks && !from_the_start.at_end();
+  count_due(worker.connection(), slices, cap, backlog);
+  const bool read_all = seen.oldest_of_many.empty() && (!walks || from_the_start.at_end());
+  if (read_all && !worker.report().failure)
+    backlog.known_until =
+        seen.cut_off ? *seen.cut_off + job_->holdoff() : backlog.database_time + kBacklogLooksAhead;
+  return backlog;
 }
 
 // Into `backlog`, until that has `cap` rows.
