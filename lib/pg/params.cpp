@@ -8,8 +8,8 @@ namespace {
 
 // pg_type.dat
 constexpr unsigned kBool = 16, kInt8 = 20, kInt2 = 21, kInt4 = 23, kText = 25, kUuid = 2950;
-constexpr unsigned kByteaArray = 1001, kInt2Array = 1005, kInt4Array = 1007, kTextArray = 1009, kInt8Array = 1016,
-                   kUuidArray = 2951;
+constexpr unsigned kByteaArray = 1001, kInt2Array = 1005, kInt4Array = 1007, kTextArray = 1009,
+                   kInt8Array = 1016, kUuidArray = 2951;
 
 struct ArrayType {
   std::string_view element;

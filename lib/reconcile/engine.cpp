@@ -194,7 +194,8 @@ std::vector<GroupSlice> Engine::slices_of_scan(Worker& worker) {
   auto slices = whole(job_->groups);
   if (!job_->options.in_slices || pair.groups_a_scan == 0 || pair.groups_a_scan >= slices.size())
     return slices;
-  std::ranges::rotate(slices, slices.begin() + static_cast<std::ptrdiff_t>(first_group_ % slices.size()));
+  std::rotate(slices.begin(), slices.begin() + static_cast<std::ptrdiff_t>(first_group_ % slices.size()),
+              slices.end());
   slices.resize(pair.groups_a_scan);
   return slices;
 }

@@ -4,7 +4,8 @@
 //          who wait for it: members of its flow that are submitted, runnable or blocked, over an edge that is applied.
 //          FlowFabric's cancels by a worker, by an operator, of a flow's header and of siblings write no event. Where
 //          nobody waits, nobody misses it, and terminal_at_ms has no index. A downstream that an operator has
-//          replayed since is left to him, unless it waits: it would be skipped again.
+//          replayed since is left to him, unless it waits: it would be skipped again. A scan asks for those who wait in
+//          one group of partitions only, because there may be a million of them.
 // Changes  the event, dated with the end, by which `dependency` and FlowFabric's dispatch go on; in the core the mark
 //          completion_repaired_for, by which nobody writes a second one, and `leased` to unowned. What would let the
 //          execution end once more goes: every lease (one event `revoked` each), the current attempt's epoch, its
@@ -138,6 +139,7 @@ Reconciler completion_repair() {
       .fragments = fragments(),
       .privileges = ending::privileges(life::privileges({{"ff_edge", "SELECT"}})),
       .interval = 5s,
+      .groups_a_scan = 1,
       .settings = {{.name = "max_age",
                     .kind = SettingDecl::Kind::duration,
                     .fallback = Milliseconds{24h}.count(),

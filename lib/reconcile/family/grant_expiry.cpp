@@ -157,6 +157,7 @@ Reconciler grant_expiry() {
   without.scan = kSlowScan;
   without.act = kSlowAct;
   without.interval = 30s;
+  without.groups_a_scan = 4;
   grants.companions = {without};
   return grants;
 }

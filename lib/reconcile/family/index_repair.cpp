@@ -4,8 +4,8 @@
 //          attempt_index: FlowFabric's typed claims leave that one ahead, and so do suspensions, delays and waits for
 //          children after them. Then claim_resumed_execution and issue_grant_and_claim are refused for ever, and claim
 //          begins another attempt. Those whose lease the newest lease events say was given up come first; a companion
-//          looks through the waiting executions of each lane for all others, at the start and once an hour.
-//          Nothing tells since when it is so: a row is due since its newest attempt began.
+//          looks through the waiting executions of each lane for all others, a group of partitions every four minutes.
+//          Nothing tells since when it is so: a row is due since a scan has seen it, to half a minute.
 // Changes  attempt_index, and with it the count that FlowFabric's SDK claims by, to the attempt that it continues. No
 //          event: nothing else of it changes.
 // Others   Whoever resumes, claims or ends it writes the core row, which has to be as this statement has seen it; so its
@@ -18,7 +18,7 @@ namespace ff::reconcile {
 namespace {
 
 constexpr std::string_view kScan = R"sql(
-  SELECT l.partition_key, l.execution_id, {due_since:c, a} AS due_at_ms
+  SELECT l.partition_key, l.execution_id, {lately} AS due_at_ms
     FROM {lately_released} l
     JOIN {core_of:l} c ON true
     JOIN {attempts_of:c} a ON true
@@ -26,7 +26,7 @@ constexpr std::string_view kScan = R"sql(
 
 // Those that the first pair finds are left to it: each is shown once.
 constexpr std::string_view kRoundScan = R"sql(
-  SELECT c.partition_key, c.execution_id, {due_since:c, a} AS due_at_ms
+  SELECT c.partition_key, c.execution_id, {lately} AS due_at_ms
     FROM {by_lane:'suspended', 'runnable'} c
     JOIN {attempts_of:c} a ON true
    WHERE {goes_on:c} AND {filter:c} AND NOT a.has_its
@@ -36,7 +36,7 @@ constexpr std::string_view kRoundScan = R"sql(
 
 constexpr std::string_view kAct = R"sql(
 ahead AS MATERIALIZED (
-  SELECT c.partition_key, c.execution_id, {due_since:c, a} AS due_at_ms, {current_attempt:c} AS next_attempt
+  SELECT c.partition_key, c.execution_id, {lately} AS due_at_ms, {current_attempt:c} AS next_attempt
     FROM key
     JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
     {as_seen:c}
@@ -86,14 +86,13 @@ std::vector<Fragment> fragments() {
        "'attempt_interrupted'"},
       // Looked up execution by execution. Without any attempt has_its is null: there is none to go on with.
       {"attempts_of(core)",
-       R"sql(LATERAL (SELECT bool_or(i.attempt_index = {core}.attempt_index) AS has_its,
-                          max(i.started_at_ms) AS began_at_ms
+       R"sql(LATERAL (SELECT bool_or(i.attempt_index = {core}.attempt_index) AS has_its
                      FROM {schema}.ff_attempt i
                     WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
                       AND i.execution_id = {core}.execution_id
                    OFFSET 0))sql"},
-      {"since(core, attempts)", "greatest({core}.created_at_ms, {attempts}.began_at_ms)"},
-      {"due_since(core, attempts)", "{not_later:{since:{core}, {attempts}}}"}};
+      // Nothing tells since when. The same for half a minute, so that pages go on behind each other.
+      {"lately", "(SELECT now_ms - now_ms % 30000 FROM clock)"}};
 }
 
 }  // namespace
@@ -117,7 +116,9 @@ Reconciler index_repair() {
       .announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); }};
   Reconciler round = released;
   round.scan = kRoundScan;
-  round.interval = 1h;
+  // All groups in about an hour.
+  round.interval = 4min;
+  round.groups_a_scan = 1;
   released.companions = {round};
   return released;
 }
