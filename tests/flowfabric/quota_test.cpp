@@ -27,9 +27,10 @@ struct Counted {
   std::int64_t admitted = 0;
 };
 
+/// All in partition 3: a statement over every hash child takes seconds to be planned and compiled.
 struct Quotas {
   std::string add(std::int64_t cap = kCap) {
-    return world.real.call("create_quota_policy", {{"cap", cap}}).at("quota");
+    return world.real.call("create_quota_policy", {{"partition", 3}, {"cap", cap}}).at("quota");
   }
   std::string admit(FlowFabric& real, const std::string& quota, const std::string& execution,
                     std::int64_t ago_ms = 0, std::int64_t cap = kCap) {
@@ -47,15 +48,16 @@ struct Quotas {
   Counted counted(const std::string& quota) {
     const auto found = world.connection.execute(
         "SELECT active_concurrency, (SELECT count(*) FROM ff_quota_admitted g"
-        "                             WHERE g.quota_policy_id = q.quota_policy_id)"
-        "  FROM ff_quota_policy q WHERE quota_policy_id = $1",
+        "                             WHERE g.partition_key = 3 AND g.quota_policy_id = q.quota_policy_id)"
+        "  FROM ff_quota_policy q WHERE partition_key = 3 AND quota_policy_id = $1",
         pg::Params::of(quota));
     return {found.one().get<std::int64_t>(0), found.one().get<std::int64_t>(1)};
   }
   std::int64_t writes(const std::string& quota) {
-    return number(world.connection,
-                  "SELECT xmin::text::bigint FROM ff_quota_policy WHERE quota_policy_id = $1",
-                  pg::Params::of(quota));
+    return number(
+        world.connection,
+        "SELECT xmin::text::bigint FROM ff_quota_policy WHERE partition_key = 3 AND quota_policy_id = $1",
+        pg::Params::of(quota));
   }
 
   World world;
@@ -153,8 +155,8 @@ TEST_CASE(
     });
   std::int64_t corrected = 0;
   bool below = false;
+  EngineFixture engine(t.world.connector(), "quota_concurrency");
   while (at_work > 0) {
-    EngineFixture engine(t.world.connector(), "quota_concurrency");
     const auto report = engine->tick();
     CHECK_FALSE(report.failure);
     CHECK(report.error_count() == 0);
@@ -187,7 +189,8 @@ TEST_CASE(
     const Counted now = t.counted(quota);
     CHECK(now.count == now.admitted);
   }
-  CHECK(number(t.world.connection, "SELECT count(*) FROM ff_quota_admitted WHERE expires_at_ms < $1",
+  CHECK(number(t.world.connection,
+               "SELECT count(*) FROM ff_quota_admitted WHERE partition_key = 3 AND expires_at_ms < $1",
                pg::Params::of(before - 60'000)) == 0);
 }
 
@@ -197,10 +200,12 @@ TEST_CASE("the window of a quota in use is left to it, that of an idle one is de
   const std::string used = t.add();
   for (const std::string& quota : {idle, used})
     CHECK(t.admit(t.world.real, quota, t.world.execution(), 2 * 86'400'000) == "Admitted");
-  t.world.connection.execute("UPDATE ff_quota_window SET admitted_at_ms = $1 WHERE quota_policy_id = $2",
-                             pg::Params::of(now_ms(t.world.connection) - 3'600'000, used));
+  t.world.connection.execute(
+      "UPDATE ff_quota_window SET admitted_at_ms = $1 WHERE partition_key = 3 AND quota_policy_id = $2",
+      pg::Params::of(now_ms(t.world.connection) - 3'600'000, used));
   CHECK(t.world.tick("quota_window") == "window_rows_deleted=1");
-  CHECK(number(t.world.connection, "SELECT count(*) FROM ff_quota_window WHERE quota_policy_id = $1",
+  CHECK(number(t.world.connection,
+               "SELECT count(*) FROM ff_quota_window WHERE partition_key = 3 AND quota_policy_id = $1",
                pg::Params::of(used)) == 1);
   CHECK(t.admit(t.world.real, idle, t.world.execution()) == "Admitted");
 }
