@@ -248,6 +248,7 @@ Reconciler cancel_backlog() {
   flows.act = kDoneAct;
   flows.forbidden = "{has_members:key}";
   flows.filterable = false;
+  flows.interval = 10s;
   flows.rows_meet = false;
   members.companions = {flows};
   return members;
