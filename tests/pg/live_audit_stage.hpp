@@ -57,7 +57,8 @@ struct AuditStage {
     const auto report =
         quote == std::string::npos
             ? engine->tick()
-            : engine->tick_one(*parse_execution_id(line.substr(quote + 1, line.size() - quote - 2)));
+            : engine->tick_one(
+                  parse_execution_id(line.substr(quote + 1, line.find('\'', quote + 1) - quote - 1)).value());
     CHECK_FALSE(report.outcomes.empty());
   }
 
