@@ -59,7 +59,8 @@ struct Stage : StillStage {
 
 TEST_CASE("outbox_retention is off unless asked for and keeps a week, an hour at the least") {
   CHECK_FALSE(reconciler().on_by_default);
-  REQUIRE(reconciler().settings.size() == 1);
+  REQUIRE(reconciler().settings.size() == 2);
+  CHECK(reconciler().settings[1].name == "hold_above");
   CHECK(reconciler().settings[0].name == "retention");
   CHECK(reconciler().settings[0].fallback == kWeek);
   CHECK(reconciler().settings[0].least == kHour);
