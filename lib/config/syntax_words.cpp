@@ -245,8 +245,7 @@ class Diagnosis {
       if (!is_blank(line(number)) && indentation(line(number)) != without)
         columns.push_back(indentation(line(number)) + 1);
     std::ranges::sort(columns);
-    const auto again = std::ranges::unique(columns);
-    columns.erase(again.begin(), again.end());
+    columns.erase(std::unique(columns.begin(), columns.end()), columns.end());
     if (columns.empty()) return "";
     std::string text =
         columns.size() == 1 ? "; those above begin in column " : "; those above begin in columns ";

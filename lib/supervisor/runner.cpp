@@ -54,24 +54,23 @@ void Runner::change(Timing timing, std::function<void()> apply) {
   apply_ = std::move(apply);
 }
 
-bool Runner::take_over_changes() {
+void Runner::take_over_changes() {
   std::function<void()> apply;
   {
     const std::lock_guard lock(mutex_);
     apply.swap(apply_);
   }
-  if (apply) apply();
-  return apply != nullptr;
+  if (!apply) return;
+  apply();
+  next_scan_.reset();
+  next_companions_scan_.reset();
+  next_shortcuts_scan_.reset();
+  last_scan_.reset();
+  last_shortcuts_scan_.reset();
 }
 
 Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
-  if (take_over_changes()) {
-    next_scan_.reset();
-    next_companions_scan_.reset();
-    next_shortcuts_scan_.reset();
-    last_scan_.reset();
-    last_shortcuts_scan_.reset();
-  }
+  take_over_changes();
   const LogScope scope(next_log_id());
   const LogFields fields(name_);
   const Timing now = timing();

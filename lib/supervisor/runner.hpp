@@ -77,7 +77,7 @@ class Runner {
     bool scanned;  ///< a scan that is wanted may be skipped
   };
 
-  bool take_over_changes();
+  void take_over_changes();
   Wanted wanted(const Timing& timing, SteadyTime now);
   reconcile::TickReport tick(const reconcile::TickOptions& options) const;
   int failures_to_back_off_from(const reconcile::TickReport& report) const;
