@@ -137,7 +137,8 @@ TEST_CASE("the key of every reconciler has, with the partition, the primary key 
   static const Database database;
   auto db = database.connect();
   const auto tables = db.execute(
-      "SELECT c.relname::text AS name, json_agg(a.attname || ' ' || format_type(a.atttypid, NULL))::text AS key "
+      "SELECT c.relname::text AS name, json_agg(a.attname || ' ' || format_type(a.atttypid, NULL))::text AS "
+      "key "
       "FROM pg_constraint p JOIN pg_class c ON c.oid = p.conrelid AND NOT "
       "c.relispartition "
       "CROSS JOIN LATERAL unnest(p.conkey) WITH ORDINALITY AS k(attnum, n) "
@@ -151,7 +152,8 @@ TEST_CASE("the key of every reconciler has, with the partition, the primary key 
     // Some keys have more: what the scan saw of the row, or of which table it is.
     const bool found = std::any_of(tables.begin(), tables.end(), [&](const pg::Row& table) {
       const auto primary = Json::parse(table.get<std::string>("key"));
-      return std::ranges::all_of(primary, [&](const Json& column) { return key.contains(column.get<std::string>()); }) &&
+      return std::ranges::all_of(
+                 primary, [&](const Json& column) { return key.contains(column.get<std::string>()); }) &&
              page.find(table.get<std::string>("name")) != std::string::npos;
     });
     CHECK(found);
