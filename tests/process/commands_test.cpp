@@ -59,7 +59,8 @@ TEST_CASE("status --json says what is due by exactly the keys that scripts rely 
   CHECK(status["database_time_ms"].get<std::int64_t>() > due_at);
   for (const Json& line : status["reconcilers"])
     CHECK(keys(line) == std::set<std::string>{"reconciler", "enabled", "paused", "due", "due_capped",
-                                              "oldest_due_ms", "next_due_ms", "next_due_known_until_ms"});
+                                              "oldest_due_ms", "next_due_ms", "next_due_known_until_ms",
+                                              "above_hold"});
   const auto day = std::chrono::milliseconds(std::chrono::hours{24}).count();
   CHECK(line_of(status, "lease_expiry")["next_due_ms"] == nullptr);
   CHECK(line_of(status, "lease_expiry")["next_due_known_until_ms"].get<std::int64_t>() > due_at + day);
@@ -159,6 +160,7 @@ TEST_CASE("migrate grants prints for one reconciler what it alone needs, to a ro
         "GRANT SELECT ON TABLE public.ff_partition_config TO your_role;\n"
         "GRANT SELECT ON TABLE public.ff_reconciler_migration TO your_role;\n"
         "GRANT SELECT ON TABLE public.ff_reconciler_pause TO your_role;\n"
+        "GRANT SELECT ON TABLE public.ff_reconciler_release TO your_role;\n"
         "GRANT DELETE, SELECT, UPDATE ON TABLE public.ff_waitpoint_pending TO your_role;\n");
 }
 
