@@ -1,6 +1,7 @@
 // `status --url`: what a running daemon says of itself.
 #include <catch2/catch.hpp>
 
+#include "reconcile/family/registry.hpp"
 #include "support/database.hpp"
 #include "support/process.hpp"
 
@@ -37,7 +38,7 @@ TEST_CASE("status --url shows a daemon's own view, with every reconciler, whethe
   const Ended json = run_binary({"status", "--url", url, "--json"});
   CHECK(json.code == 0);
   const Json status = Json::parse(json.out);
-  CHECK(status["reconcilers"].size() == 12);
+  CHECK(status["reconcilers"].size() == reconcile::registry().size());
   const Json& off = line_of(status, "lease_expiry");
   CHECK(off["enabled"] == false);
   for (const char* key : {"due", "oldest_due_ms", "next_due_ms", "next_due_known_until_ms", "running",
