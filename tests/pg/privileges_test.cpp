@@ -13,6 +13,7 @@
 #include "support/due_rows.hpp"
 #include "support/engine.hpp"
 #include "support/plan.hpp"
+#include "support/stages.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -21,12 +22,12 @@ using daemon::Grant;
 namespace {
 
 /// A migrated database in which nothing is everybody's, and a role; it goes with the database.
-struct Stage {
-  Stage() {
+struct RoleStage {
+  RoleStage() {
     admin.execute_script("CREATE ROLE ff_reconciler LOGIN; REVOKE ALL ON SCHEMA public FROM PUBLIC");
     admin.execute_script("REVOKE ALL ON DATABASE " + database.name() + " FROM PUBLIC");
   }
-  ~Stage() {
+  ~RoleStage() {
     take_all();
     admin.execute("DROP ROLE ff_reconciler");
   }
@@ -94,7 +95,7 @@ reconcile::Scope first_partition(const reconcile::Reconciler& reconciler) {
 }
 
 /// Whether the daemon finds that it can work here.
-bool starts(const Stage& stage) {
+bool starts(const RoleStage& stage) {
   try {
     auto connection = stage.connect();
     return migrate::inspect(connection).usable() && migrate::flow_partitions(connection) == 256;
@@ -104,7 +105,7 @@ bool starts(const Stage& stage) {
 }
 
 /// Whether `status`, `explain`, `audit` and `lease-events` get all that they ask for.
-bool reads_all(Stage& stage) {
+bool reads_all(RoleStage& stage) {
   const Uuid execution = insert_core(stage.admin, {.flow = new_uuid()});
   try {
     const pg::Connector connector = stage.as_role();
@@ -132,17 +133,26 @@ bool reads_all(Stage& stage) {
 using Keys = std::vector<reconcile::RowKey>;
 
 /// What one tick with the role's privileges would move, by the pair that does.
-std::map<const reconcile::Reconciler*, Keys> would_move(const Stage& stage,
+std::map<const reconcile::Reconciler*, Keys> would_move(const RoleStage& stage,
                                                         const reconcile::Reconciler& reconciler) {
   const pg::Connector connector = stage.as_role();
   pg::Pool pool(connector, 1, Milliseconds{10'000});
-  reconcile::Engine engine(reconciler, first_partition(reconciler), pool);
+  reconcile::Scope scope = first_partition(reconciler);
+  scope.still_for = Milliseconds{0};
+  reconcile::Engine engine(reconciler, scope, pool);
   const auto report = engine.tick({.shortcuts_scan = true, .dry_run = true, .list_moves = true});
   CHECK_FALSE(report.failure);
   CHECK(report.errors.empty());
   std::map<const reconcile::Reconciler*, Keys> moved;
   for (const reconcile::Move& move : report.moves) moved[move.pair].push_back(move.key);
   return moved;
+}
+
+/// Rows for each of its pairs, where there are none of its kind among the common ones.
+void seed_all(pg::Connection& admin, const reconcile::Reconciler& reconciler) {
+  const SeedOptions options{.count = 2, .partitions = "{0}"};
+  seed(admin, reconciler, options);
+  for (const reconcile::Reconciler& companion : reconciler.companions) seed(admin, companion, options);
 }
 
 /// Without keeping what it moves: the next grant wants the same rows.
@@ -161,7 +171,7 @@ void try_act(pg::Connection& connection, const reconcile::Reconciler& pair, cons
 }  // namespace
 
 TEST_CASE("a role with all the grants may do what a daemon does, and nothing beside it") {
-  Stage stage;
+  RoleStage stage;
   daemon::Needs needs = daemon::needs_of(switched_on());
   for (const reconcile::Privileges& more : daemon::needs_of_reading()) needs.push_back(more);
   stage.grant(needs);
@@ -180,7 +190,7 @@ TEST_CASE("a role with all the grants may do what a daemon does, and nothing bes
 }
 
 TEST_CASE("the daemon starts with its own grants, and without any of them does not") {
-  Stage stage;
+  RoleStage stage;
   const std::vector<Grant> all = stage.grant(daemon::needs_of({}));
   CHECK(starts(stage));
   for (const Grant& grant : one_by_one(all)) {
@@ -193,7 +203,7 @@ TEST_CASE("the daemon starts with its own grants, and without any of them does n
 }
 
 TEST_CASE("what only reads works with its own grants, and without any of them does not") {
-  Stage stage;
+  RoleStage stage;
   const std::vector<Grant> all = stage.grant(daemon::needs_of_reading());
   stage.grant({{"ff_partition_config", "SELECT"}});
   CHECK(reads_all(stage));
@@ -207,7 +217,7 @@ TEST_CASE("what only reads works with its own grants, and without any of them do
 }
 
 TEST_CASE("each reconciler moves its rows with its own grants, and without any of them does not") {
-  Stage stage;
+  RoleStage stage;
   insert_due_rows(stage.admin, {.partitions = 1, .per_partition = 32, .one_due_in = 2, .crowded = 0});
   // So that whoever ends an execution takes a lease as well, and tells of it.
   stage.admin.execute(
@@ -215,7 +225,11 @@ TEST_CASE("each reconciler moves its rows with its own grants, and without any o
   for (const reconcile::Reconciler& reconciler : reconcile::registry()) {
     CAPTURE(reconciler.name);
     const std::vector<Grant> all = stage.grant(reconciler.privileges);
-    const auto due = would_move(stage, reconciler);
+    auto due = would_move(stage, reconciler);
+    if (due.size() <= reconciler.companions.size()) {
+      seed_all(stage.admin, reconciler);
+      due = would_move(stage, reconciler);
+    }
     CHECK(due.size() == 1 + reconciler.companions.size());
     auto connection = stage.connect();
     const auto work = [&] {
@@ -228,6 +242,8 @@ TEST_CASE("each reconciler moves its rows with its own grants, and without any o
     };
     for (const Grant& grant : one_by_one(all)) {
       if (!is_of_rows(grant)) continue;
+      // The fan-ins that it counts anew here are satisfied: none of them ends with a lease.
+      if (reconciler.name == "group_recount" && grant.object.starts_with("SEQUENCE")) continue;
       CAPTURE(grant.privileges, grant.object);
       stage.take(grant);
       CHECK(refused(work));
