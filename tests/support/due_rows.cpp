@@ -18,10 +18,10 @@ CREATE TEMP TABLE seed AS
 CREATE TEMP TABLE execution AS
   SELECT seed.*, kind, gen_random_uuid() AS execution_id
     FROM seed, unnest('{delayed,retried,parent,late,lapsed,suspended,waiting,cancelled,promised,abandoned,
-                       ahead}'::text[]) kind;
+                       ahead,stray}'::text[]) kind;
 CREATE TEMP TABLE flow AS
   SELECT seed.*, kind, gen_random_uuid() AS flow_id, gen_random_uuid() AS downstream_eid
-    FROM seed, unnest('{fan_in,cancel}'::text[]) kind;
+    FROM seed, unnest('{fan_in,cancel,untold,misled,dropped}'::text[]) kind;
 CREATE TEMP TABLE upstream AS
   SELECT flow.*, j, gen_random_uuid() AS execution_id
     FROM flow, generate_series(1, CASE WHEN due THEN 4 ELSE 1 END) j;
@@ -43,12 +43,15 @@ CREATE TEMP TABLE core AS
    WHERE NOT (kind = 'lapsed' AND v % 16 = 7 OR kind = 'suspended' AND v % 11 = 0)
    UNION ALL
   SELECT partition_key, downstream_eid, flow_id, at_ms, kind,
-         CASE WHEN kind = 'cancel' THEN 'runnable' WHEN v % 5 = 0 THEN 'suspended' ELSE 'blocked' END,
+         CASE WHEN kind = 'cancel' THEN 'runnable' WHEN kind = 'dropped' OR v % 5 = 0 THEN 'suspended'
+              ELSE 'blocked' END,
          'not_applicable', NULL, 0, NULL
     FROM flow
    UNION ALL
   SELECT partition_key, execution_id, flow_id, at_ms, kind,
-         CASE WHEN kind = 'fan_in' AND j < 4 OR kind = 'cancel' AND v % 2 = 1 THEN 'terminal'
+         CASE WHEN kind IN ('untold', 'dropped') AND j = 1 OR kind = 'untold' AND j < 4 THEN 'cancelled'
+              WHEN kind = 'fan_in' AND j < 4 OR kind = 'cancel' AND v % 2 = 1 OR kind = 'misled' AND due
+                OR kind IN ('untold', 'dropped') AND j = 4 THEN 'terminal'
               WHEN j = 3 THEN 'suspended' ELSE 'active' END,
          'not_applicable', NULL, 0, NULL
     FROM upstream;
@@ -66,7 +69,8 @@ INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecyc
          CASE kind WHEN 'retried' THEN 'waiting_for_retry_backoff' WHEN 'parent' THEN 'waiting_for_children' END,
          CASE kind WHEN 'retried' THEN jsonb_build_object('delay_until', at_ms::text)
                    WHEN 'abandoned' THEN jsonb_build_object('claim_grant', jsonb_build_object('expires_at_ms', at_ms)) ELSE '{}' END,
-         CASE lifecycle_phase WHEN 'cancelled' THEN at_ms END
+         CASE WHEN lifecycle_phase = 'cancelled' OR kind IN ('untold', 'misled') AND lifecycle_phase = 'terminal'
+                THEN at_ms END
     FROM core;
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)
   SELECT partition_key, execution_id, CASE kind WHEN 'ahead' THEN 0 ELSE attempt_index END, 1,
@@ -93,12 +97,14 @@ INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, s
   SELECT c.partition_key, c.execution_id, c.execution_id, 0, '{}', c.at_ms + 7200000
     FROM core c
     LEFT JOIN execution e USING (execution_id)
-   WHERE c.lifecycle_phase IN ('suspended', 'cancelled') AND (e.kind IS NULL OR e.kind <> 'waiting' OR e.v % 5 > 0)
+   WHERE c.lifecycle_phase IN ('suspended', 'cancelled') AND (e.kind IS NULL OR e.v % 5 > 0 OR NOT (e.kind = 'waiting' OR e.kind = 'stray' AND e.due))
   ON CONFLICT DO NOTHING;
 INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms,
-                                  expires_at_ms, waitpoint_key)
+                                  expires_at_ms, waitpoint_key, state, activated_at_ms)
   SELECT c.partition_key, gen_random_uuid(), c.execution_id, 'k', 't', 0,
-         CASE WHEN e.kind = 'waiting' THEN c.at_ms ELSE c.at_ms + 7200000 END, key
+         CASE WHEN e.kind = 'waiting' THEN c.at_ms ELSE c.at_ms + 7200000 END, key,
+         CASE WHEN e.kind = 'stray' THEN 'active' ELSE 'pending' END,
+         CASE WHEN e.kind = 'stray' THEN CASE WHEN e.due THEN c.at_ms ELSE 0 END END
     FROM core c
     LEFT JOIN execution e USING (execution_id), unnest('{named,""}'::text[]) key
    WHERE c.lifecycle_phase IN ('suspended', 'cancelled');
@@ -114,14 +120,18 @@ INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, runni
          ('{"{}","{\"kind\": \"any_of\"}","{\"kind\": \"quorum\", \"k\": 2}"}'::jsonb[])[v % 3 + 1], 4
     FROM flow
    WHERE kind = 'fan_in';
+INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, running_count)
+  SELECT partition_key, flow_id, downstream_eid, CASE WHEN v % 2 = 0 THEN '{"kind": "any_of"}' ELSE '{}' END::jsonb, 1
+    FROM flow
+   WHERE kind = 'misled';
 INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms, committed_at_ms,
                                  dispatched_at_ms)
   SELECT partition_key, execution_id, flow_id,
          CASE WHEN v % 4 = 3 OR v % 4 = 1 AND j = 1 THEN 'failed' WHEN v % 4 = 2 AND j = 1 THEN 'skipped'
               ELSE 'success' END,
-         at_ms, at_ms, CASE WHEN NOT due THEN at_ms END
+         at_ms, at_ms, CASE WHEN NOT due OR kind = 'misled' THEN at_ms END
     FROM upstream
-   WHERE kind = 'fan_in' AND j < 4;
+   WHERE kind = 'fan_in' AND j < 4 OR kind = 'misled' AND due OR kind = 'untold' AND NOT due;
 INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, success_count, running_count,
                            cancel_siblings_pending_flag, cancel_siblings_pending_members)
   SELECT partition_key, flow_id, downstream_eid, '{"kind": "any_of"}', 1, 3, v % 8 <> 7,
@@ -131,6 +141,16 @@ INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, succe
    GROUP BY partition_key, flow_id, downstream_eid, v;
 INSERT INTO ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms)
   SELECT partition_key, flow_id, downstream_eid, at_ms FROM flow WHERE kind = 'cancel';
+INSERT INTO ff_cancel_backlog (partition_key, flow_id, requested_at_ms, cancellation_policy)
+  SELECT partition_key, flow_id, at_ms, CASE WHEN v % 2 = 0 THEN 'cancel_all' ELSE 'cancel_pending' END
+    FROM flow
+   WHERE kind = 'dropped'
+   UNION ALL
+  SELECT partition_key, gen_random_uuid(), at_ms, 'cancel_all' FROM seed;
+INSERT INTO ff_cancel_backlog_member (partition_key, flow_id, execution_id)
+  SELECT partition_key, flow_id, '{fp:' || partition_key || '}:' || execution_id FROM upstream WHERE kind = 'dropped'
+   UNION ALL
+  SELECT partition_key, flow_id, 'malformed' FROM flow WHERE kind = 'dropped' AND v % 5 = 0;
 )sql";
 
 // Several times as many that are not due: else reading all is the right choice.
