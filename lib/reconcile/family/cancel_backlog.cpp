@@ -199,10 +199,11 @@ std::vector<Fragment> fragments() {
                 WHERE {in_partitions:v} AND v.partition_key = {row}.partition_key
                   AND v.execution_id = {row}.execution_id AND v.outcome = 'resumable'
                   AND v.occurred_at_ms >= {row}.requested_at_ms), false))sql"},
+      // IS TRUE: a bare IN becomes a join, which compares each row with each.
       {"taken_leases",
        R"sql(doomed_attempt
    WHERE lease_expires_at_ms IS NOT NULL
-     AND (partition_key, execution_id) IN (SELECT partition_key, execution_id FROM cancelling))sql"},
+     AND ((partition_key, execution_id) IN (SELECT partition_key, execution_id FROM cancelling)) IS TRUE)sql"},
       {"untold_ends",
        R"sql((SELECT partition_key, execution_id, flow_id, ended_at_ms AS now_ms, name_space, instance_tag
             FROM cancelling WHERE NOT is_told) untold)sql"}};

@@ -93,7 +93,8 @@ tally AS MATERIALIZED (
          m.success_count + m.fail_count + m.skip_count + m.running_count AS n_before,
          {policy_of:m}
     FROM misled m
-   WHERE (m.partition_key, m.downstream_eid) IN (SELECT partition_key, execution_id FROM endable)
+   -- IS TRUE: a bare IN becomes a join, which compares each row with each.
+   WHERE ((m.partition_key, m.downstream_eid) IN (SELECT partition_key, execution_id FROM endable)) IS TRUE
 ),
 verdict AS MATERIALIZED (
   SELECT t.*,
@@ -112,8 +113,9 @@ counted AS (
 ending AS MATERIALIZED (
   SELECT d.*
     FROM endable d
-   WHERE (d.partition_key, d.execution_id) IN (
-           SELECT partition_key, downstream_eid FROM verdict WHERE impossible AND NOT satisfied AND NOT was_satisfied)
+   WHERE ((d.partition_key, d.execution_id) IN (
+           SELECT partition_key, downstream_eid FROM verdict
+            WHERE impossible AND NOT satisfied AND NOT was_satisfied)) IS TRUE
 ),
 {end_executions},
 eligible AS (
