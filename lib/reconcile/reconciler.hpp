@@ -100,7 +100,8 @@ struct Outcome {
 /// are looked up by `key` and not in the index by time, where a backlog stands in one long row. Its relations
 /// are not joined with one another: the planner is made to expect a single row in each (see Statements), and
 /// would compare every row with every other. What a later one needs is carried along; what is held and what is
-/// not is told apart by EXCEPT and NOT IN, which hash as long as little is expected.
+/// not is told apart by EXCEPT and NOT IN, which hash as long as little is expected; a bare IN becomes a join, `(… IN …) IS
+/// TRUE` does not.
 ///
 /// Where another index leads to some of the rows, or none does, a reconciler has companions: further pairs under
 /// its name, which the engine runs behind the first. One of them may be a shortcut: what is announced leads it to some
