@@ -26,8 +26,10 @@ TEST_CASE("status --url shows a daemon's own view, with every reconciler, whethe
                                   "budget_reset: {interval: 1h}}\n"});
   const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
   REQUIRE(wait_until([&] {
-    return daemon.ready() &&
-           !line_of(Json::parse(daemon.get("/status").body), "delayed_promoter")["due"].is_null();
+    if (!daemon.ready()) return false;
+    const Json seen = Json::parse(daemon.get("/status").body);
+    return !line_of(seen, "delayed_promoter")["due"].is_null() &&
+           !line_of(seen, "budget_reset")["due"].is_null();
   }));
 
   const Ended text = run_binary({"status", "--url", url});
