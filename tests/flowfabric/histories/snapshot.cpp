@@ -26,7 +26,8 @@ SELECT jsonb_build_object(
   'grant', (SELECT jsonb_agg(to_jsonb(t)) FROM ff_claim_grant t WHERE {mine}),
   'cancel', (SELECT jsonb_agg(to_jsonb(b) || jsonb_build_object('execution_id', split_part(m.execution_id, '}:', 2)))
                FROM ff_cancel_backlog_member m JOIN ff_cancel_backlog b USING (partition_key, flow_id)
-              WHERE m.partition_key = ANY({partitions}) AND ($1 IS NULL OR split_part(m.execution_id, '}:', 2) = $1)),
+              WHERE m.partition_key = ANY({partitions}) AND b.partition_key = ANY({partitions})
+                AND ($1 IS NULL OR split_part(m.execution_id, '}:', 2) = $1)),
   'ends', (SELECT jsonb_agg(to_jsonb(t) ORDER BY event_id) FROM ff_completion_event t
             WHERE {mine} AND outcome <> 'resumable'),
   'lease_events', (SELECT jsonb_agg(to_jsonb(e)) FROM (SELECT execution_id, count(*) AS number
