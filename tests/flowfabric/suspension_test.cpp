@@ -205,10 +205,10 @@ TEST_CASE("a signal on what an operator's resume has left satisfies no later sus
 TEST_CASE("the waitpoint of a former suspension goes while the present one keeps its own") {
   World world;
   const std::string execution = world.execution();
-  const Json left = suspended(world, execution, "claim", Json::object());
+  const Json left = suspended(world, execution, "claim", {});
   world.real.call("resume_execution", {{"execution", execution}});
   world.pass();
-  const Json open = suspended(world, execution, "claim", Json::object());
+  const Json open = suspended(world, execution, "claim", {});
 
   CHECK(world.tick("stray_waitpoint") == "resumed_cleared=1");
 

@@ -82,10 +82,10 @@ std::string signal_after_a_typed_claim(Side& side) {
 // A signal that comes too late, on the waitpoint of the suspension before.
 std::string left_by_a_resume(Side& side) {
   const std::string execution = side.world.execution();
-  const Json left = suspended(side.world, execution, Json::object());
+  const Json left = suspended(side.world, execution, {});
   side.world.real.call("resume_execution", {{"execution", execution}});
   side.look_all();
-  suspended(side.world, execution, Json::object());
+  suspended(side.world, execution, {});
   signal(side.world, execution, left);
   return phase(side.world, execution);
 }
