@@ -27,8 +27,6 @@ const std::vector<Reconciler>& registry() {
                                                       execution_deadline(),
                                                       suspension_timeout(),
                                                       pending_waitpoint_expiry(),
-                                                      stray_waitpoint(),
-                                                      completion_repair(),
                                                       dependency(),
                                                       group_recount(),
                                                       edge_cancel_dispatcher(),
