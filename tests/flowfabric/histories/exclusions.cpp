@@ -108,30 +108,35 @@ std::vector<Exclusion> of_ends() {
 
 // --- Groups that are told otherwise ------------------------------------------------------------------------------
 
+bool has_children(const ExecutionRows& rows) {
+  if (!rows.group.is_object()) return false;
+  const auto counts = {"success_count", "fail_count", "skip_count", "running_count"};
+  return std::ranges::any_of(counts, [&](const char* count) { return rows.group.at(count) != 0; });
+}
+
 std::vector<Exclusion> of_groups() {
-  return {
-      {.name = "a replayed member counts as ended, and then a second time",
-       .call = "replay_execution",
-       .source = "src/operator.rs:797",
-       .harm = "no group is told that its upstream runs again",
-       .is = [](const Step& step, const ExecutionRows&,
-                const ExecutionRows&) { return does(step, "replay_execution"); },
-       .misleads_groups = true,
-       .shown = Fault::miscounted,
-       .shortest = kFlow + kEdge + kEnded + R"({"do":"replay_execution","execution":"e1"})"},
-      {.name = "who waits for children and has none waits for ever",
-       .call = "wait_children",
-       .source = "src/attempt.rs:857",
-       .harm = "no group exists that could wake it",
-       .is = [](const Step& step, const ExecutionRows& before,
-                const ExecutionRows&) { return does(step, "wait_children") && !before.group.is_object(); },
-       .explains =
-           [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows&) {
-             return verdict.fault == Fault::stuck && !now.group.is_object() &&
-                    now.text("eligibility_state") == "blocked_by_dependencies";
-           },
-       .shown = Fault::stuck,
-       .shortest = kClaimed + R"({"do":"wait_children","handle":"h1"})"}};
+  return {{.name = "a replayed member counts as ended, and then a second time",
+           .call = "replay_execution",
+           .source = "src/operator.rs:797",
+           .harm = "no group is told that its upstream runs again",
+           .is = [](const Step& step, const ExecutionRows&,
+                    const ExecutionRows&) { return does(step, "replay_execution"); },
+           .misleads_groups = true,
+           .shown = Fault::miscounted,
+           .shortest = kFlow + kEdge + kEnded + R"({"do":"replay_execution","execution":"e1"})"},
+          {.name = "who waits for children and has none waits for ever",
+           .call = "wait_children",
+           .source = "src/attempt.rs:857",
+           .harm = "no group exists that could wake it, or one that counts nobody",
+           .is = [](const Step& step, const ExecutionRows& before,
+                    const ExecutionRows&) { return does(step, "wait_children") && !has_children(before); },
+           .explains =
+               [](const Verdict& verdict, const ExecutionRows& now, const ExecutionRows&) {
+                 return verdict.fault == Fault::stuck && !has_children(now) &&
+                        now.text("eligibility_state") == "blocked_by_dependencies";
+               },
+           .shown = Fault::stuck,
+           .shortest = kClaimed + R"({"do":"wait_children","handle":"h1"})"}};
 }
 
 // --- Claims that are refused -------------------------------------------------------------------------------------

@@ -41,8 +41,9 @@ void Stage::remember_work(const Step& step, const ExecutionRows& before) {
   Lease& lease = *lease_named(step.at("handle"));
   if (lease.fenced && is_fenced(what))
     blame({Fault::unfenced, lease.execution, step.dump() + " was done to " + before.state()});
-  // What a reconciler has ended is excluded for nobody.
-  if (ends(what) && before.ended() && ended_by_a_turn_.contains(lease.execution))
+  // What a reconciler has ended is excluded for nobody, but for who had given the lease up before: FlowFabric left it that
+  // epoch, and no reconciler saw a lease to take.
+  if (ends(what) && before.ended() && ended_by_a_turn_.contains(lease.execution) && !lease.given_up)
     verdicts_.push_back(
         {Fault::ended_twice, lease.execution, step.dump() + " ended what was " + before.state()});
   // FlowFabric lets it: whoever holds the execution now has to expect everything.
