@@ -204,6 +204,8 @@ TEST_CASE("while a check is asked for nothing may start, until the next check ha
   CHECK_FALSE(bench.monitor.may_run());
   may_end = true;
   CHECK(test::wait_until([&] { return bench.monitor.may_run() && bench.monitor.may_take_leases(); }));
+  bench.monitor.stop();
+  CHECK(was_let);
 }
 
 TEST_CASE("what a check finds after the monitor was asked to stop is told to nobody") {
