@@ -27,6 +27,31 @@ constexpr std::string_view kLanes = R"sql(lane AS (
     ),
     lanes AS MATERIALIZED (SELECT partition_key, array_agg(lane_id) AS lane_ids FROM lane GROUP BY partition_key))sql";
 
+// The executions that gave up or lost a lease in the last seconds, by those of the newest ten thousand events that are
+// of these partitions. They make one row a partition: it is looked for once for each. Compared as rows, because
+// otherwise the planner reads the newest events of all partitions for each of them.
+constexpr std::string_view kLatelyReleased = R"sql((
+    WITH announced AS MATERIALIZED (
+      SELECT mine.partition_key, e.execution_ids
+        FROM unnest({partitions}) AS mine(partition_key)
+       CROSS JOIN LATERAL (
+         SELECT array_agg(DISTINCT newest.execution_id) AS execution_ids
+           FROM (SELECT l.execution_id, l.event_type, l.occurred_at_ms
+                   FROM {schema}.ff_lease_event l
+                  WHERE (l.partition_key, l.event_id)
+                          > (mine.partition_key, (SELECT max(m.event_id) FROM {schema}.ff_lease_event m) - 10000)
+                    AND (l.partition_key, l.event_id) <= (mine.partition_key, 9223372036854775807)
+                  ORDER BY l.partition_key DESC, l.event_id DESC
+                  LIMIT 10000) newest
+          WHERE newest.event_type IN ('revoked', 'expired')
+            AND newest.occurred_at_ms > (SELECT now_ms FROM clock) - 10000
+       ) e
+    )
+    SELECT announced.partition_key, {uuid:e.execution_id} AS execution_id
+      FROM announced
+     CROSS JOIN LATERAL unnest(announced.execution_ids) AS e(execution_id)
+  ))sql";
+
 const std::vector<Fragment>& of_executions() {
   static const std::vector<Fragment> all{
       // The core row of the execution of a row, as something to join with ON true. It is looked up by its key, row by
@@ -71,6 +96,7 @@ const std::vector<Fragment>& of_executions() {
   ))sql"},
       {"runnable_by_lane", "{by_lane:'runnable'}"},
       {"waiting_by_lane", "{by_lane:'submitted', 'runnable', 'blocked'}"},
+      {"lately_released", std::string(kLatelyReleased)},
   };
   return all;
 }
@@ -160,6 +186,8 @@ const std::vector<Fragment>& of_time() {
       {"not_later(moment)",
        R"sql(CASE WHEN {moment} <= (SELECT now_ms FROM clock) THEN {moment}
               ELSE (SELECT now_ms - now_ms % 3600000 FROM clock) END)sql"},
+      // Where nothing tells since when a row is due: since it has been seen, to half a minute, for the same reason.
+      {"lately", "(SELECT now_ms - now_ms % 30000 FROM clock)"},
   };
   return all;
 }

@@ -164,6 +164,8 @@ struct Reconciler {
   /// It finds sooner what a companion that walks finds in the end. It is looked at in its own interval while there are
   /// announcements, and not at all where a look shows everything.
   bool is_shortcut = false;
+  /// A scan shows its rows before they fall due. Where it does not, nobody can say when the next one will.
+  bool foreseen = true;
   /// Each a copy of this one with a key, statements, outcomes and an interval of its own. Whatever an operator can set
   /// or see is shared: name, settings, filter, batch size, report. A companion is scanned when its interval is
   /// over, however often or seldom the first pair is.

@@ -26,9 +26,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// An end that nobody has told for so long will not be told any more.
-constexpr Milliseconds kToldWithin = 24h;
-
 constexpr std::string_view kScan = R"sql(
   -- Partition and execution are those of the core row, so that whoever asks for one reads no other's.
   SELECT c.partition_key, g.flow_id, c.execution_id AS downstream_eid, {digest:g, u} AS digest,
@@ -148,6 +145,8 @@ std::vector<Fragment> fragments() {
   all.insert(
       all.end(),
       {{"ends_of(group)", std::string(kEndsOf)},
+       // An end that nobody has told for a day will not be told any more.
+       {"told_within", "86400000"},
        {"may_be_misled(group)", "{group}.running_count > 0 AND NOT {group}.cancel_siblings_pending_flag"},
        // "The edge is applied, its upstream has ended, and nothing that told of it is still to be passed on." Events are
        // found by ff_completion_event_lookup_idx, not by the index of what is undispatched, where a backlog stands.
@@ -194,9 +193,8 @@ Reconciler group_recount() {
           .batch_size = 500,
           .still_for = 60s,
           .groups_a_scan = 4,
-          .holdoff = [](const Settings&) { return Milliseconds{0}; },
-          .own_parameters = {"told_within"},
-          .parameters = [](const Settings&, const Family&) { return pg::Params::of(kToldWithin.count()); }};
+          .foreseen = false,
+          .holdoff = [](const Settings&) { return Milliseconds{0}; }};
 }
 
 }  // namespace ff::reconcile

@@ -53,34 +53,8 @@ repaired AS (
 ),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'repaired' AS outcome FROM ahead))sql";
 
-// The executions that gave up or lost a lease in the last seconds, by those of the newest ten thousand events that are
-// of these partitions. They make one row a partition: it is looked for once for each. Compared as rows, because
-// otherwise the planner reads the newest events of all partitions for each of them.
-constexpr std::string_view kLatelyReleased = R"sql((
-    WITH announced AS MATERIALIZED (
-      SELECT mine.partition_key, e.execution_ids
-        FROM unnest({partitions}) AS mine(partition_key)
-       CROSS JOIN LATERAL (
-         SELECT array_agg(DISTINCT newest.execution_id) AS execution_ids
-           FROM (SELECT l.execution_id, l.event_type, l.occurred_at_ms
-                   FROM {schema}.ff_lease_event l
-                  WHERE (l.partition_key, l.event_id)
-                          > (mine.partition_key, (SELECT max(m.event_id) FROM {schema}.ff_lease_event m) - 10000)
-                    AND (l.partition_key, l.event_id) <= (mine.partition_key, 9223372036854775807)
-                  ORDER BY l.partition_key DESC, l.event_id DESC
-                  LIMIT 10000) newest
-          WHERE newest.event_type IN ('revoked', 'expired')
-            AND newest.occurred_at_ms > (SELECT now_ms FROM clock) - 10000
-       ) e
-    )
-    SELECT announced.partition_key, {uuid:e.execution_id} AS execution_id
-      FROM announced
-     CROSS JOIN LATERAL unnest(announced.execution_ids) AS e(execution_id)
-  ))sql";
-
 std::vector<Fragment> fragments() {
   return {
-      {"lately_released", std::string(kLatelyReleased)},
       {"goes_on(core)",
        "{core}.lifecycle_phase IN ('suspended', 'runnable') AND {core}.attempt_state = "
        "'attempt_interrupted'"},
@@ -90,9 +64,7 @@ std::vector<Fragment> fragments() {
                      FROM {schema}.ff_attempt i
                     WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
                       AND i.execution_id = {core}.execution_id
-                   OFFSET 0))sql"},
-      // Nothing tells since when. The same for half a minute, so that pages go on behind each other.
-      {"lately", "(SELECT now_ms - now_ms % 30000 FROM clock)"}};
+                   OFFSET 0))sql"}};
 }
 
 }  // namespace

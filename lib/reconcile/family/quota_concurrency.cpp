@@ -113,9 +113,7 @@ moved AS (
 ))sql";
 
 std::vector<Fragment> fragments() {
-  return {// Nobody waits for it, and it is looked for twice a minute: so it is late by that at most.
-          {"lately", "(SELECT now_ms - now_ms % 30000 FROM clock)"},
-          {"long_ago", "(SELECT now_ms - 60000 FROM clock)"},
+  return {{"long_ago", "(SELECT now_ms - 60000 FROM clock)"},
           {"delete_expired",
            R"sql(deleted AS (
   DELETE FROM {schema}.ff_quota_admitted g
@@ -161,6 +159,7 @@ Reconciler quota_concurrency() {
       .interval = 30s,
       .batch_size = 100,
       .filterable = false,
+      .foreseen = false,
       .holdoff = [](const Settings&) { return Milliseconds{0}; }};
   quotas.companions = {other_guards(quotas)};
   return quotas;

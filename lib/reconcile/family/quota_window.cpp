@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kScan = R"sql(
   SELECT w.partition_key, w.quota_policy_id, w.dimension, w.admitted_at_ms, w.execution_id,
-         (SELECT now_ms - now_ms % 30000 FROM clock) AS due_at_ms
+         {lately} AS due_at_ms
     FROM (
       WITH RECURSIVE policy AS (
         SELECT p.partition_key, (SELECT w.quota_policy_id
@@ -46,7 +46,7 @@ policy AS MATERIALIZED (SELECT DISTINCT partition_key, quota_policy_id FROM key)
 in_use AS MATERIALIZED (SELECT p.partition_key, p.quota_policy_id FROM policy p WHERE ({is_idle:p}) IS NOT TRUE),
 old AS MATERIALIZED (
   SELECT w.partition_key, w.quota_policy_id, w.dimension, w.admitted_at_ms, w.execution_id,
-         clock.now_ms - clock.now_ms % 30000 AS due_at_ms
+         {lately} AS due_at_ms
     FROM clock, key
     JOIN {schema}.ff_quota_window w ON w.partition_key = key.partition_key
                                    AND w.quota_policy_id = key.quota_policy_id AND w.dimension = key.dimension
@@ -133,6 +133,7 @@ Reconciler quota_window() {
           .on_by_default = false,
           .interval = 1min,
           .filterable = false,
+          .foreseen = false,
           .holdoff = [](const Settings&) { return Milliseconds{0}; }};
 }
 

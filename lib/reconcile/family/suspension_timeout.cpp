@@ -149,38 +149,16 @@ constexpr std::string_view kOrphanScan = R"sql(
     JOIN {core_of:w} c ON true
    WHERE {in_partitions:w} AND {in_slice:w} AND {has_ended:c} AND {filter:c})sql";
 
-// The ended executions that lost a lease in the last seconds, by those of the newest ten thousand events that are of
-// these partitions. What they miss, because so many came at once or because the transaction that wrote them lasted so
-// long, the walk finds. They make one row a partition: it is looked for once for each. Compared as rows, because otherwise
-// the planner reads the newest events of all partitions for each of them.
+// Of ended executions that lost a lease in the last seconds. What these miss, because so many came at once or because the
+// transaction that wrote them lasted so long, the walk finds.
 constexpr std::string_view kAnnouncedScan = R"sql(
   SELECT a.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
-    FROM (
-    WITH announced AS MATERIALIZED (
-      SELECT mine.partition_key, e.execution_ids
-        FROM unnest({partitions}) AS mine(partition_key)
-       CROSS JOIN LATERAL (
-         SELECT array_agg(DISTINCT newest.execution_id) AS execution_ids
-           FROM (SELECT l.execution_id, l.event_type, l.occurred_at_ms
-                   FROM {schema}.ff_lease_event l
-                  WHERE (l.partition_key, l.event_id)
-                          > (mine.partition_key, (SELECT max(m.event_id) FROM {schema}.ff_lease_event m) - 10000)
-                    AND (l.partition_key, l.event_id) <= (mine.partition_key, 9223372036854775807)
-                  ORDER BY l.partition_key DESC, l.event_id DESC
-                  LIMIT 10000) newest
-          WHERE newest.event_type IN ('revoked', 'expired')
-            AND newest.occurred_at_ms > (SELECT now_ms FROM clock) - 10000
-       ) e
-    )
-    SELECT announced.partition_key, e.execution_id
-      FROM announced
-     CROSS JOIN LATERAL unnest(announced.execution_ids) AS e(execution_id)
-  ) a
+    FROM {lately_released} a
    -- Looked up by the execution, one by one.
    CROSS JOIN LATERAL (SELECT *
                          FROM {schema}.ff_waitpoint_pending w
                         WHERE {in_partitions:w} AND w.partition_key = a.partition_key
-                          AND w.execution_id = {uuid:a.execution_id}
+                          AND w.execution_id = a.execution_id
                        OFFSET 0) w
     JOIN {core_of:w} c ON true
    WHERE {has_ended:c} AND {filter:c})sql";
