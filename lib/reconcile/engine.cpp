@@ -66,9 +66,10 @@ TickReport Engine::tick(const TickOptions& options) {
   root_ = this;
   holds_back_ = false;
   TickReport report = tick_alone(options);
-  // A slice shows nothing of the others.
+  // A slice, or some of the groups, show nothing of the others.
   const auto known_until = [&](const Reconciler& pair, const TickReport& its) {
-    return pair.walk && options.in_slices ? std::nullopt : its.known_until;
+    const bool in_parts = options.in_slices && (pair.walk || pair.groups_a_scan > 0);
+    return in_parts || !pair.foreseen ? std::nullopt : its.known_until;
   };
   report.all_known_until = known_until(reconciler(), report);
   TickOptions theirs = options;
