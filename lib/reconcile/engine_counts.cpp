@@ -17,16 +17,6 @@ void keep_earlier(std::optional<UnixMillis>& to, const std::optional<UnixMillis>
 
 }  // namespace
 
-std::int64_t hold_above(const Settings& own) {
-  const auto found = own.find(kHoldAbove.name);
-  return found == own.end() ? 0 : found->second.value_or(0);
-}
-
-bool may_hold(const Reconciler& reconciler) {
-  return std::ranges::find(reconciler.settings, kHoldAbove.name, &SettingDecl::name) !=
-         reconciler.settings.end();
-}
-
 Backlog Engine::backlog(std::int64_t cap) {
   Backlog all = backlog_alone(cap);
   for (Engine& companion : companions_) {
@@ -60,7 +50,8 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
   }
   backlog.capped = walks && !from_the_start.at_end();
   count_due(worker.connection(), slices, cap, backlog);
-  const bool read_all = seen.oldest_of_many.empty() && (!walks || from_the_start.at_end());
+  const bool read_all =
+      job_->reconciler.foreseen && seen.oldest_of_many.empty() && (!walks || from_the_start.at_end());
   if (read_all && !worker.report().failure)
     backlog.known_until =
         seen.cut_off ? *seen.cut_off + job_->holdoff() : backlog.database_time + kBacklogLooksAhead;
