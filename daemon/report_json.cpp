@@ -55,6 +55,14 @@ nlohmann::ordered_json time_json(const std::optional<UnixMillis>& at) {
   return at ? nlohmann::ordered_json(count(*at)) : nlohmann::ordered_json(nullptr);
 }
 
+nlohmann::ordered_json hold_json(std::string_view reconciler, const std::optional<reconcile::Hold>& hold) {
+  if (!hold) return {};
+  return {{"above", hold->above},
+          {"since_ms", count(hold->since)},
+          {"released", hold->released},
+          {"next", fmt::format("ff-reconcilerd resume {}", reconciler)}};
+}
+
 nlohmann::ordered_json coverage_json(const Coverage& coverage) {
   return {{"count", coverage.count},
           {"covered", format_partitions(coverage.covered)},

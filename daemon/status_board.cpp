@@ -31,15 +31,6 @@ ordered_json held_json(const reconcile::TickReport& report, UnixMillis told_at) 
   return rows;
 }
 
-// Null where no more is due than may be.
-ordered_json hold_json(const std::string& reconciler, const reconcile::TickReport& report) {
-  if (!report.hold) return {};
-  return {{"above", report.hold->above},
-          {"since_ms", count(report.hold->since)},
-          {"released", report.hold->released},
-          {"next", "ff-reconcilerd resume " + reconciler}};
-}
-
 // Null where it never was.
 ordered_json moment_json(UnixMillis at) {
   return count(at) > 0 ? ordered_json(count(at)) : ordered_json();
@@ -223,7 +214,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool,
     line["last_tick_ms"] = moment_json(entry.last_tick);
     line["last_success_ms"] = moment_json(entry.last_success);
     line["paused"] = !pause::covering(pauses_, its_name).empty();
-    line["hold"] = entry.enabled ? hold_json(its_name, entry.last) : ordered_json();
+    line["hold"] = entry.enabled ? hold_json(its_name, entry.last.hold) : ordered_json();
     line["consecutive_failures"] = entry.consecutive_failures;
     line["last_failure"] = entry.last_failure;
     line["quarantined"] = entry.last.quarantined;

@@ -125,6 +125,7 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
   line.update(counts_json(report));
   line["duration_seconds"] = seconds;
   line["dry_run"] = dry_run;
+  if (report.hold) line["hold"] = hold_json(reconciler.name, report.hold);
   std::cout << dump(line) << '\n';
 }
 

@@ -1,5 +1,6 @@
 // hold_above in the daemon: where it is seen that it holds, and how an operator releases it.
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "support/database.hpp"
 #include "support/process.hpp"
@@ -67,6 +68,9 @@ TEST_CASE(
   CHECK(by_hand.code == 1);
   CHECK_THAT(by_hand.out,
              Contains("held: more than 2 rows are due") && Contains("3 rows or more are left due"));
+  const auto line = nlohmann::json::parse(t.run({"tick", "execution_deadline", "--json"}).out);
+  CHECK(line["hold"]["above"] == 2);
+  CHECK(line["hold"]["released"] == false);
   CHECK_THAT(t.run({"tick", "execution_deadline", "--dry-run"}).out, Contains("3 would move"));
   CHECK(t.ended() == 0);
 
