@@ -116,13 +116,16 @@ constexpr std::string_view kEventContradicts = R"sql(
 
 // Many completion events that FlowFabric writes have neither.
 constexpr std::string_view kEventOrigin = R"sql(
-  SELECT e.partition_key, e.execution_id,
+  SELECT e.partition_key, e.execution_id::text,
          e.kind || ' event ' || e.event_id || ' carries another namespace or instance tag'
-    FROM (SELECT partition_key::integer, execution_id::text, 'completion' AS kind, event_id, namespace, instance_tag
+    FROM (SELECT partition_key, execution_id, 'completion' AS kind, event_id, namespace, instance_tag
             FROM ff_completion_event
           UNION ALL
-          SELECT partition_key, execution_id, 'lease', event_id, namespace, instance_tag FROM ff_lease_event) e
-    JOIN ff_exec_core c ON c.partition_key = e.partition_key AND c.execution_id::text = e.execution_id
+          SELECT partition_key::smallint,
+                 CASE WHEN execution_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN execution_id::uuid END,
+                 'lease', event_id, namespace, instance_tag
+            FROM ff_lease_event) e
+    JOIN ff_exec_core c ON c.partition_key = e.partition_key AND c.execution_id = e.execution_id
    WHERE (e.namespace IS NOT NULL OR e.kind = 'lease')
          AND e.namespace IS DISTINCT FROM c.raw_fields->>'namespace'
       OR (e.instance_tag IS NOT NULL OR e.kind = 'lease')
