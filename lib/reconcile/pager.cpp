@@ -16,7 +16,9 @@ Question page(const Job& job, const Partitions& partitions, const Slice& slice, 
   params.add(static_cast<std::int64_t>(limit));
   params.add(static_cast<std::int64_t>(ahead.count()));
   params.add(count(from));
-  return {job.statements.page.over(job.groups.around(partitions.front())), std::move(params)};
+  const Partitions group =
+      partitions.empty() ? job.groups.all().front() : job.groups.around(partitions.front());
+  return {job.statements.page.over(group), std::move(params)};
 }
 
 Pager::Pager(const Job& job, Partitions partitions, Slice slice)

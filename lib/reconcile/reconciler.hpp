@@ -50,10 +50,16 @@ struct Announcement {
 /// A table through which a pair walks in the order of its primary key, because no index leads to the rows that are
 /// due. Where a scan is one of many, it reads the next slice of so many rows; an engine remembers the place, and
 /// begins again behind the last row.
+///
+/// Of ff_exec_core the ended rows are the bulk, and the index by lane and phase leads past them, but has no order of its
+/// own behind these two: a walk over `phases` goes by whole partitions. It takes as many as have about so many rows in
+/// those phases together. What a large one had too many is made up for by scans that read nothing, so that on the average
+/// it is no more than so many rows a scan, however they are spread.
 struct Walk {
   std::string_view table;
   std::string_view key;  ///< one uuid, beside partition_key
   int rows = 10'000;
+  std::string_view phases = {};  ///< "'suspended', 'runnable'"
 };
 
 /// What an outcome means to an operator who asks who ended an execution: see Action.

@@ -16,6 +16,10 @@ Slice::Place Slice::behind_all() {
   return {{std::numeric_limits<std::int16_t>::max()}, last};
 }
 
+Slice Slice::nothing() {
+  return {behind_all(), before_all()};
+}
+
 void Slice::add_to(pg::Params& params) const {
   for (const Place* place : {&after, &up_to}) params.add(place->partition).add(place->key);
 }

@@ -19,6 +19,8 @@ struct Slice {
 
   static Place before_all();
   static Place behind_all();
+  /// No row of any partition.
+  static Slice nothing();
 
   /// Adds the four parameters of {in_slice:row}.
   void add_to(pg::Params& params) const;

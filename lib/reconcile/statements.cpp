@@ -178,6 +178,24 @@ SELECT partition_key, {walk_key}, count(*) OVER () AS rows
  ORDER BY partition_key DESC, {walk_key} DESC
  LIMIT 1)sql";
 
+// So many partitions, in their order, as have so many rows in those phases together.
+constexpr std::string_view kPartitionsEnd = R"sql(
+WITH RECURSIVE {lanes},
+place AS MATERIALIZED (SELECT l.*, row_number() OVER (ORDER BY l.partition_key) AS n FROM lanes l),
+reached AS (
+  SELECT 0::bigint AS n, (-1)::smallint AS partition_key, 0::bigint AS rows
+   UNION ALL
+  SELECT p.n, p.partition_key,
+         r.rows + (SELECT count(*)
+                     FROM {schema}.ff_exec_core w
+                    WHERE {in_partitions:w} AND w.partition_key = p.partition_key
+                      AND w.lane_id = ANY (p.lane_ids) AND w.lifecycle_phase IN ({phases}))
+    FROM reached r
+    JOIN place p ON p.n = r.n + 1
+   WHERE r.rows < $2
+)
+SELECT partition_key, rows FROM reached ORDER BY n DESC LIMIT 1)sql";
+
 /// `make` as in Statements().
 template <typename Make>
 Statement telling(const Reconciler& reconciler, const Make& make) {
@@ -275,8 +293,10 @@ Statements::Statements(const Reconciler& reconciler) try {
     forbidden = make("check", kForbidden, {{"forbidden", std::string(reconciler.forbidden)}});
   backlog = make("count", kBacklog, {{"cap", one}});
   if (const auto& walk = reconciler.walk)
-    slice_end = make("scan", kSliceEnd,
-                     {{"walk_table", std::string(walk->table)}, {"walk_key", std::string(walk->key)}});
+    slice_end = make("scan", walk->phases.empty() ? kSliceEnd : kPartitionsEnd,
+                     {{"walk_table", std::string(walk->table)},
+                      {"walk_key", std::string(walk->key)},
+                      {"phases", std::string(walk->phases)}});
 } catch (const std::invalid_argument& error) {
   throw std::invalid_argument(std::string(reconciler.name) + ": " + error.what());
 }

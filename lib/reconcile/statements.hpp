@@ -86,7 +86,9 @@ struct Statements {
 
   /// For a reconciler that walks: the end of its next slice. Parameters: partitions smallint[], behind which place, as
   /// partition_key and key, and how many rows bigint. Columns: partition_key and key of the last of so many rows, or of
-  /// as many as are left, and how many they are; no row where none is left.
+  /// as many as are left, and how many they are; no row where none is left. Where it goes by whole partitions (see
+  /// Walk::phases), parameters: those that are left smallint[], how many rows bigint. Columns: partition_key of the last
+  /// of those that together have so many, or of all, and how many these have.
   Statement slice_end;
 
   /// Counts what is due. Parameter: cap bigint. Columns: due, oldest_due_ms, now_ms.

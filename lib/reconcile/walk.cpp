@@ -14,6 +14,14 @@ constexpr std::size_t kAskedTogether = 4;
 }  // namespace
 
 std::vector<GroupSlice> Walker::next(const Job& job, pg::Connection& connection, std::int64_t rows) {
+  const bool by_rows = job.reconciler.walk->phases.empty();
+  auto slices = by_rows ? next_rows(job, connection, rows) : next_partitions(job, connection, rows);
+  // A scan tells the time, whatever it reads.
+  if (slices.empty() && job.groups.size() > 0) slices.push_back({0, by_rows ? Slice{} : Slice::nothing()});
+  return slices;
+}
+
+std::vector<GroupSlice> Walker::next_rows(const Job& job, pg::Connection& connection, std::int64_t rows) {
   std::vector<GroupSlice> slices;
   Place at = from_.group < job.groups.size() ? from_ : Place{};
   while (rows > 0 && at.group < job.groups.size()) {
@@ -38,8 +46,42 @@ std::vector<GroupSlice> Walker::next(const Job& job, pg::Connection& connection,
     }
   }
   to_ = at.group < job.groups.size() ? at : Place{};
-  // Of an empty table, too, a scan tells the time.
-  if (slices.empty() && job.groups.size() > 0) slices.push_back({0, {}});
+  return slices;
+}
+
+// The counts of the first group often suffice.
+std::vector<GroupSlice> Walker::next_partitions(const Job& job, pg::Connection& connection,
+                                                std::int64_t rows) {
+  std::vector<GroupSlice> slices;
+  Place at = from_.group < job.groups.size() ? from_ : Place{};
+  std::int64_t wanted = rows - at.too_many;
+  at.too_many = std::max<std::int64_t>(0, -wanted);
+  for (std::size_t together = 1; wanted > 0 && at.group < job.groups.size(); together = kAskedTogether) {
+    std::vector<Question> questions;
+    std::vector<GroupSlice> asked;
+    for (std::size_t group = at.group; group < std::min(at.group + together, job.groups.size()); ++group) {
+      Partitions left = job.groups.all()[group];
+      if (group == at.group) std::erase_if(left, [&](PartitionKey each) { return each <= at.row.partition; });
+      if (left.empty()) continue;
+      questions.push_back(
+          {job.statements.slice_end.over(job.groups.all()[group]), pg::Params::of(left, wanted)});
+      asked.push_back({group, {{left.front(), Uuid{}}, Slice::behind_all()}});
+    }
+    at = {std::min(at.group + together, job.groups.size())};
+    if (questions.empty()) continue;
+    pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
+    const auto ends = transaction.read_all(calls_of(questions));
+    for (std::size_t i = 0; i < ends.size() && wanted > 0; ++i) {
+      const auto found = ends[i].one().get<std::int64_t>("rows");
+      if (found >= wanted) {
+        asked[i].slice.up_to.partition = ends[i].one().get<PartitionKey>("partition_key");
+        at = {asked[i].group, asked[i].slice.up_to, found - wanted};
+      }
+      wanted -= found;
+      if (found > 0) slices.push_back(asked[i]);
+    }
+  }
+  to_ = at.group < job.groups.size() ? at : Place{.too_many = at.too_many};
   return slices;
 }
 

@@ -22,14 +22,18 @@ class Walker {
   /// What next() has shown is done with: the one after it begins behind.
   void go_on() { from_ = to_; }
   /// The last stretch ended with the table.
-  bool at_end() const { return to_ == Place{}; }
+  bool at_end() const { return to_.group == 0 && to_.row == Slice::before_all(); }
 
  private:
   struct Place {
     std::size_t group = 0;
     Slice::Place row = Slice::before_all();
+    std::int64_t too_many =
+        0;  ///< rows that were read up to here beyond what should have been: see Walk::phases
     friend bool operator==(const Place&, const Place&) = default;
   };
+  std::vector<GroupSlice> next_rows(const Job& job, pg::Connection& connection, std::int64_t rows);
+  std::vector<GroupSlice> next_partitions(const Job& job, pg::Connection& connection, std::int64_t rows);
 
   Place from_;
   Place to_;
