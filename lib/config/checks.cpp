@@ -16,6 +16,33 @@ Check half_a_tag(const std::string& section, FilterOf filter) {
           [](const Config&) { return std::string("an instance tag needs both key and value"); }};
 }
 
+std::optional<std::size_t> place_of(std::string_view name, const std::vector<ReconcilerDecl>& decls) {
+  for (std::size_t i = 0; i < decls.size(); ++i)
+    if (decls[i].name == name) return i;
+  return std::nullopt;
+}
+
+// An event that retention has deleted must not read as one that was never written.
+void add_repair_within_retention(const std::vector<ReconcilerDecl>& decls, std::vector<Check>& table) {
+  const auto repair = place_of("completion_repair", decls);
+  const auto retention = place_of("outbox_retention", decls);
+  if (!repair || !retention) return;
+  const auto setting = [](const Config& c, std::size_t place, const char* name) {
+    return Milliseconds{*c.reconcilers.at(place).settings.at(name)};
+  };
+  table.push_back({{"reconcilers.completion_repair.max_age", "reconcilers.outbox_retention.retention"},
+                   [=](const Config& c) {
+                     return c.reconcilers.at(*repair).enabled && c.reconcilers.at(*retention).enabled &&
+                            setting(c, *repair, "max_age") >= setting(c, *retention, "retention");
+                   },
+                   [=](const Config& c) {
+                     return "reconcilers.completion_repair.max_age is not below "
+                            "reconcilers.outbox_retention.retention: an event that was deleted would read as "
+                            "one that was never written (allowed: less than " +
+                            format_duration(setting(c, *retention, "retention")) + ")";
+                   }});
+}
+
 }  // namespace
 
 std::vector<Check> checks(const std::vector<ReconcilerDecl>& decls) {
@@ -44,6 +71,7 @@ std::vector<Check> checks(const std::vector<ReconcilerDecl>& decls) {
     table.push_back(half_a_tag(
         section, [i](const Config& c) -> const ScannerFilter& { return c.reconcilers.at(i).filter; }));
   }
+  add_repair_within_retention(decls, table);
   return table;
 }
 

@@ -103,6 +103,7 @@ struct Upstream {
   std::int64_t events = 0;
   std::optional<std::string> outcome;  ///< as the latest event of an end has it
   std::optional<UnixMillis> undispatched_since;
+  std::optional<UnixMillis> ended_at;
 
   bool ended() const { return lifecycle_phase == "terminal" || lifecycle_phase == "cancelled"; }
   std::string state() const;  ///< see explain::state

@@ -24,7 +24,7 @@ SELECT up.*, count(*) OVER () AS in_all,
                coalesce(u.public_state, '') AS public_state,
                coalesce(d.policy->>'edge_state', '') = 'pending' AS staged,
                coalesce(u.lifecycle_phase IN ('terminal', 'cancelled'), false) AS ended,
-               e.events, e.outcome, e.undispatched_since_ms
+               e.events, e.outcome, e.undispatched_since_ms, u.terminal_at_ms
           FROM {schema}.ff_edge d
           LEFT JOIN {schema}.ff_exec_core u ON u.partition_key = $1 AND u.execution_id = d.upstream_eid
          CROSS JOIN LATERAL (SELECT count(*) AS events,
@@ -80,7 +80,8 @@ void read_flow(pg::Transaction& transaction, Facts& facts) {
                                row.get<bool>("staged"),
                                row.get<std::int64_t>("events"),
                                row.get<std::optional<std::string>>("outcome"),
-                               moment_if(row, "undispatched_since_ms")});
+                               moment_if(row, "undispatched_since_ms"),
+                               moment_if(row, "terminal_at_ms")});
   }
   for (const pg::Row row : transaction.execute(kDownstreams, of_it)) {
     facts.downstreams_in_all = row.get<std::int64_t>("in_all");

@@ -48,6 +48,10 @@ std::string no_rows(const Facts& facts, const Inspection& inspection) {
   if (inspection.reconciler == "suspension_timeout")
     return facts.suspension ? "the suspension has no time-out" : "it has no suspension";
   if (inspection.reconciler == "pending_waitpoint_expiry") return "no pending waitpoint of its expires";
+  if (inspection.reconciler == "stray_waitpoint") return "no waitpoint of a former suspension is open";
+  if (inspection.reconciler == "completion_repair")
+    return facts.core && facts.core->ended() ? "its end was told, or nobody waits for it"
+                                             : "it has not ended";
   if (inspection.reconciler == "dependency") return "no end of its is to be passed on";
   if (inspection.reconciler == "group_recount") return "no fan-in of its waits though all upstreams are over";
   if (inspection.reconciler.starts_with("edge_cancel")) return "no upstream of its is to be cancelled";

@@ -17,8 +17,14 @@ std::string made_eligible(const Facts& facts) {
       facts.id, "lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'");
 }
 
-// The event that an operator's cancel leaves out; whatever is no success counts as a failure.
-std::string missing_event(const ExecutionId& upstream) {
+// The event that an operator's cancel leaves out. What is too old for completion_repair is for people: whatever is no
+// success counts as a failure.
+std::string missing_event(const Facts& facts, const Upstream& silent) {
+  const ExecutionId& upstream = silent.id;
+  const Inspection* repair = facts.inspection("completion_repair");
+  if (repair != nullptr && silent.ended_at &&
+      *silent.ended_at >= facts.now - Milliseconds{*repair->settings.at("max_age")})
+    return tick("completion_repair", upstream);
   return fmt::format(
       "INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms) "
       "SELECT "
@@ -101,9 +107,9 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
     found.push_back(
         {"upstream_without_event",
          fmt::format("{} ended as {} without a completion event, as an operator's cancel leaves it: "
-                     "nobody will count its end ({})",
+                     "nobody has counted its end ({})",
                      to_string(silent->id), silent->state(), counts(fan_in)),
-         missing_event(silent->id)});
+         missing_event(facts, *silent)});
   else if (!for_children && fan_in.impossible())
     found.push_back(
         {"fan_in_impossible",
@@ -153,6 +159,11 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
 }
 
 void add_waitpoints(const Facts& facts, std::vector<Finding>& found) {
+  if (const Inspection* stray = facts.inspection("stray_waitpoint"); stray != nullptr && stray->due())
+    found.push_back({"waitpoint_astray",
+                     "an active waitpoint of a former suspension is open: a signal on it would count for "
+                     "the next suspension of the same key",
+                     tick("stray_waitpoint", facts.id)});
   const Inspection* inspection = facts.inspection("pending_waitpoint_expiry");
   if (inspection == nullptr || inspection->rows.empty()) return;
   if (inspection->due())

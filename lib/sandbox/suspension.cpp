@@ -22,23 +22,26 @@ const std::string kPendingWaitpoint = R"sql(
     FROM (SELECT )sql" + kNowMs + R"sql( AS now_ms) AS clock
   RETURNING waitpoint_id, token)sql";
 
-// $3 kid, $4 key, $5 time-out of the suspension in ms, $6 the pending waitpoint or null, $7 names of signals. One
+// By one reading: the suspension and its waitpoints bear the same moment.
+const std::string kNow = "SELECT " + kNowMs;
+
+// $3 kid, $4 key, $5 time-out of the suspension in ms, $6 the pending waitpoint or null, $7 names of signals, $8 now. One
 // that was pending keeps its expiry; a fresh one gets the time-out for it.
-const std::string kUseWaitpoint = R"sql(
+constexpr std::string_view kUseWaitpoint = R"sql(
   INSERT INTO ff_waitpoint_pending
       (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key,
        state, required_signal_names, activated_at_ms)
   SELECT $1, coalesce($6, gen_random_uuid()), $2, $3,
          $3 || ':' || encode(sha256(gen_random_uuid()::text::bytea), 'hex'), now_ms, now_ms + $5, $4, 'active', $7,
          now_ms
-    FROM (SELECT )sql" + kNowMs + R"sql( AS now_ms) AS clock
+    FROM (SELECT $8::bigint AS now_ms) AS clock
   ON CONFLICT (partition_key, waitpoint_id) DO UPDATE
      SET token_kid = excluded.token_kid, token = excluded.token, waitpoint_key = excluded.waitpoint_key,
          state = excluded.state, required_signal_names = excluded.required_signal_names,
          activated_at_ms = excluded.activated_at_ms)sql";
 
-// $3 time-out in ms, $4 timeout_behavior, $5 the key that matters or null, $6 the signal's name
-const std::string kSuspension = R"sql(
+// $3 time-out in ms, $4 timeout_behavior, $5 the key that matters or null, $6 the signal's name, $7 now
+constexpr std::string_view kSuspension = R"sql(
   INSERT INTO ff_suspension_current
       (partition_key, execution_id, suspension_id, suspended_at_ms, timeout_at_ms, reason_code, condition,
        timeout_behavior)
@@ -47,8 +50,7 @@ const std::string kSuspension = R"sql(
               ELSE jsonb_build_object('Single', jsonb_build_object('waitpoint_key', $5,
                                                                    'matcher', jsonb_build_object('ByName', $6)))
          END, $4
-    FROM (SELECT )sql" + kNowMs +
-                                R"sql( AS now_ms) AS clock
+    FROM (SELECT $7::bigint AS now_ms) AS clock
   ON CONFLICT (partition_key, execution_id) DO UPDATE
      SET suspension_id = excluded.suspension_id, suspended_at_ms = excluded.suspended_at_ms,
          timeout_at_ms = excluded.timeout_at_ms, reason_code = excluded.reason_code,
@@ -123,7 +125,8 @@ const std::string kSignalEvent = R"sql(
     FROM (VALUES (0)) AS always
     LEFT JOIN ff_exec_core ON partition_key = $1 AND execution_id = $2)sql";
 
-void use(pg::Transaction& transaction, const Claim& claim, const Suspension& suspension) {
+void use(pg::Transaction& transaction, const Claim& claim, const Suspension& suspension,
+         std::int64_t now_ms) {
   const auto kid = transaction.execute(kKid).one().get<std::string>(0);
   for (const Waitpoint& waitpoint : suspension.waitpoints) {
     const bool matters = waitpoint.key == suspension.waitpoints.front().key;
@@ -134,7 +137,8 @@ void use(pg::Transaction& transaction, const Claim& claim, const Suspension& sus
                                            .add(waitpoint.key)
                                            .add(in_ms(suspension.timeout_in))
                                            .add(waitpoint.id)
-                                           .add(names));
+                                           .add(names)
+                                           .add(now_ms));
   }
 }
 
@@ -154,12 +158,14 @@ bool Worker::suspend(const Claim& claim, const Suspension& suspension) {
                                                  : std::optional(suspension.waitpoints.front().key);
   return serializable(connection_, [&](pg::Transaction& transaction) {
     if (!hold(transaction, claim)) return false;
-    use(transaction, claim, suspension);
+    const auto now_ms = transaction.execute(kNow).one().get<std::int64_t>(0);
+    use(transaction, claim, suspension, now_ms);
     transaction.execute(kSuspension, of(claim.execution)
                                          .add(in_ms(suspension.timeout_in))
                                          .add(suspension.timeout_behavior)
                                          .add(key)
-                                         .add(kSignal));
+                                         .add(kSignal)
+                                         .add(now_ms));
     transaction.execute(kSuspendCore, of(claim.execution));
     transaction.execute(kSuspendAttempt, of(claim));
     append_lease_event(transaction, claim.execution, "revoked");

@@ -42,6 +42,14 @@ const std::vector<Stock>& stocks() {
        "waitpoints that no suspension uses",
        80,
        {"ff_exec_core", "ff_waitpoint_pending"}},
+      {"stray_waitpoint",
+       "waitpoints of executions that were resumed before",
+       80,
+       {"ff_exec_core", "ff_waitpoint_pending"}},
+      {"completion_repair",
+       "cancelled executions that nobody was told of, each with one who waits,",
+       40,
+       {"ff_exec_core", "ff_attempt", "ff_edge", "ff_completion_event", "ff_lease_event"}},
       {"dependency",
        "events, four of them to a group and three groups in eight decided by them,",
        48,
@@ -106,6 +114,8 @@ Settings settings_for_stock(const reconcile::Reconciler& reconciler) {
   Settings settings = reconcile::default_settings(reconciler);
   if (const auto found = settings.find("stale_threshold"); found != settings.end())
     found->second = kStale.count();
+  if (const auto found = settings.find("max_age"); found != settings.end())
+    found->second = Milliseconds{24h * 36500}.count();
   return settings;
 }
 

@@ -106,6 +106,16 @@ std::string suspension_timeout() {
                                    "'auto_resume_with_timeout_signal'])[1 + n % 6]"})});
 }
 
+// Cancelled by the worker, which keeps its lease.
+std::string completion_repair() {
+  const std::string downstream = "md5('downstream ' || id)::uuid";
+  return all_of({core("id", "'terminal', 'unowned', 'not_applicable', 'cancelled', 'cancelled'",
+                      {", flow_id, terminal_at_ms", ", flow, due_ms"}),
+                 attempt("id", "9000000000000"), core(downstream, kRunnable, {", flow_id", ", flow"}),
+                 insert("ff_edge", {"flow_id, edge_id, upstream_eid, downstream_eid, policy",
+                                    "flow, id, id, " + downstream + ", '{}'"})});
+}
+
 constexpr std::string_view kSiblings = "seed, generate_series(1, 4) AS k";
 constexpr std::string_view kSibling = "md5('sibling ' || id || k)::uuid";
 
@@ -288,6 +298,8 @@ const std::string& stock_insert(std::string_view reconciler) {
       {"suspension_timeout", suspension_timeout()},
       {"pending_waitpoint_expiry",
        all_of({core("id", kActive), waitpoint("flow", "id", {", expires_at_ms", ", due_ms"})})},
+      {"stray_waitpoint", all_of({core("id", kActive), waitpoint("flow", "id", kActiveWaitpoint)})},
+      {"completion_repair", completion_repair()},
       {"dependency", dependency()},
       {"group_recount", group_recount()},
       {"edge_cancel_dispatcher", edge_cancel_dispatcher()},

@@ -33,6 +33,7 @@ const std::set<std::string> kNotReached{"edge_cancel_dispatcher: orphaned",
                                         "cancel_backlog: malformed",
                                         "cancel_backlog: member_left",
                                         "dependency: noop",
+                                        "completion_repair: unclear",
                                         "edge_cancel_reconciler: completed_drain",
                                         "dependency: woken",
                                         "group_recount: recounted"};

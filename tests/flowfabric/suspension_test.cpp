@@ -181,3 +181,51 @@ TEST_CASE("a waitpoint that nobody used is closed, and its key serves a later su
   world.real.call("claim_resumed_execution", {{"execution", execution}, {"as", "next"}});
   CHECK(world.real.refusal("complete", {{"handle", "next"}}).empty());
 }
+
+TEST_CASE("a signal on what an operator's resume has left satisfies no later suspension") {
+  for (const std::string& way : three_claims()) {
+    INFO(way);
+    World world;
+    const std::string execution = world.execution();
+    const Json left = suspended(world, execution, way, {{"timeout_in_ms", 3'600'000}});
+    world.real.call("resume_execution", {{"execution", execution}});
+    REQUIRE(world.waitpoints(execution) == 1);
+
+    CHECK(world.tick("stray_waitpoint") == "resumed_cleared=1");
+
+    const Json open = suspended(world, execution, "claim", {{"timeout_in_ms", 3'600'000}});
+    CHECK(world.tick("stray_waitpoint").empty());
+    CHECK(signal(world, execution, left) == "NotFound.waitpoint");
+    CHECK(world.core(execution).at("lifecycle_phase") == "suspended");
+    CHECK(signal(world, execution, open).empty());
+    CHECK(world.core(execution).at("public_state") == "resumable");
+  }
+}
+
+TEST_CASE("the waitpoint of a former suspension goes while the present one keeps its own") {
+  World world;
+  const std::string execution = world.execution();
+  const Json left = suspended(world, execution, "claim", Json::object());
+  world.real.call("resume_execution", {{"execution", execution}});
+  world.pass();
+  const Json open = suspended(world, execution, "claim", Json::object());
+
+  CHECK(world.tick("stray_waitpoint") == "resumed_cleared=1");
+
+  CHECK(signal(world, execution, left) == "NotFound.waitpoint");
+  CHECK(signal(world, execution, open).empty());
+}
+
+TEST_CASE("what an operator's resume has left is taken once, also where the execution has ended since") {
+  World world;
+  const std::string execution = world.execution();
+  suspended(world, execution, "claim", {{"timeout_in_ms", 3'600'000}});
+  world.real.call("resume_execution", {{"execution", execution}});
+  world.take("claim", execution, "next");
+  world.real.call("complete", {{"handle", "next"}});
+
+  CHECK(world.tick("suspension_timeout").empty());
+  CHECK(world.tick("stray_waitpoint") == "resumed_cleared=1");
+
+  CHECK(world.waitpoints(execution) == 0);
+}

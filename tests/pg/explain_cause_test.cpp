@@ -171,6 +171,11 @@ TEST_CASE("explain names whom an execution waits for") {
          return made.downstream;
        },
        "tick group_recount --execution '{id}'"},
+      {"upstream_without_event",
+       [](auto& s) {
+         return fan_in(s, {}, kEnded + (", terminal_at_ms = " + std::to_string(s.now - kMinute))).downstream;
+       },
+       "tick completion_repair --execution '{fp:3}:"},
       {"fan_in_impossible", [](auto& s) { return fan_in(s, {.fail = 1, .running = 1}, kEnded).downstream; },
        "cancel it"},
       {"fan_in_satisfied",
@@ -217,6 +222,15 @@ TEST_CASE("explain names what a suspended execution waits for") {
          return id;
        },
        "tick pending_waitpoint_expiry --execution '{id}'"},
+      {"waitpoint_astray",
+       [](auto& s) {
+         const Uuid id = s.leased(kHour);
+         insert_waitpoint(s.db, {.partition = {3}, .execution = id});
+         s.db.execute("UPDATE ff_waitpoint_pending SET state = 'active' WHERE execution_id = $1",
+                      pg::Params::of(id));
+         return id;
+       },
+       "tick stray_waitpoint --execution '{id}'"},
   });
 }
 

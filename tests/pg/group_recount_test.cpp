@@ -140,7 +140,7 @@ TEST_CASE("group_recount tells an end by the newest event of its present life") 
   CHECK(t.state(misled) == "runnable/eligible_now/waiting");
 }
 
-TEST_CASE("group_recount counts an end without an event once it is a day old") {
+TEST_CASE("group_recount tells an end without an event only once completion_repair no longer does") {
   constexpr std::int64_t kDay = 86'400'000;
   Stage t;
   const FanIn old = insert_fan_in(t.db, 1, {.policy = policy("any_of")});

@@ -81,6 +81,8 @@ INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch,
   SELECT partition_key, execution_id, 0, 1, at_ms FROM execution WHERE kind = 'lapsed'
   ON CONFLICT (partition_key, execution_id, attempt_index)
     DO UPDATE SET lease_expires_at_ms = excluded.lease_expires_at_ms;
+INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch)
+  SELECT partition_key, execution_id, 0, 1 FROM upstream WHERE kind = 'untold' AND due AND j = 1;
 INSERT INTO ff_claim_grant (partition_key, grant_id, execution_id, kind, worker_id, worker_instance_id, grant_ttl_ms,
                             issued_at_ms, expires_at_ms)
   SELECT partition_key, sha256(execution_id::text::bytea), execution_id, 'claim', 'w', 'w', 1000, at_ms - 1000, at_ms
@@ -166,7 +168,11 @@ INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_
 INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
   SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
     FROM execution
-   WHERE kind = 'cancelled' OR kind = 'ahead' AND due AND v % 2 = 0;
+   WHERE kind = 'cancelled' OR kind = 'ahead' AND due AND v % 2 = 0
+   UNION ALL
+  SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
+    FROM upstream
+   WHERE kind = 'untold' AND due AND v % 6 = 2;
 INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms, dispatched_at_ms)
   SELECT partition_key, gen_random_uuid(), 'success', occurred_at_ms, at_ms
     FROM other, generate_series(1, CASE WHEN due THEN 1 ELSE 4 END)

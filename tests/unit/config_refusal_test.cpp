@@ -190,3 +190,38 @@ TEST_CASE("a problem is one line of moderate length whatever the value holds") {
   CHECK(problems[0].text().find('\n') == std::string::npos);
   CHECK(problems[0].text().size() < 400);
 }
+
+TEST_CASE("completion_repair's max_age has to be below the retention of events, while both are enabled") {
+  const std::vector<ReconcilerDecl> both{
+      {"completion_repair",
+       "writes events",
+       true,
+       ff::Milliseconds{5000},
+       1000,
+       true,
+       {{"max_age", ff::SettingDecl::Kind::duration, 86'400'000, 60'000, 864'000'000, false, "how old"}}},
+      {"outbox_retention",
+       "deletes events",
+       false,
+       ff::Milliseconds{60'000},
+       1000,
+       false,
+       {{"retention", ff::SettingDecl::Kind::duration, 604'800'000, 3'600'000, 864'000'000, false,
+         "how old"}}}};
+  const auto refused = [&](const std::string& repair, const std::string& retention) {
+    const TemporaryFile file("reconcilers:\n  completion_repair: {" + repair + "}\n  outbox_retention: {" +
+                             retention + "}\n");
+    try {
+      load({file.path(), {}, {}}, both);
+      return false;
+    } catch (const Invalid& invalid) {
+      CHECK(invalid.problems().at(0).message.find("allowed: less than") != std::string::npos);
+      return true;
+    }
+  };
+  CHECK_FALSE(refused("max_age: 1d", "retention: 1d"));
+  CHECK_FALSE(refused("max_age: 1d", "enabled: true, retention: 2d"));
+  CHECK(refused("max_age: 1d", "enabled: true, retention: 1d"));
+  CHECK(refused("max_age: 8d", "enabled: true"));
+  CHECK_FALSE(refused("enabled: false, max_age: 8d", "enabled: true"));
+}

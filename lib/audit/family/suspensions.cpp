@@ -103,10 +103,10 @@ std::vector<Sweep> sweeps_of_suspensions() {
             "an active waitpoint without a suspension, as an operator's resume leaves it: a signal on it "
             "counts "
             "for the next suspension of the same key",
-            delete_waitpoint},
+            "{tick:stray_waitpoint}"},
            {"waitpoint_of_before",
             "an active waitpoint of an earlier suspension: a signal on it counts for the present one",
-            delete_waitpoint}}}};
+            "{tick:stray_waitpoint}"}}}};
 }
 
 }  // namespace ff::audit

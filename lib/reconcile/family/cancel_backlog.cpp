@@ -9,7 +9,7 @@
 //          revived goes on (member_left); what a late signal has revived is cancelled. A member row is deleted with what
 //          becomes of its member; with one that is no execution of this partition (malformed) nothing else happens.
 // Others   Workers complete, renew and retry; signals revive; the server acknowledges (its SERIALIZABLE transaction fails
-//          by ours, tries again and finds nothing).
+//          by ours, tries again and finds nothing); completion_repair tells the same end, under the same lock and mark.
 //          A member of which anybody holds anything stays with its row until the next tick.
 // Repeat   The member's row is gone afterwards, and what is cancelled has its event.
 

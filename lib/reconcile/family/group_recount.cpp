@@ -7,7 +7,7 @@
 //          done right now (FlowFabric marks an event first, and changes groups later), so a digest of all that is asked
 //          for has to stand still for a minute. Due since the last of the ends.
 // Changes  the counts, which become how the upstreams have ended: as the newest event of the present life of each says, or
-//          where there is none and the end is more than a day old, as its rows do: FlowFabric's cancels write no event.
+//          where there is none and the end is so old that completion_repair does not write one any more, as its rows do.
 //          Then the downstream as dependency would: eligible where these counts satisfy the group and the old ones did not,
 //          ended as skipped where they never will. A group that was satisfied is never made impossible.
 // Others   Both dispatchers, whoever stages and applies edges, and replicas write the group: it is locked first, and all of
@@ -25,6 +25,9 @@ namespace ff::reconcile {
 namespace {
 
 using namespace std::chrono_literals;
+
+// Of a completion_repair that does not run.
+constexpr Milliseconds kMaxAge = 24h;
 
 constexpr std::string_view kScan = R"sql(
   -- Partition and execution are those of the core row, so that whoever asks for one reads no other's.
@@ -134,7 +137,7 @@ constexpr std::string_view kEndsOf = R"sql(
       CROSS JOIN LATERAL (
         SELECT CASE WHEN {is_over:d, e}
                     THEN coalesce({told_end:e},
-                                  CASE WHEN e.terminal_at_ms < (SELECT now_ms FROM clock) - {told_within}
+                                  CASE WHEN e.terminal_at_ms < (SELECT now_ms FROM clock) - {max_age}
                                        THEN {word_of_end:e} END) END AS word
        OFFSET 0) w
       WHERE {in_partitions:d} AND d.partition_key = {group}.partition_key AND d.flow_id = {group}.flow_id
@@ -145,8 +148,6 @@ std::vector<Fragment> fragments() {
   all.insert(
       all.end(),
       {{"ends_of(group)", std::string(kEndsOf)},
-       // An end that nobody has told for a day will not be told any more.
-       {"told_within", "86400000"},
        {"may_be_misled(group)", "{group}.running_count > 0 AND NOT {group}.cancel_siblings_pending_flag"},
        // "The edge is applied, its upstream has ended, and nothing that told of it is still to be passed on." Events are
        // found by ff_completion_event_lookup_idx, not by the index of what is undispatched, where a backlog stands.
@@ -194,7 +195,13 @@ Reconciler group_recount() {
           .still_for = 60s,
           .groups_a_scan = 4,
           .foreseen = false,
-          .holdoff = [](const Settings&) { return Milliseconds{0}; }};
+          .holdoff = [](const Settings&) { return Milliseconds{0}; },
+          .own_parameters = {"max_age"},
+          .parameters =
+              [](const Settings&, const Family& family) {
+                const Settings* repair = family.find("completion_repair");
+                return pg::Params::of(repair != nullptr ? *repair->at("max_age") : kMaxAge.count());
+              }};
 }
 
 }  // namespace ff::reconcile

@@ -14,6 +14,8 @@ Reconciler attempt_timeout();
 Reconciler execution_deadline();
 Reconciler suspension_timeout();
 Reconciler pending_waitpoint_expiry();
+Reconciler stray_waitpoint();
+Reconciler completion_repair();
 Reconciler dependency();
 Reconciler group_recount();
 Reconciler edge_cancel_dispatcher();

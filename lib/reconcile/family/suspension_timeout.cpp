@@ -3,7 +3,8 @@
 // Rows     ff_suspension_current with timeout_at_ms passed. Beside them, whatever their time-out, those of executions
 //          that have ended and still have a waitpoint open, for a cancel leaves both, and a late signal would make
 //          the execution runnable again. A companion walks through ff_waitpoint_pending to find them; another one
-//          takes those that the newest lease events name, a second after a cancel that writes one.
+//          takes those that the newest lease events name, a second after a cancel that writes one. Waitpoints without
+//          a suspension row are stray_waitpoint's.
 // Changes  Only of an execution that is suspended: auto_resume_with_timeout_signal appends a signal to
 //          member_map.__timeout__ and leaves the execution resumable, as a signal that satisfies the suspension
 //          would; any other behaviour ends it: core terminal, suspension and waitpoints deleted, one completion event.
@@ -147,7 +148,7 @@ constexpr std::string_view kOrphanScan = R"sql(
   SELECT w.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
     FROM {schema}.ff_waitpoint_pending w
     JOIN {core_of:w} c ON true
-   WHERE {in_partitions:w} AND {in_slice:w} AND {has_ended:c} AND {filter:c})sql";
+   WHERE {in_partitions:w} AND {in_slice:w} AND {has_ended:c} AND {filter:c} AND {has_suspension:c})sql";
 
 // Of ended executions that lost a lease in the last seconds. What these miss, because so many came at once or because the
 // transaction that wrote them lasted so long, the walk finds.
@@ -161,7 +162,7 @@ constexpr std::string_view kAnnouncedScan = R"sql(
                           AND w.execution_id = a.execution_id
                        OFFSET 0) w
     JOIN {core_of:w} c ON true
-   WHERE {has_ended:c} AND {filter:c})sql";
+   WHERE {has_ended:c} AND {filter:c} AND {has_suspension:c})sql";
 
 // Each waitpoint by itself: the first one takes the suspension along.
 constexpr std::string_view kOrphanAct = R"sql(
@@ -188,18 +189,16 @@ suspension AS MATERIALIZED (
    WHERE {in_partitions:s}
      FOR UPDATE OF s SKIP LOCKED
 ),
-held AS MATERIALIZED (
-  SELECT s.partition_key, s.execution_id
-    FROM orphan o
-    JOIN {schema}.ff_suspension_current s ON s.partition_key = o.partition_key AND s.execution_id = o.execution_id
-   WHERE {in_partitions:s}
+-- Held by others, or gone: then its waitpoints are stray_waitpoint's.
+not_mine AS MATERIALIZED (
+  SELECT partition_key, execution_id FROM orphan
   EXCEPT
   SELECT partition_key, execution_id FROM suspension
 ),
 clear AS MATERIALIZED (
   SELECT o.*
     FROM orphan o
-   WHERE (o.partition_key, o.execution_id) NOT IN (SELECT partition_key, execution_id FROM held)
+   WHERE (o.partition_key, o.execution_id) NOT IN (SELECT partition_key, execution_id FROM not_mine)
 ),
 suspension_cleared AS (
   DELETE FROM {schema}.ff_suspension_current s
@@ -240,7 +239,14 @@ Reconciler suspension_timeout() {
                      R"sql(jsonb_build_object(
              'signal_id', gen_random_uuid(), 'signal_name', 'timeout', 'signal_category', 'timeout',
              'source_type', 'suspension_timeout', 'source_identity', '', 'correlation_id', '',
-             'accepted_at', l.now_ms, 'payload_hex', NULL))sql"}},
+             'accepted_at', l.now_ms, 'payload_hex', NULL))sql"},
+                    // Asked of the core, and so only once that is known to have ended.
+                    {"has_suspension(core)",
+                     R"sql((SELECT true
+                  FROM {schema}.ff_suspension_current i
+                 WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
+                   AND i.execution_id = {core}.execution_id
+                 LIMIT 1) IS NOT NULL)sql"}},
       .privileges = ending::privileges({{"ff_lease_event", "SELECT"}}),
       .interval = 2s,
       .settings = {kHoldAbove}};

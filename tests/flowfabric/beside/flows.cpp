@@ -95,6 +95,22 @@ std::string cancelled_header(Side& side) {
   return text + or_taken(world.real.refusal("complete", {{"handle", "working"}}));
 }
 
+std::string untold_cancels(Side& side) {
+  std::string text;
+  for (const bool by_worker : {true, false}) {
+    Flow flow(side.world, {{"policy", "all_of"}}, 1);
+    flow.claim("u0", "u");
+    if (by_worker)
+      side.world.real.call("cancel", {{"handle", "u"}});
+    else
+      side.world.real.call("cancel_execution", {{"execution", flow.upstream[0]}});
+    side.look_all();
+    text += (text.empty() ? "" : ", ") +
+            side.world.core(flow.downstream).at("lifecycle_phase").get<std::string>();
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<Line> lines_of_flows() {
@@ -105,6 +121,8 @@ std::vector<Line> lines_of_flows() {
       {"the cancel of a flow whose server dies midway leaves its backlog and its workers, and tells nobody",
        cancelled_header, "3 in the backlog, 0 told, 0 told, taken",
        "0 in the backlog, 1 told, 1 told, Contention.LeaseConflict"},
+      {"a cancel by a worker, by an operator or of a flow's header writes no completion event",
+       untold_cancels, "runnable, runnable", "terminal, terminal"},
       {"each later success of a satisfied fan-in changes its downstream once more", second_success,
        "eligible_now", "not_eligible_until_time"},
       {"who waits for children that had ended before waits for ever", children_that_had_ended,

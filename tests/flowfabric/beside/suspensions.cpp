@@ -79,6 +79,17 @@ std::string signal_after_a_typed_claim(Side& side) {
   return refusal.empty() ? "taken" : "refused";
 }
 
+// A signal that comes too late, on the waitpoint of the suspension before.
+std::string left_by_a_resume(Side& side) {
+  const std::string execution = side.world.execution();
+  const Json left = suspended(side.world, execution, Json::object());
+  side.world.real.call("resume_execution", {{"execution", execution}});
+  side.look_all();
+  suspended(side.world, execution, Json::object());
+  signal(side.world, execution, left);
+  return phase(side.world, execution);
+}
+
 }  // namespace
 
 std::vector<Line> lines_of_suspensions() {
@@ -87,6 +98,8 @@ std::vector<Line> lines_of_suspensions() {
           {"`auto_resume_with_timeout_signal` writes the signal and resumes nobody", resumed_by_time_out,
            "suspended", "runnable"},
           {"a cancelled execution keeps its suspension and waitpoints", late_signal, "runnable", "cancelled"},
+          {"an operator's resume leaves the suspension's waitpoint open", left_by_a_resume, "runnable",
+           "suspended"},
           {"a waitpoint that expires is marked in the suspension's `member_map`", mark_of_a_waitpoint,
            "marked", "untouched"},
           {"a suspension, a delay or a wait for children after a typed claim leaves an index without a row",

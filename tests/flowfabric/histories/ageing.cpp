@@ -40,6 +40,7 @@ const std::vector<Moments>& moments() {
        {{"raw_fields", "delay_until", kText},
         {"raw_fields", "last_mutation_at", kText},
         {"raw_fields", "lease_expired_at_ms", kNumber},
+        {"raw_fields", "completion_repaired_for", kNumber},
         {"raw_fields", "claim_grant,expires_at_ms", kNumber},
         {"raw_fields", "claim_grant,issued_at_ms", kNumber}}},
       {"ff_attempt", true, {"lease_expires_at_ms", "started_at_ms", "terminal_at_ms"}},

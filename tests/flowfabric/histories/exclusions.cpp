@@ -51,32 +51,32 @@ std::vector<Exclusion> of_ends() {
       {.name = "an operator's cancel tells nobody",
        .call = "cancel_execution",
        .source = "src/operator.rs:213",
-       .harm = "no completion event: who depends on it never hears of it",
+       .harm = "no completion event: where nobody waits for it, nobody ever hears of it",
        .is =
            [](const Step& step, const ExecutionRows& before, const ExecutionRows& after) {
              return does(step, "cancel_execution") && ends_untold(before, after);
            },
-       .misleads_groups = true,
+       .tells_nobody = true,
        .shown = Fault::untold,
        .shortest = kAlone + R"({"do":"cancel_execution","execution":"e1"})"},
       {.name = "a worker's cancel tells nobody",
        .call = "cancel",
        .source = "src/exec_core.rs:591",
-       .harm = "no completion event: who depends on it never hears of it",
+       .harm = "no completion event: where nobody waits for it, nobody ever hears of it",
        .is = [](const Step& step, const ExecutionRows& before,
                 const ExecutionRows& after) { return does(step, "cancel") && ends_untold(before, after); },
-       .misleads_groups = true,
+       .tells_nobody = true,
        .shown = Fault::untold,
        .shortest = kClaimed + R"({"do":"cancel","handle":"h1"})"},
       {.name = "a member of a cancelled flow that is acknowledged tells nobody",
        .call = "cancel_flow_header, ack_cancel_member",
        .source = "src/operator.rs:1182",
-       .harm = "it is cancelled without a completion event, and nothing shows that one is owed",
+       .harm = "it is cancelled without a completion event, and it stays so where nobody waits for one",
        .is =
            [](const Step& step, const ExecutionRows& before, const ExecutionRows& after) {
              return does(step, "ack_cancel_member") && before.to_be_told() && !after.to_be_told();
            },
-       .misleads_groups = true,
+       .tells_nobody = true,
        .shown = Fault::untold,
        .shortest = kFlow + R"({"do":"cancel_flow_header","flow":"f1","policy":"cancel_all"}
 {"do":"ack_cancel_member","flow":"f1","execution":"e1"}
@@ -211,15 +211,24 @@ std::int64_t Excluded::ends_told(const std::string& execution) const {
   std::int64_t sum = 0;
   if (const auto found = calls_.find(execution); found != calls_.end())
     for (const Call& call : found->second) sum += call.ends_told;
-  return sum;
+  const auto repaired = repaired_.find(execution);
+  return repaired == repaired_.end() ? sum : sum + repaired->second;
 }
 
-const Exclusion* Excluded::misleads_groups(const std::string& execution) const {
+const Exclusion* Excluded::first(const std::string& execution, bool Exclusion::*flag) const {
   const auto found = calls_.find(execution);
   if (found == calls_.end()) return nullptr;
   for (const Call& call : found->second)
-    if (call.exclusion->misleads_groups) return call.exclusion;
+    if (call.exclusion->*flag) return call.exclusion;
   return nullptr;
+}
+
+const Exclusion* Excluded::misleads_groups(const std::string& execution) const {
+  return first(execution, &Exclusion::misleads_groups);
+}
+
+const Exclusion* Excluded::tells_nobody(const std::string& execution) const {
+  return first(execution, &Exclusion::tells_nobody);
 }
 
 }  // namespace ff::test

@@ -25,6 +25,8 @@ struct Exclusion {
   bool (*is)(const Step& step, const ExecutionRows& before, const ExecutionRows& after);
   /// Groups downstream are told otherwise than it stands with the execution.
   bool misleads_groups = false;
+  /// Those downstream that do not wait for it are told nothing; to those that do completion_repair tells it.
+  bool tells_nobody = false;
   /// Whether what was said of the execution comes from the call: as it stands now, and stood before the call.
   bool (*explains)(const Verdict& verdict, const ExecutionRows& now, const ExecutionRows& before) = nullptr;
   Fault shown;  ///< what the shortest history shows, with no daemon running
@@ -44,10 +46,15 @@ class Excluded {
 
   /// The exclusion that explains it; null: none.
   const Exclusion* explains(const Verdict& verdict, const ExecutionRows& now) const;
+  /// Its end was told after all.
+  void repaired(const std::string& execution) { ++repaired_[execution]; }
+
   /// How many completion events too many (below 0: too few) its calls have left.
   std::int64_t ends_told(const std::string& execution) const;
   /// The first exclusion by which groups were told otherwise; null: none.
   const Exclusion* misleads_groups(const std::string& execution) const;
+  /// The first exclusion by which groups whose downstream does not wait were told nothing; null: none.
+  const Exclusion* tells_nobody(const std::string& execution) const;
 
  private:
   struct Call {
@@ -55,7 +62,10 @@ class Excluded {
     ExecutionRows before;
     std::int64_t ends_told;
   };
+  const Exclusion* first(const std::string& execution, bool Exclusion::*flag) const;
+
   std::map<std::string, std::vector<Call>> calls_;
+  std::map<std::string, std::int64_t> repaired_;
 };
 
 }  // namespace ff::test

@@ -117,12 +117,14 @@ class Case {
            retries_spent() || group_is(GroupState::impossible) || listed_as_sibling();
   }
 
-  void count_ends(bool ends) const {
+  // An end that nobody was told is told once somebody waits for it.
+  void count_ends(bool ends) {
     const std::size_t told = after_.ends.size() - before_.ends.size();
     const bool owed = cancelled_with_its_flow() && !before_.told();
+    repaired_ = told > 0 && before_.ended() && !before_.told() && turn_.before.is_waited_for(id_);
+    if (repaired_ || (owed && before_.ended())) judgement_.repaired.insert(id_);
     if (owed && told == 0) blame(Fault::untold, after_.state());
-    if (owed && told == 1) return;
-    if (told > (ends ? 1 : 0))
+    if (told > (ends || owed || repaired_ ? 1 : 0))
       blame(Fault::ended_twice, std::to_string(told) + " ends were told, " + after_.state());
     if (ends && told == 0 && !cancelled_with_its_flow()) blame(Fault::untold, after_.state());
   }
@@ -137,7 +139,7 @@ class Case {
           now->second.at("lease_epoch") == row.at("lease_epoch"))
         continue;
       judgement_.taken.insert({id_, index});
-      if (index == current || cancelled_with_its_flow()) ++to_tell;
+      if (index == current || cancelled_with_its_flow() || repaired_) ++to_tell;
       if (cancelled_with_its_flow() && its_worker_may_finish(index))
         blame(Fault::robbed, "attempt " + std::to_string(index) + " of a flow whose workers may finish");
       const bool mine_to_take = lapsed(index) && (index != current || !was("lifecycle_phase", "active") ||
@@ -215,13 +217,20 @@ class Case {
            group_is(GroupState::satisfied);
   }
 
+  bool is_only_marked() const {
+    Json expected = before_.core;
+    expected["raw_fields"]["completion_repaired_for"] = before_.core.at("terminal_at_ms");
+    if (was("ownership_state", "leased")) expected["ownership_state"] = "unowned";
+    return expected == after_.core;
+  }
+
   bool children_ended() const {
     const auto found = turn_.after.groups.find(id_);
     return found != turn_.after.groups.end() && found->second.at("running_count") == 0;
   }
 
   void look_at_the_core() const {
-    if (before_.core == after_.core) return;
+    if (before_.core == after_.core || (repaired_ && is_only_marked())) return;
     if (before_.ended() && cancelled_with_its_flow()) return;
     if (!may_move_on()) {
       blame(after_.text("lifecycle_phase") != "active" && was("lifecycle_phase", "active") ? Fault::robbed
@@ -242,7 +251,7 @@ class Case {
           [&](const Json& one) { return one.at("waitpoint_id") == waitpoint.at("waitpoint_id"); });
       const bool expired = waitpoint.at("state") == "pending" && waitpoint.at("expires_at_ms").is_number() &&
                            past(waitpoint.at("expires_at_ms").get<std::int64_t>());
-      if (!stays && !may_go && !expired)
+      if (!stays && !may_go && !expired && !is_stray(waitpoint))
         blame(Fault::meddled, "a waitpoint of " + before_.state() + " went: " + waitpoint.dump());
     }
   }
@@ -254,11 +263,19 @@ class Case {
     }
   }
 
+  // Of no present suspension.
+  bool is_stray(const Json& waitpoint) const {
+    return waitpoint.at("state") == "active" &&
+           (!before_.suspension.is_object() || !was("lifecycle_phase", "suspended") ||
+            before_.suspension.at("suspended_at_ms") != waitpoint.at("activated_at_ms"));
+  }
+
   const Turn& turn_;
   const std::string& id_;
   const ExecutionRows& before_;
   const ExecutionRows& after_;
   Judgement& judgement_;
+  bool repaired_ = false;
 };
 
 }  // namespace

@@ -25,6 +25,7 @@ struct Turn {
 struct Judgement {
   std::vector<Verdict> verdicts;
   std::set<std::string> ended;                           ///< executions that this turn ended, by uuid
+  std::set<std::string> repaired;                        ///< that had ended, and whose end it told, by uuid
   std::set<std::string> reset;                           ///< budgets whose period began anew
   std::set<std::pair<std::string, std::int64_t>> taken;  ///< attempts that lost a lease, by uuid and index
   std::set<std::pair<std::string, std::int64_t>>

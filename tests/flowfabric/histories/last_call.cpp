@@ -180,12 +180,23 @@ void LastCall::count_ends() {
       stage_.blame({told < wanted ? Fault::untold : Fault::ended_twice, execution,
                     std::to_string(told) + " ends were told instead of " + std::to_string(wanted) + ", " +
                         rows.state()});
+    else if (rows.ended() && !rows.told() && end_.is_waited_for(id))
+      stage_.blame(
+          {Fault::untold, execution, "somebody waits for its end, and nobody was told, " + rows.state()});
   }
 }
 
 const Exclusion* LastCall::misled_by(const std::string& upstream) const {
   if (!stage_.options_.forgive) return nullptr;
   return stage_.excluded_.misleads_groups(stage_.names_.execution_of(upstream));
+}
+
+// A cancel that tells nobody is told to who waits.
+const Exclusion* LastCall::misled_over(const Json& edge) const {
+  const std::string upstream = edge.at("upstream_eid");
+  const Exclusion* found = misled_by(upstream);
+  if (found != nullptr || !stage_.options_.forgive || end_.waits(edge)) return found;
+  return stage_.excluded_.tells_nobody(stage_.names_.execution_of(upstream));
 }
 
 // Each applied edge counts once, by the word of its upstream's end; where FlowFabric told it otherwise, or it was applied
@@ -200,7 +211,7 @@ Tally LastCall::wanted_of(const std::string& downstream) {
   for (const Json& edge : end_.edges) {
     if (edge.at("downstream_eid") != downstream || !is_applied(edge)) continue;
     const ExecutionRows& upstream = end_.executions.at(edge.at("upstream_eid"));
-    const Exclusion* exclusion = misled_by(edge.at("upstream_eid"));
+    const Exclusion* exclusion = misled_over(edge);
     if (exclusion != nullptr) stage_.coverage_.note("excluded: " + std::string(exclusion->name));
     const bool is_counted = applied_at(edge) < since;
     std::vector<Word> words = exclusion != nullptr || is_counted || is_late(edge, upstream)

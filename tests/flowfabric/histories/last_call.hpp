@@ -27,6 +27,7 @@ class LastCall {
   /// What no scanner of FlowFabric's works off.
   void look_for_backlogs();
   const Exclusion* misled_by(const std::string& upstream) const;
+  const Exclusion* misled_over(const Json& edge) const;
 
   Stage& stage_;
   Snapshot end_;

@@ -15,6 +15,8 @@ constexpr Milliseconds kAcquireTime{10'000};
 constexpr std::int64_t kMaxReclaims = 1;
 /// Completion events are left to FlowFabric's own dispatcher for so long; less than a unit of a history's time.
 constexpr std::int64_t kStaleThresholdMs = 150'000;
+/// Longer than any history lasts.
+constexpr std::int64_t kMaxAgeMs = 86'400'000LL * 365;
 constexpr const char* kEngine = "ff-history-tick";
 constexpr const char* kProcess = "ff-reconcilerd";
 
@@ -22,6 +24,7 @@ Settings settings_of(const reconcile::Reconciler& reconciler, std::int64_t grace
   Settings settings = reconcile::default_settings(reconciler);
   if (settings.contains("grace")) settings["grace"] = grace_ms;
   if (settings.contains("max_reclaims")) settings["max_reclaims"] = kMaxReclaims;
+  if (settings.contains("max_age")) settings["max_age"] = kMaxAgeMs;
   if (settings.contains("stale_threshold")) settings["stale_threshold"] = kStaleThresholdMs;
   return settings;
 }
@@ -31,7 +34,8 @@ std::string config_of(std::int64_t grace_ms) {
   return "partitions: 0-3\nreconcilers:\n  lease_expiry: {" + grace +
          ", max_reclaims: " + std::to_string(kMaxReclaims) + "}\n  attempt_timeout: {" + grace +
          "}\n  grant_expiry: {" + grace +
-         "}\n  dependency: {stale_threshold: " + std::to_string(kStaleThresholdMs) + "ms}\n";
+         "}\n  dependency: {stale_threshold: " + std::to_string(kStaleThresholdMs) +
+         "ms}\n  completion_repair: {max_age: " + std::to_string(kMaxAgeMs) + "ms}\n";
 }
 
 reconcile::Scope scope_of(const reconcile::Reconciler& reconciler, std::int64_t grace_ms) {

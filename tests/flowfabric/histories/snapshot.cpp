@@ -118,7 +118,8 @@ bool ExecutionRows::ended() const {
 bool ExecutionRows::told() const {
   const auto end = moment("terminal_at_ms");
   return std::any_of(ends.begin(), ends.end(), [&](const Json& event) {
-    return end && event.at("occurred_at_ms").get<std::int64_t>() >= *end;
+    return !end || event.at("occurred_at_ms") >= *end ||
+           (replayed_at_ms && event.at("committed_at_ms") > *replayed_at_ms);
   });
 }
 
@@ -153,6 +154,21 @@ std::string ExecutionRows::state() const {
        {"lifecycle_phase", "ownership_state", "eligibility_state", "public_state", "attempt_state"})
     words += (words.empty() ? "" : "/") + text(column);
   return words + " at " + (core.is_object() ? core.at("attempt_index").dump() : "?");
+}
+
+bool Snapshot::waits(const Json& edge) const {
+  const ExecutionRows& upstream = executions.at(edge.at("upstream_eid"));
+  const ExecutionRows& downstream = executions.at(edge.at("downstream_eid"));
+  const std::string phase = downstream.text("lifecycle_phase");
+  if (edge.at("policy").value("edge_state", "") == "pending") return false;
+  if (phase != "submitted" && phase != "runnable" && phase != "blocked") return false;
+  return downstream.text("eligibility_state") == "blocked_by_dependencies" || !downstream.replayed_at_ms ||
+         *downstream.replayed_at_ms <= upstream.moment("terminal_at_ms").value_or(0);
+}
+
+bool Snapshot::is_waited_for(const std::string& execution) const {
+  return std::any_of(edges.begin(), edges.end(),
+                     [&](const Json& edge) { return edge.at("upstream_eid") == execution && waits(edge); });
 }
 
 Snapshot look(pg::Connection& connection) {

@@ -30,7 +30,7 @@ struct ExecutionRows {
   std::string text(std::string_view column) const;
   std::optional<std::int64_t> moment(std::string_view column) const;
   bool ended() const;
-  /// An end of its present life was told. (One that was dated before the end is of a former life.)
+  /// The end of the present life was told.
   bool told() const;
   /// Its flow's cancel has ended it, and who works off the backlog has still to tell of it.
   bool to_be_told() const;
@@ -53,6 +53,10 @@ struct Snapshot {
   std::map<std::string, Json> workers;  ///< that are registered, by instance
   std::int64_t backlogs = 0;            ///< cancelled flows that are not worked off
   std::int64_t sweeps = 0;              ///< events that say that one was swept away
+
+  /// The downstream of an applied edge still waits for the end of its upstream, and no operator has replayed it since.
+  bool waits(const Json& edge) const;
+  bool is_waited_for(const std::string& execution) const;
 };
 
 Snapshot look(pg::Connection& connection);

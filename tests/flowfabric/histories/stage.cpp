@@ -89,6 +89,9 @@ void Stage::judge_turn(const Snapshot& before, const Snapshot& after) {
   // What a turn does is forgiven to nobody.
   verdicts_.insert(verdicts_.end(), judgement.verdicts.begin(), judgement.verdicts.end());
   for (const std::string& id : judgement.ended) ended_by_a_turn_.insert(names_.execution_of(id));
+  // Of an end that the backlog of a cancel has still to tell nothing was forgiven.
+  for (const std::string& id : judgement.repaired)
+    if (!before.executions.at(id).to_be_told()) excluded_.repaired(names_.execution_of(id));
   for (const std::string& budget : judgement.reset) {
     unledgered_.erase(names_.budget_of(budget));
     excluded_.forget(names_.budget_of(budget));
@@ -99,7 +102,7 @@ void Stage::judge_turn(const Snapshot& before, const Snapshot& after) {
     const bool taken = judgement.taken.contains({id, lease.attempt});
     if (judgement.lapsed.contains({id, lease.attempt}) && holds(lease))
       verdicts_.push_back({Fault::robbed, lease.execution, "by its worker's clock the lease has not lapsed"});
-    if (judgement.ended.contains(id) || taken) lease.lost = true;
+    if (judgement.ended.contains(id) || judgement.repaired.contains(id) || taken) lease.lost = true;
     if (taken && !lease.given_up) lease.fenced = true;
   }
   recount_budgets(after);
