@@ -183,6 +183,10 @@ void waitpoints(Check& check) {
                                  .compare = Tally::Compare::at_most,
                                  .number = check.counts.waitpoints,
                                  .what = "waitpoints"});
+  check.books.tallies.push_back({.reconciler = "stray_waitpoint",
+                                 .compare = Tally::Compare::at_most,
+                                 .number = check.counts.strays,
+                                 .what = "waitpoints of the resumed"});
 }
 
 void endings_passed_on(Check& check) {
@@ -218,6 +222,10 @@ void flows(Check& check) {
                     counted(sense["impossible"], "impossible, ") + counted(sense["undecided"], "undecided");
   check.books.verdicts.push_back(std::move(verdict));
 
+  check.books.tallies.push_back({.reconciler = "completion_repair",
+                                 .outcomes = {"repaired"},
+                                 .number = check.counts.untold,
+                                 .what = "cancels that nobody was told of"});
   // Nothing misleads a fan-in here: what is counted anew would have been right.
   check.books.tallies.push_back(
       {.reconciler = "group_recount", .number = 0, .what = "fan-ins counted wrong"});

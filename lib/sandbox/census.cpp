@@ -54,7 +54,12 @@ constexpr std::string_view kOpen = R"sql(
          (SELECT count(*) FROM ff_waitpoint_pending w JOIN core USING (partition_key, execution_id)
            WHERE w.partition_key = ANY($1)),
          (SELECT count(*) FROM ff_completion_event e JOIN core USING (partition_key, execution_id)
-           WHERE e.partition_key = ANY($1) AND e.dispatched_at_ms IS NULL),
+           WHERE e.partition_key = ANY($1) AND e.dispatched_at_ms IS NULL)
+         + (SELECT count(*) FROM core
+             WHERE lifecycle_phase = 'terminal'
+               AND NOT EXISTS (SELECT FROM ff_completion_event e
+                                WHERE e.partition_key = ANY($1) AND e.partition_key = core.partition_key
+                                  AND e.execution_id = core.execution_id AND e.outcome <> 'resumable')),
          (SELECT count(*) FROM ff_edge_group g
             JOIN core ON core.partition_key = g.partition_key AND core.execution_id = g.downstream_eid
            WHERE g.partition_key = ANY($1) AND g.running_count = 0

@@ -54,7 +54,7 @@ struct OpenWork {
   std::int64_t delays = 0;
   std::int64_t suspensions = 0;  ///< with a time-out to come, or of executions that are suspended
   std::int64_t waitpoints = 0;
-  std::int64_t endings = 0;  ///< completion events that nobody has dispatched
+  std::int64_t endings = 0;  ///< ends that nobody was told of or that nobody has passed on
   std::int64_t parents = 0;  ///< that wait for children of whom the last has ended
   std::int64_t sibling_cancellations = 0;
   std::int64_t budgets = 0;  ///< with a reset to come

@@ -15,12 +15,29 @@ constexpr Milliseconds kBeforeItsChildren = 50ms;
 constexpr Milliseconds kAfterItsChildren = 2500ms;
 constexpr std::size_t kLeftoverEvery = 2;
 constexpr std::size_t kFamilyEvery = 3;
+constexpr std::size_t kCancelledEvery = 3;
 
 // $1 partition key, $2 flow, $3 downstream
 const std::string kLeftover = R"sql(
   INSERT INTO ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms)
   VALUES ($1, $2, $3, )sql" + kNowMs +
                               ")";
+
+// As a cancel by its worker leaves it: without an event. $1 partition key, $2 execution
+const std::string kCancel = R"sql(
+  UPDATE ff_exec_core
+     SET lifecycle_phase = 'terminal', ownership_state = 'unowned', eligibility_state = 'not_applicable',
+         public_state = 'cancelled', attempt_state = 'cancelled', cancelled_by = 'worker', terminal_at_ms = )sql" +
+                            kNowMs + R"sql(
+   WHERE partition_key = $1 AND execution_id = $2)sql";
+
+// As an operator's resume leaves it, with the suspension row gone. $1 partition key, $2 execution
+const std::string kStray = R"sql(
+  INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms,
+                                    waitpoint_key, state, activated_at_ms)
+  SELECT $1, gen_random_uuid(), $2, 'kid', 'kid:', now_ms, 'approval', 'active', now_ms
+    FROM (SELECT )sql" + kNowMs +
+                           " AS now_ms) AS clock";
 
 Plan completion_after(Milliseconds length) {
   return {.kind = Plan::Kind::complete, .length = length};
@@ -54,6 +71,10 @@ void FlowMaker::live() {
       const bool late = turn / kFamilyEvery % 2 == 0;
       workload_.plans_.note([&] { return make_family(late ? kAfterItsChildren : kBeforeItsChildren); });
       workload_.ledger_.flow(false);
+    }
+    if (turn % kCancelledEvery == 1) {
+      workload_.plans_.note([&] { return make_cancelled(); });
+      workload_.ledger_.cancelled_member();
     }
     if (!workload_.pause(kBetween)) return;
   }
@@ -92,6 +113,19 @@ FlowMaker::Plans FlowMaker::make_family(Milliseconds until_it_waits) {
   return {{parent.uuid, {.kind = Plan::Kind::wait_for_children, .length = until_it_waits}},
           {members[1].uuid, completion_after(kQuick)},
           {members[2].uuid, completion_after(kQuick)}};
+}
+
+FlowMaker::Plans FlowMaker::make_cancelled() {
+  const FlowRow flow = new_flow();
+  pg::Transaction transaction(connection_);
+  create_flow(transaction, flow);
+  const auto ready = add(transaction, flow, 2, false);
+  const auto waiting = add(transaction, flow, 1, true);
+  add_fan_in(transaction, flow, {ready[0]}, waiting[0], kAllOf);
+  transaction.execute(kCancel, pg::Params::of(flow.partition, ready[0].uuid));
+  transaction.execute(kStray, pg::Params::of(flow.partition, ready[1].uuid));
+  transaction.commit();
+  return {};
 }
 
 FlowRow FlowMaker::new_flow() {

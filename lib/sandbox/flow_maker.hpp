@@ -19,7 +19,8 @@ namespace ff::sandbox {
 /// needed, `slow` is still at work, or suspended, when the others are enough.
 ///
 /// Others are a parent that works beside its two children and then waits for them; by that time they may have
-/// ended. Used by the thread that made it.
+/// ended. Of others again one member has been cancelled, which nobody was told, and another one was resumed by an operator.
+/// Used by the thread that made it.
 class FlowMaker {
  public:
   FlowMaker(Workload& workload, pg::Connection& connection) : workload_(workload), connection_(connection) {}
@@ -37,6 +38,7 @@ class FlowMaker {
   static const std::vector<Shape>& shapes();
   Plans make_fan_ins(const Shape& shape, bool with_leftover);
   Plans make_family(Milliseconds until_it_waits);
+  Plans make_cancelled();
   /// Empty, with so many executions to come.
   FlowRow new_flow();
   std::vector<ExecutionId> add(pg::Transaction& transaction, const FlowRow& flow, int number, bool blocked);

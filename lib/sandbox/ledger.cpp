@@ -101,6 +101,13 @@ void Ledger::flow(bool with_leftover) {
   if (with_leftover) ++counts_.leftovers;
 }
 
+void Ledger::cancelled_member() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.flows;
+  ++counts_.untold;
+  ++counts_.strays;
+}
+
 void Ledger::registered(std::int64_t number) {
   const std::lock_guard lock(mutex_);
   counts_.registered += number;

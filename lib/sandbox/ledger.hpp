@@ -33,6 +33,8 @@ struct WorkCounts {
   std::int64_t ghosts_accepted = 0;  ///< the same, but not refused: there must be none
   std::int64_t flows = 0;
   std::int64_t leftovers = 0;   ///< pending sibling cancellations without a purpose
+  std::int64_t untold = 0;      ///< members of flows that were cancelled without an event
+  std::int64_t strays = 0;      ///< waitpoints that an operator's resume has left open
   std::int64_t registered = 0;  ///< entries made in the register of workers
   std::int64_t admitted = 0;    ///< to a quota, and never given back
   /// Steps that an outage cut short, so that nobody knows whether they were committed: they are in none of the other
@@ -69,6 +71,8 @@ class Ledger {
   void hung();
   void ghost(bool refused);
   void flow(bool with_leftover);
+  /// A flow of which a member was cancelled, with a waitpoint that nobody uses any more.
+  void cancelled_member();
   void registered(std::int64_t number);
   void admitted();
   void interrupted();
