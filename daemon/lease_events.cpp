@@ -11,6 +11,7 @@
 #include <csignal>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 
@@ -18,6 +19,7 @@
 #include "configuration.hpp"
 #include "exit_codes.hpp"
 #include "lease/history.hpp"
+#include "lease_lag.hpp"
 #include "log.hpp"
 #include "report_json.hpp"
 
@@ -29,6 +31,7 @@ using lease::Cursor;
 
 constexpr Milliseconds kConnectWithin = 10s;
 constexpr Milliseconds kTryAgain = 2s;
+constexpr const char* kClock = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 // A pipe that is ready takes this much without blocking.
 constexpr std::size_t kPiece = 4096;
 
@@ -152,13 +155,20 @@ ScannerFilter filter(const Arguments& arguments) {
   return filter;
 }
 
-// The newest event. The history goes on by itself once it has begun, but the beginning is ours: who follows
+/// The newest event, and the database's time.
+struct Present {
+  Cursor newest;
+  UnixMillis time;
+};
+
+// The history goes on by itself once it has begun, but the beginning is ours: who follows
 // waits for the database, who asks once is told that it is away (a pg::Error).
-Cursor newest(const pg::Connector& connector, bool follow, const pg::Interrupt& end) {
+Present present(const pg::Connector& connector, bool follow, const pg::Interrupt& end) {
   for (bool told = false;; told = true) {
     try {
       pg::Connection connection = connector.connect(Clock::system().now() + kConnectWithin, &end);
-      return {lease::look(connection, {}, 0).newest.event_id};
+      const auto time = connection.execute(kClock).one().get<std::int64_t>(0);
+      return {{lease::look(connection, {}, 0).newest.event_id}, unix_millis(time)};
     } catch (const pg::Error& error) {
       const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
       if (!follow || !away || error.interrupted()) throw;
@@ -169,17 +179,24 @@ Cursor newest(const pg::Connector& connector, bool follow, const pg::Interrupt& 
   }
 }
 
-void print(lease::Subscription& subscription, bool follow, const End& end) {
+void print(lease::Subscription& subscription, LeaseLag* lag, bool follow, const End& end) {
   const Closing closing(subscription, end);
   while (!subscription.closed()) {
     const auto delivery = subscription.next(Clock::system().now() + 1h);
     if (!delivery) continue;
     if (const auto* event = std::get_if<lease::Event>(&*delivery)) {
+      if (lag) lag->read(occurrence(*event));
       if (!write_out(line_of(*event), end.interrupt())) return;
     } else if (std::holds_alternative<lease::CaughtUp>(*delivery) && !follow) {
       return;
     }
   }
+}
+
+Milliseconds retention(const config::Config& config) {
+  for (const config::Reconciler& its : config.reconcilers)
+    if (its.name == "outbox_retention") return Milliseconds{*its.settings.at("retention")};
+  throw std::logic_error("outbox_retention is not configured");
 }
 
 }  // namespace
@@ -189,15 +206,18 @@ int lease_events(const Arguments& arguments) {
   const bool follow = arguments.has("follow");
   const auto from = start(arguments);
   lease::History::Request request{partition(arguments), {}, filter(arguments)};
-  set_up_log({config::LogLevel::warn, config.log.format});
+  // Whoever reads on from where it was, and not just what there is.
+  const bool reads_on = follow || !arguments.text("after").value_or("").empty();
+  set_up_log({reads_on ? config::LogLevel::info : config::LogLevel::warn, config.log.format});
   const pg::Connector connector = make_connector(config.database);
   const End end;
   try {
-    const Cursor now = newest(connector, follow, end.interrupt());
-    request.after = to_bytes(from.value_or(now));
+    const Present now = present(connector, follow, end.interrupt());
+    LeaseLag lag(now.time, now.newest, retention(config), Clock::system());
+    request.after = to_bytes(from.value_or(now.newest));
     lease::History history(connector);
     auto subscription = history.subscribe(request);
-    print(subscription, follow, end);
+    print(subscription, reads_on ? &lag : nullptr, follow, end);
   } catch (const pg::Error& error) {
     if (!error.interrupted()) throw;
   }

@@ -54,6 +54,7 @@ constexpr Table kTables[] = {
     {"ff_lease_event", "event_id",
      "event_id bigint!, execution_id text!, lease_id text, event_type text!, occurred_at_ms bigint!, "
      "partition_key integer!, namespace text, instance_tag text"},
+    {"ff_signal_event", "event_id", "event_id bigint!, delivered_at_ms bigint!, partition_key integer!"},
     {"ff_operator_event", "event_id",
      "event_id bigint!, execution_id text!, event_type text!, occurred_at_ms bigint!, partition_key "
      "integer!"},
@@ -106,6 +107,7 @@ const std::vector<std::string> kIndexes{
     "ff_lease_event ff_lease_event_partition_key_idx",
     "ff_lease_event ff_lease_event_namespace_idx",
     "ff_lease_event ff_lease_event_instance_tag_idx",
+    "ff_signal_event ff_signal_event_partition_key_idx",
     "ff_operator_event ff_operator_event_partition_key_idx",
     "ff_budget_policy ff_budget_policy_reset_due_idx",
     "ff_quota_admitted ff_quota_admitted_expires_idx",

@@ -196,6 +196,36 @@ reached AS (
 )
 SELECT partition_key, rows FROM reached ORDER BY n DESC LIMIT 1)sql";
 
+std::vector<Fragment> with(std::vector<Fragment> all, const std::vector<Fragment>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+constexpr std::string_view kLowest = "(-9223372036854775807 - 1)";
+
+/// The column of the key along which a pair is read (see Statements::page); empty: it is not.
+std::string along(const Reconciler& reconciler) {
+  const auto found = std::ranges::find(reconciler.fragments, "along", &Fragment::signature);
+  return found == reconciler.fragments.end() ? "" : found->text;
+}
+
+/// What a pair that is read along a column knows of the page: which rows are in it, how many it has, where it begins.
+std::vector<Fragment> page_along(const Reconciler& reconciler, const std::string& rows,
+                                 const std::string& reach = "true",
+                                 const std::string& from = std::string(kLowest)) {
+  if (along(reconciler).empty()) return {};
+  return {{"in_page(row)", reach}, {"page_rows", rows + "::bigint"}, {"page_from", from}};
+}
+
+/// The same of the statement `rest`, whose position has this parameter for the column: null where it is behind all rows
+/// before its moment, and none of the moment itself.
+std::vector<Fragment> rest_along(const Reconciler& reconciler, const std::string& limit,
+                                 const std::string& from, const std::string& at) {
+  return page_along(reconciler, limit,
+                    fmt::format("{{row}}.{} >= coalesce({}::bigint, {})", along(reconciler), at, kLowest),
+                    fmt::format("({}::bigint + ({} IS NULL)::integer)", from, at));
+}
+
 /// `make` as in Statements().
 template <typename Make>
 Statement telling(const Reconciler& reconciler, const Make& make) {
@@ -267,31 +297,43 @@ Statements::Statements(const Reconciler& reconciler) try {
   const std::string ahead = of_page.next();
   const std::string from = of_page.next();
   std::string position = from;
-  for (const KeyColumn& column : reconciler.key)
-    position += fmt::format(", {}::{}", of_page.next(), column.type);
-  const auto page_of = [&](const std::string& behind, const std::string& then_by) {
+  std::string along_at;
+  for (const KeyColumn& column : reconciler.key) {
+    const std::string at = of_page.next();
+    position += fmt::format(", {}::{}", at, column.type);
+    if (column.name == along(reconciler)) along_at = at;
+  }
+  const auto page_of = [&](const std::string& behind, const std::string& then_by,
+                           std::vector<Fragment> along) {
     return make(
         "scan", kPage,
-        {{"limit", limit}, {"ahead", ahead}, {"from", from}, {"behind", behind}, {"then_by", then_by}});
+        with(std::move(along),
+             {{"limit", limit}, {"ahead", ahead}, {"from", from}, {"behind", behind}, {"then_by", then_by}}));
   };
-  page = page_of("", "");
+  page = page_of("", "", page_along(reconciler, limit, "true", from + "::bigint"));
   rest = page_of(fmt::format("\n          AND (candidate.due_at_ms, {}) > ({})", candidate_keys, position),
-                 ", " + candidate_keys);
+                 ", " + candidate_keys, rest_along(reconciler, limit, from, along_at));
 
   const std::string one = Numbering(number).next();
   if (!reconciler.execution_column.empty())
-    of_execution = make("scan", kOfExecution,
-                        {{"execution_column", std::string(reconciler.execution_column)}, {"execution", one}});
+    of_execution =
+        make("scan", kOfExecution,
+             with(page_along(reconciler, "NULL"),
+                  {{"execution_column", std::string(reconciler.execution_column)}, {"execution", one}}));
   const std::string its_execution = reconciler.execution_column.empty()
                                         ? "NULL::uuid"
                                         : fmt::format("candidate.{}", reconciler.execution_column);
-  still_due = make("check", kStillDue, {{"its_execution", its_execution}});
+  still_due =
+      make("check", kStillDue,
+           with(page_along(reconciler, "NULL",
+                           fmt::format("{{row}}.{0} <= (SELECT max({0}) FROM key)", along(reconciler))),
+                {{"its_execution", its_execution}}));
   if (!reconciler.lock.empty()) lock = make("lock", kLock, {{"lock", std::string(reconciler.lock)}});
   act = make("act", kAct);
   if (ends_or_deletes(reconciler)) act_telling = telling(reconciler, make);
   if (!reconciler.forbidden.empty())
     forbidden = make("check", kForbidden, {{"forbidden", std::string(reconciler.forbidden)}});
-  backlog = make("count", kBacklog, {{"cap", one}});
+  backlog = make("count", kBacklog, with(page_along(reconciler, one), {{"cap", one}}));
   if (const auto& walk = reconciler.walk)
     slice_end = make("scan", walk->phases.empty() ? kSliceEnd : kPartitionsEnd,
                      {{"walk_table", std::string(walk->table)},

@@ -54,6 +54,10 @@ struct Statements {
   /// any order, so that it need not read all of them. Parameters: limit bigint; ahead bigint (milliseconds:
   /// also rows that fall due so soon); from bigint: the least due_at_ms. Columns: partition_key, key columns,
   /// due_at_ms, is_due, now_ms.
+  ///
+  /// A pair may declare a fragment `along`, a column of its key along which due_at_ms never falls within a partition. Then its
+  /// scan need not read all rows to show the oldest: in all statements it has {in_page:row}, "the row lies where this
+  /// statement looks", {page_rows}, how many are enough (null: all), and {page_from}, before which no row may be due.
   Statement page;
 
   /// The same in the order of due_at_ms and key, strictly behind a position: to pass by rows that stay.

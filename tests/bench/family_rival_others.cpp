@@ -99,7 +99,15 @@ RowByRow outbox_retention() {
   ORDER BY event_id LIMIT $3)
  UNION ALL
 (SELECT event_id, 'completion' FROM ff_completion_event
-  WHERE partition_key = $1 AND dispatched_at_ms IS NOT NULL AND occurred_at_ms <= $2
+  WHERE partition_key = $1 AND dispatched_at_ms IS NOT NULL AND committed_at_ms <= $2
+  ORDER BY event_id LIMIT $3)
+ UNION ALL
+(SELECT event_id, 'signal' FROM ff_signal_event
+  WHERE partition_key = $1 AND delivered_at_ms <= $2
+  ORDER BY event_id LIMIT $3)
+ UNION ALL
+(SELECT event_id, 'operator' FROM ff_operator_event
+  WHERE partition_key = $1 AND occurred_at_ms <= $2
   ORDER BY event_id LIMIT $3))sql",
           .steps = {{R"sql(
 SELECT FROM ff_lease_event WHERE event_id = $4::bigint AND occurred_at_ms <= $3 FOR UPDATE)sql",
@@ -107,11 +115,19 @@ SELECT FROM ff_lease_event WHERE event_id = $4::bigint AND occurred_at_ms <= $3 
                      {{"DELETE FROM ff_lease_event WHERE event_id = $4::bigint"}}},
                     {R"sql(
 SELECT FROM ff_completion_event
- WHERE partition_key = $1 AND event_id = $4::bigint AND dispatched_at_ms IS NOT NULL AND occurred_at_ms <= $3
+ WHERE partition_key = $1 AND event_id = $4::bigint AND dispatched_at_ms IS NOT NULL AND committed_at_ms <= $3
    FOR UPDATE)sql",
                      {"completion"},
                      {{R"sql(
-DELETE FROM ff_completion_event WHERE partition_key = $1 AND event_id = $4::bigint)sql"}}}}};
+DELETE FROM ff_completion_event WHERE partition_key = $1 AND event_id = $4::bigint)sql"}}},
+                    {R"sql(
+SELECT FROM ff_signal_event WHERE event_id = $4::bigint AND delivered_at_ms <= $3 FOR UPDATE)sql",
+                     {"signal"},
+                     {{"DELETE FROM ff_signal_event WHERE event_id = $4::bigint"}}},
+                    {R"sql(
+SELECT FROM ff_operator_event WHERE event_id = $4::bigint AND occurred_at_ms <= $3 FOR UPDATE)sql",
+                     {"operator"},
+                     {{"DELETE FROM ff_operator_event WHERE event_id = $4::bigint"}}}}};
 }
 
 }  // namespace

@@ -86,9 +86,9 @@ const std::vector<Stock>& stocks() {
        {"ff_quota_policy", "ff_quota_admitted", "ff_quota_window"}},
       {"worker_registry_ttl", "silent workers", 80, {"ff_worker_registry", "ff_worker_registry_event"}},
       {"outbox_retention",
-       "events, half of them in each outbox,",
+       "events, a quarter of them in each outbox,",
        80,
-       {"ff_lease_event", "ff_completion_event"}}};
+       {"ff_lease_event", "ff_completion_event", "ff_signal_event", "ff_operator_event"}}};
   return all;
 }
 

@@ -263,15 +263,21 @@ std::string worker_registry_ttl() {
 }
 
 std::string outbox_retention() {
-  return all_of({insert("ff_lease_event",
-                        {"execution_id, event_type, occurred_at_ms, namespace, instance_tag",
-                         "id::text, 'expired', due_ms, 'bench', 'i-1'"},
-                        "seed WHERE n % 2 = 0"),
-                 insert("ff_completion_event",
-                        {"execution_id, flow_id, outcome, namespace, instance_tag, occurred_at_ms, "
-                         "committed_at_ms, dispatched_at_ms",
-                         "id, flow, 'success', 'bench', 'i-1', due_ms, due_ms, due_ms"},
-                        "seed WHERE n % 2 = 1")});
+  return all_of(
+      {insert("ff_lease_event",
+              {"execution_id, event_type, occurred_at_ms, namespace, instance_tag",
+               "id::text, 'expired', due_ms, 'bench', 'i-1'"},
+              "seed WHERE n % 4 = 0"),
+       insert("ff_completion_event",
+              {"execution_id, flow_id, outcome, namespace, instance_tag, occurred_at_ms, "
+               "committed_at_ms, dispatched_at_ms",
+               "id, flow, 'success', 'bench', 'i-1', due_ms, due_ms, due_ms"},
+              "seed WHERE n % 4 = 1"),
+       insert("ff_signal_event", {"execution_id, signal_id, delivered_at_ms", "id::text, 's', due_ms"},
+              "seed WHERE n % 4 = 2"),
+       insert("ff_operator_event",
+              {"execution_id, event_type, occurred_at_ms", "id::text, 'replayed', due_ms"},
+              "seed WHERE n % 4 = 3")});
 }
 
 std::string with_deadline(std::string_view state, std::vector<std::string> more) {

@@ -48,7 +48,7 @@ reconcilers:
   budget_reset: {interval: 100ms}
   quota_concurrency: {interval: 100ms}
   worker_registry_ttl: {interval: 100ms}
-  outbox_retention: {enabled: true, interval: 100ms, retention: 3650d}
+  outbox_retention: {enabled: true, interval: 100ms, retention: 3650d, worker_events_retention: 3650d}
 )";
 
 // Reads the whole schema and writes nothing: run on an empty database, it leaves one that the crate has migrated.

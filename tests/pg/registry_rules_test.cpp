@@ -67,9 +67,10 @@ std::string array_of(int first, int count) {
 
 /// Copies every row into the partition further on by so many, but for those whose key has no partition in it.
 void add_namesakes(pg::Connection& db, const Stage& stage) {
+  const std::set<std::string> numbered{"ff_lease_event", "ff_signal_event", "ff_operator_event"};
   std::set<std::string> tables;
   for (const Part& part : stage.parts)
-    if (part.table != "ff_lease_event") tables.insert(part.table);
+    if (!numbered.contains(part.table)) tables.insert(part.table);
   for (const std::string& table : tables)
     db.execute_script("CREATE TEMP TABLE namesake AS SELECT * FROM " + table +
                       "; UPDATE namesake SET partition_key = partition_key + " + std::to_string(kOurs) +

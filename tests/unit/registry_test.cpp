@@ -62,8 +62,13 @@ TEST_CASE("the statements of a reconciler take keys, locks and time from the eng
     const Statements statements(reconciler);
     const std::string page = statements.page.over({{2}, {7}});
     const std::string act = statements.act.over({{2}, {7}});
-    for (const std::string& text : {page, act})
-      CHECK(text.find(".partition_key = ANY('{2,7}'::smallint[]) OR ") != std::string::npos);
+    // Three outboxes are one table for all partitions, and have no children to name.
+    const auto deletes = [&](const char* outcome) { return reconciler.outcomes.front().name == outcome; };
+    const bool has_children = !deletes("lease_events_deleted") && !deletes("signal_events_deleted") &&
+                              !deletes("operator_events_deleted");
+    if (has_children)
+      for (const std::string& text : {page, act})
+        CHECK(text.find(".partition_key = ANY('{2,7}'::smallint[]) OR ") != std::string::npos);
     CHECK(page.find("FOR ") == std::string::npos);
     const std::string lock = statements.lock.over({{2}, {7}});
     CHECK((lock + act).find("SKIP LOCKED") != std::string::npos);

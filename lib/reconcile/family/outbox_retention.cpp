@@ -1,9 +1,12 @@
 // outbox_retention: events that are older than anybody will ask for are deleted. Off by default.
 //
-// Rows     ff_lease_event, and ff_completion_event once dispatched, older than `retention`. Neither has an
-//          index by time; ids rise with time, so that the oldest thousand by id of each outbox and
-//          partition are looked at, page after page. Those that a fast clock has dated in the future are passed over:
-//          a thousand of them would hide all that is behind.
+// Rows     ff_lease_event, and by companions ff_signal_event, ff_operator_event and ff_completion_event once dispatched,
+//          older than `retention`; ff_worker_registry_event, a row a heartbeat, older than `worker_events_retention`. No
+//          index goes by time; ids rise with it, so events are read along their ids, and those of the register worker by
+//          worker. Clocks of hosts differ: an event dated in the future is as old as the youngest of the next three of its
+//          partition that are not, and stays while there are fewer; one that is old stays behind a younger one, because its
+//          own clock is behind. So the date of an event here is that of the youngest up to it. Completion events bear the
+//          database's time. One of the register that is dated in the future stays until then.
 // Changes  the rows are deleted.
 // Others   Subscribers read the same rows and never lock them; a cursor that points into what is deleted
 //          goes on with the next event.
@@ -15,81 +18,237 @@
 namespace ff::reconcile {
 namespace {
 
-// A plain `partition_key = mine.partition_key` would make the order that of event_id alone, and then the
+using namespace std::chrono_literals;
+
+// The events of the present and the past, one after the other, and before each those of the future that stand between.
+// A plain `partition_key = mine.partition_key` (see `events_of`) would make the order that of event_id alone, and then the
 // planner likes to read the index on that from its beginning, through the events of all other partitions.
-constexpr std::string_view kScan = R"sql(
-  SELECT mine.partition_key, e.outbox, e.event_id, e.due_at_ms
+constexpr std::string_view kPast = R"sql(
+  SELECT mine.partition_key, e.event_id, e.due_at_ms
     FROM unnest({partitions}) AS mine(partition_key)
    CROSS JOIN LATERAL (
-     (SELECT 'lease' AS outbox, l.event_id, l.occurred_at_ms AS due_at_ms
-        FROM {schema}.ff_lease_event l
-       WHERE l.partition_key = ANY(ARRAY[mine.partition_key::integer])
-         AND l.occurred_at_ms <= (SELECT now_ms FROM clock)
-       ORDER BY l.partition_key, l.event_id
-       LIMIT 1000)
+     WITH dated AS MATERIALIZED (
+       SELECT p.event_id, {date:p} AS date_ms
+         FROM {schema}.{outbox} p
+        WHERE {events_of:p, mine} AND {in_page:p} AND {date:p} <= (SELECT now_ms FROM clock)
+        ORDER BY p.partition_key, p.event_id
+        LIMIT {page_rows} + 3
+     ),
+     past AS MATERIALIZED (
+       SELECT event_id, lag(event_id, 1, 0::bigint) OVER by_id AS behind_id,
+              greatest(max(date_ms) OVER by_id, {page_from}) AS due_at_ms,
+              greatest(lead(date_ms) OVER by_id, date_ms) AS next_ms, lead(date_ms, 2) OVER by_id AS third_ms
+         FROM dated
+       WINDOW by_id AS (ORDER BY event_id)
+     )
+     SELECT event_id, due_at_ms FROM past
       UNION ALL
-     (SELECT 'completion', c.event_id, c.occurred_at_ms
-        FROM {schema}.ff_completion_event c
-       WHERE {in_partitions:c} AND c.partition_key = ANY(ARRAY[mine.partition_key])
-         AND c.dispatched_at_ms IS NOT NULL AND c.occurred_at_ms <= (SELECT now_ms FROM clock)
-       ORDER BY c.partition_key, c.event_id
-       LIMIT 1000)
+     SELECT f.event_id, past.due_at_ms
+       FROM past
+      CROSS JOIN LATERAL (
+        SELECT n.event_id
+          FROM {schema}.{outbox} n
+         WHERE {events_of:n, mine} AND {in_page:n} AND {date:n} > (SELECT now_ms FROM clock)
+           AND n.event_id > past.behind_id AND n.event_id < past.event_id
+         ORDER BY n.partition_key, n.event_id
+         LIMIT {page_rows}) f
+      WHERE greatest(past.next_ms, past.third_ms) <= (SELECT due_ms FROM clock) AND past.third_ms IS NOT NULL
    ) e)sql";
 
+// Of a batch the last one of the future speaks for the others: what comes before it is old, or none of them was shown.
 constexpr std::string_view kAct = R"sql(
-old_lease_event AS MATERIALIZED (
-  SELECT key.partition_key, key.outbox, l.event_id, l.occurred_at_ms AS due_at_ms
+partition AS MATERIALIZED (
+  SELECT k.partition_key,
+         (SELECT y.event_id
+            FROM {schema}.{outbox} y
+           WHERE {events_of:y, k} AND y.event_id < k.last_id
+             AND {date:y} > (SELECT due_ms FROM clock) AND {date:y} <= (SELECT now_ms FROM clock)
+           ORDER BY y.partition_key, y.event_id
+           LIMIT 1) AS first_young_id
+    FROM (SELECT partition_key, max(event_id) AS last_id FROM key GROUP BY partition_key) k
+),
+held AS MATERIALIZED (
+  SELECT key.partition_key, e.event_id, {date:e} AS date_ms
     FROM clock, key
-    JOIN {schema}.ff_lease_event l ON l.event_id = key.event_id AND l.partition_key = key.partition_key
-   WHERE key.outbox = 'lease' AND l.occurred_at_ms <= clock.due_ms
-     FOR UPDATE OF l SKIP LOCKED
+    JOIN {schema}.{outbox} e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
+   WHERE {event:e} AND ({date:e} + 0 <= clock.due_ms OR {date:e} + 0 > clock.now_ms)
+     AND key.event_id < coalesce((SELECT p.first_young_id FROM partition p WHERE p.partition_key = key.partition_key),
+                                 9223372036854775807)
+     FOR UPDATE OF e SKIP LOCKED
 ),
-old_completion_event AS MATERIALIZED (
-  SELECT key.partition_key, key.outbox, c.event_id, c.occurred_at_ms AS due_at_ms
+passed AS MATERIALIZED (
+  SELECT a.partition_key
+    FROM (SELECT h.partition_key, max(h.event_id) AS last_id
+            FROM clock, held h WHERE h.date_ms > clock.now_ms GROUP BY h.partition_key) a
+   WHERE (SELECT count(*) = 3 AND max(three.date_ms) <= (SELECT due_ms FROM clock)
+            FROM (SELECT {date:n} AS date_ms
+                    FROM {schema}.{outbox} n
+                   WHERE {events_of:n, a} AND n.event_id > a.last_id AND {date:n} <= (SELECT now_ms FROM clock)
+                   ORDER BY n.partition_key, n.event_id
+                   LIMIT 3) three)
+),
+old AS MATERIALIZED (
+  SELECT h.partition_key, h.event_id, least(h.date_ms, clock.due_ms) AS due_at_ms
+    FROM clock, held h
+   WHERE h.date_ms <= clock.due_ms OR (h.partition_key IN (SELECT p.partition_key FROM passed p)) IS TRUE
+),
+deleted AS (
+  DELETE FROM {schema}.{outbox} e
+   USING old o
+   WHERE {event:e} AND e.partition_key = o.partition_key AND e.event_id = o.event_id
+),
+moved AS (SELECT partition_key, event_id, due_at_ms, '{outcome}' AS outcome FROM old))sql";
+
+// Worker by worker along the primary key, and of each its oldest.
+constexpr std::string_view kRegisterScan = R"sql(
+  SELECT w.partition_key, w.namespace, w.worker_instance_id, e.event_at_ms, e.event_kind, e.event_at_ms AS due_at_ms
+    FROM (
+      WITH RECURSIVE worker AS (
+        SELECT p.partition_key, f.namespace, f.worker_instance_id
+          FROM unnest({partitions}) AS p(partition_key)
+         CROSS JOIN LATERAL (SELECT e.namespace, e.worker_instance_id
+                               FROM {schema}.ff_worker_registry_event e
+                              WHERE {in_partitions:e} AND e.partition_key = p.partition_key
+                              ORDER BY e.namespace, e.worker_instance_id
+                              LIMIT 1) f
+         UNION ALL
+        SELECT w.partition_key, n.namespace, n.worker_instance_id
+          FROM worker w
+         CROSS JOIN LATERAL (SELECT e.namespace, e.worker_instance_id
+                               FROM {schema}.ff_worker_registry_event e
+                              WHERE {in_partitions:e} AND e.partition_key = w.partition_key
+                                AND (e.namespace, e.worker_instance_id) > (w.namespace, w.worker_instance_id)
+                              ORDER BY e.namespace, e.worker_instance_id
+                              LIMIT 1) n
+      ),
+      known AS MATERIALIZED (SELECT * FROM worker)
+      SELECT * FROM known
+    ) w
+   CROSS JOIN LATERAL (
+     SELECT e.event_at_ms, e.event_kind
+       FROM {schema}.ff_worker_registry_event e
+      WHERE {in_partitions:e} AND e.partition_key = w.partition_key AND e.namespace = w.namespace
+        AND e.worker_instance_id = w.worker_instance_id AND {in_page:e}
+      ORDER BY e.event_at_ms, e.event_kind
+      LIMIT {page_rows} + 8
+   ) e)sql";
+
+constexpr std::string_view kRegisterAct = R"sql(
+old AS MATERIALIZED (
+  SELECT e.partition_key, e.namespace, e.worker_instance_id, e.event_at_ms, e.event_kind
     FROM clock, key
-    JOIN {schema}.ff_completion_event c ON c.partition_key = key.partition_key AND c.event_id = key.event_id
-   WHERE key.outbox = 'completion' AND {in_partitions:c} AND c.dispatched_at_ms IS NOT NULL
-     AND c.occurred_at_ms <= clock.due_ms
-     FOR UPDATE OF c SKIP LOCKED
+    JOIN {schema}.ff_worker_registry_event e
+      ON e.partition_key = key.partition_key AND e.namespace = key.namespace
+     AND e.worker_instance_id = key.worker_instance_id AND e.event_at_ms = key.event_at_ms
+     AND e.event_kind = key.event_kind
+   WHERE {in_partitions:e} AND e.event_at_ms + 0 <= clock.due_ms
+     FOR UPDATE OF e SKIP LOCKED
 ),
-deleted_lease_event AS (
-  DELETE FROM {schema}.ff_lease_event l USING old_lease_event o WHERE l.event_id = o.event_id
-),
-deleted_completion_event AS (
-  DELETE FROM {schema}.ff_completion_event c
-   USING old_completion_event o
-   WHERE {in_partitions:c} AND c.partition_key = o.partition_key AND c.event_id = o.event_id
+deleted AS (
+  DELETE FROM {schema}.ff_worker_registry_event e
+   USING old o
+   WHERE {in_partitions:e} AND e.partition_key = o.partition_key AND e.namespace = o.namespace
+     AND e.worker_instance_id = o.worker_instance_id AND e.event_at_ms = o.event_at_ms AND e.event_kind = o.event_kind
 ),
 moved AS (
-  SELECT partition_key, outbox, event_id, due_at_ms, 'lease_events_deleted' AS outcome FROM old_lease_event
-   UNION ALL
-  SELECT partition_key, outbox, event_id, due_at_ms, 'completion_events_deleted' FROM old_completion_event
+  SELECT partition_key, namespace, worker_instance_id, event_at_ms, event_kind, event_at_ms AS due_at_ms,
+         'worker_events_deleted' AS outcome
+    FROM old
 ))sql";
+
+constexpr const char* kReason = "the event was older than retention";
+
+struct Outbox {
+  const char* table;
+  const char* outcome;
+  const char* date = "occurred_at_ms";
+};
+
+/// An outbox that is one table for all partitions, whose key there is an integer.
+std::vector<Fragment> fragments(const Outbox& outbox) {
+  return {{"along", "event_id"},
+          {"past(outbox)", std::string(kPast)},
+          {"outbox", outbox.table},
+          {"outcome", outbox.outcome},
+          {"date(event)", std::string("{event}.") + outbox.date},
+          {"event(event)", "true"},
+          {"events_of(event, row)", "{event}.partition_key = ANY(ARRAY[{row}.partition_key::integer])"}};
+}
+
+std::vector<Fragment> fragments_of_completions(const Outbox& outbox) {
+  auto all = fragments(outbox);
+  all.resize(5);
+  all.insert(all.end(), {{"event(event)", "{in_partitions:{event}} AND {event}.dispatched_at_ms IS NOT NULL"},
+                         {"events_of(event, row)",
+                          "{event:{event}} AND {event}.partition_key = ANY(ARRAY[{row}.partition_key])"}});
+  return all;
+}
+
+/// The pair of the lease events for another outbox.
+Reconciler likewise(Reconciler pair, std::string_view scan, const Outbox& outbox) {
+  pair.outcomes = {{outbox.outcome, Effect::deleted, kReason}};
+  pair.scan = scan;
+  pair.fragments = fragments(outbox);
+  return pair;
+}
+
+Reconciler of_register(Reconciler pair) {
+  pair.outcomes = {
+      {"worker_events_deleted", Effect::deleted, "the event was older than worker_events_retention"}};
+  pair.key = {{"namespace", "text"},
+              {"worker_instance_id", "text"},
+              {"event_at_ms", "bigint"},
+              {"event_kind", "text"}};
+  pair.partition_count = "SELECT 256";
+  pair.scan = kRegisterScan;
+  pair.act = kRegisterAct;
+  pair.fragments = {{"along", "event_at_ms"}};
+  pair.holdoff = [](const Settings& own) { return Milliseconds{*own.at("worker_events_retention")} + 1ms; };
+  return pair;
+}
+
+SettingDecl age(std::string_view name, Milliseconds fallback, std::string_view summary) {
+  return {.name = name,
+          .kind = SettingDecl::Kind::duration,
+          .fallback = fallback.count(),
+          .least = Milliseconds{1h}.count(),
+          .most = Milliseconds{24h * 3650}.count(),
+          .summary = summary};
+}
 
 }  // namespace
 
 Reconciler outbox_retention() {
-  using namespace std::chrono_literals;
-  return {.name = "outbox_retention",
-          .summary = "Deletes events that are older than anybody will ask for.",
-          .outcomes = {{"lease_events_deleted", Effect::deleted, "the event was older than retention"},
-                       {"completion_events_deleted", Effect::deleted, "the event was older than retention"}},
-          .key = {{"outbox", "text"}, {"event_id", "bigint"}},
-          .scan = kScan,
-          .act = kAct,
-          .privileges = {{"ff_lease_event", "SELECT, UPDATE, DELETE"},
-                         {"ff_completion_event", "SELECT, UPDATE, DELETE"}},
-          .on_by_default = false,
-          .interval = 1min,
-          .filterable = false,
-          .settings = {{.name = "retention",
-                        .kind = SettingDecl::Kind::duration,
-                        .fallback = Milliseconds{24h * 7}.count(),
-                        .least = Milliseconds{1h}.count(),
-                        .most = Milliseconds{24h * 3650}.count(),
-                        .summary = "how old an event gets"},
-                       kHoldAbove},
-          .holdoff = [](const Settings& own) { return Milliseconds{*own.at("retention")} + 1ms; }};
+  const Outbox leases{"ff_lease_event", "lease_events_deleted"};
+  Reconciler lease{
+      .name = "outbox_retention",
+      .summary = "Deletes events that are older than anybody will ask for.",
+      .outcomes = {{leases.outcome, Effect::deleted, kReason}},
+      .key = {{"event_id", "bigint"}},
+      .scan = "{past:ff_lease_event}",
+      .act = kAct,
+      .fragments = fragments(leases),
+      .privileges = {{"ff_lease_event", "SELECT, UPDATE, DELETE"},
+                     {"ff_signal_event", "SELECT, UPDATE, DELETE"},
+                     {"ff_operator_event", "SELECT, UPDATE, DELETE"},
+                     {"ff_completion_event", "SELECT, UPDATE, DELETE"},
+                     {"ff_worker_registry_event", "SELECT, UPDATE, DELETE"}},
+      .on_by_default = false,
+      .interval = 1min,
+      .filterable = false,
+      .settings = {age("retention", 24h * 7, "how old an event gets"),
+                   age("worker_events_retention", 24h, "how old an event of the worker register gets"),
+                   kHoldAbove},
+      .holdoff = [](const Settings& own) { return Milliseconds{*own.at("retention")} + 1ms; }};
+  const Outbox completions{"ff_completion_event", "completion_events_deleted", "committed_at_ms"};
+  Reconciler completion = likewise(lease, "{past:ff_completion_event}", completions);
+  completion.fragments = fragments_of_completions(completions);
+  lease.companions = {
+      likewise(lease, "{past:ff_signal_event}",
+               {"ff_signal_event", "signal_events_deleted", "delivered_at_ms"}),
+      likewise(lease, "{past:ff_operator_event}", {"ff_operator_event", "operator_events_deleted"}),
+      completion, of_register(lease)};
+  return lease;
 }
 
 }  // namespace ff::reconcile
