@@ -41,6 +41,7 @@ supervisor::Timing timing_of(const config::Reconciler& its, const reconcile::Rec
     else
       timing.companions =
           std::max({timing.companions.value_or(Milliseconds{0}), companion.interval, its.interval});
+  timing.wakes = reconciler.wakes;
   return timing;
 }
 

@@ -74,6 +74,16 @@ void add_active(const Facts& facts, std::vector<Finding>& found) {
     return;
   }
   if (*attempt->lease_expires_at < facts.now) return add_lapsed(facts, *attempt, found);
+  if (due_look(facts, "dead_worker") != nullptr) {
+    found.push_back(
+        {"holder_silent",
+         fmt::format(
+             "{} works on attempt {}, and its lease ends {}, but by the register of workers it is dead",
+             attempt->worker.value_or("a worker"), attempt->index,
+             when(*attempt->lease_expires_at, facts.now)),
+         tick("dead_worker", facts.id)});
+    return;
+  }
   found.push_back(
       {"lease_runs",
        fmt::format("{} works on attempt {}: its lease ends {}", attempt->worker.value_or("a worker"),

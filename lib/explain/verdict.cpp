@@ -42,6 +42,7 @@ std::string no_deadline(const Facts& facts) {
 std::string no_rows(const Facts& facts, const Inspection& inspection) {
   if (inspection.reconciler == "lease_expiry" || inspection.reconciler == "attempt_timeout")
     return no_lease(facts, inspection);
+  if (inspection.reconciler == "dead_worker") return "no lease of its is held by a worker that is dead";
   if (inspection.reconciler == "grant_expiry") return "it has no grant that ends, and waits for none";
   if (inspection.reconciler == "index_repair")
     return "the attempt that it goes on with is there, or it begins one";

@@ -101,9 +101,11 @@ TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& opt
 
 TickReport Engine::tick_alone(const TickOptions& options) {
   begin_tick(options);
+  const bool scan = options.scan || is_time_to_ask_again();
   TickReport report =
-      options.scan ? with_worker([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
+      scan ? with_worker([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
   if (const auto next = upcoming_.next()) report.next_due = *next + job_->holdoff();
+  if (job_->told && job_->told->ask_again) report.next_due = *job_->told->ask_again + job_->holdoff();
   // Not before 1970, where nothing is known: a holdoff may reach back as long as there is time.
   report.known_until = std::max(upcoming_.complete_until() + job_->holdoff(), UnixMillis{});
   end_tick(report);
@@ -113,6 +115,7 @@ TickReport Engine::tick_alone(const TickOptions& options) {
 TickReport Engine::tick_one_alone(const ExecutionId& execution, const TickOptions& options) {
   begin_tick(options);
   TickReport report = with_worker([&](Worker& worker) {
+    ask_first(worker);
     auto rows = rows_of(*job_, worker, execution);
     leave_restless(worker.report(), rows);
     for (const Candidate& row : rows) {
@@ -162,6 +165,11 @@ void Engine::scan_and_work_off(Worker& worker) {
   upcoming_.clear();
   find_partitions(worker.connection());
   const TickOptions& options = job_->options;
+  if (!ask_first(worker)) {
+    worker.report().complete = true;
+    upcoming_.replace({}, worker.report().database_time - job_->holdoff() + options.scan_ahead);
+    return;
+  }
   const auto slices = slices_of_scan(worker);
   job_->still_rows.begin_scan(job_->clock.now());
   const bool limited = options.deadline != SteadyTime::max();
@@ -186,7 +194,29 @@ void Engine::scan_and_work_off(Worker& worker) {
   work_off(worker, std::move(seen.few));
   work_off_pages(worker, seen.oldest_of_many, slices);
   end_scan(report, slices);
+  if (job_->prelude && !report.failure && !report.more && !options.dry_run &&
+      !report.skipped.contains(Skip::locked))
+    job_->prelude->settled();
   look_for_holders(*job_, worker.connection());
+}
+
+// False: nothing would be found.
+bool Engine::ask_first(Worker& worker) {
+  if (!job_->prelude) return true;
+  pg::Transaction transaction(worker.connection(), {.plan = pg::Plan::generic});
+  const SteadyTime sent = job_->clock.now();
+  const bool worth_a_scan = job_->ask(transaction);
+  transaction.rollback();
+  job_->server_clock.learn(sent, job_->clock.now(), job_->told->database_time);
+  if (worker.report().database_time == UnixMillis{})
+    worker.report().database_time = job_->told->database_time;
+  return worth_a_scan;
+}
+
+bool Engine::is_time_to_ask_again() const {
+  if (!job_->told || !job_->told->ask_again) return false;
+  const auto now = job_->server_clock.at(job_->clock.now());
+  return now && *now >= *job_->told->ask_again + job_->holdoff();
 }
 
 std::vector<GroupSlice> Engine::slices_of_scan(Worker& worker) {

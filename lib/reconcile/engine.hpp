@@ -62,6 +62,8 @@ class Engine {
                       const std::vector<GroupSlice>& slices);
   bool work_off(Worker& worker, std::vector<Candidate> rows);
   std::vector<Candidate> to_be_tried(Worker& worker, std::vector<Candidate> rows);
+  bool ask_first(Worker& worker);
+  bool is_time_to_ask_again() const;
   void leave_restless(TickReport& report, std::vector<Candidate>& rows);
   std::vector<GroupSlice> slices_of_scan(Worker& worker);
   void end_scan(const TickReport& report, const std::vector<GroupSlice>& slices);

@@ -38,6 +38,7 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
   begin_tick({});
   Worker worker(*job_, pool_.acquire(job_->familiar()));
   find_partitions(worker.connection());
+  ask_first(worker);
   // Of a table that is walked through, as many rows as are counted at most: it may have any number.
   Walker from_the_start;
   const bool walks = job_->reconciler.walk.has_value();

@@ -8,9 +8,15 @@ pg::Params Job::params(const Partitions& partitions, const Slice& slice) const {
       pg::Params::of(partitions, scope.filter.name_space, tag ? std::optional(tag->key) : std::nullopt,
                      tag ? std::optional(tag->value) : std::nullopt);
   if (reconciler.walk) slice.add_to(params);
-  params.append(reconciler.parameters(scope.settings, scope.family));
+  params.append(told ? told->params : reconciler.parameters(scope.settings, scope.family));
   params.add(static_cast<std::int64_t>(holdoff().count()));
   return params;
+}
+
+bool Job::ask(pg::Transaction& transaction) {
+  if (!prelude) return true;
+  told = prelude->ask({.transaction = transaction, .wary = options.wary});
+  return told->worth_a_scan;
 }
 
 Milliseconds Job::still_for() const {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <optional>
 
 #include "reconcile/batch_size.hpp"
 #include "reconcile/groups.hpp"
 #include "reconcile/held_rows.hpp"
+#include "reconcile/prelude.hpp"
 #include "reconcile/quarantine.hpp"
 #include "reconcile/scope.hpp"
 #include "reconcile/server_clock.hpp"
@@ -25,10 +27,13 @@ struct Job {
         scope(std::move(wished)),
         groups(scope.partitions),
         clock(its_clock),
-        batch_size(scope.batch_size) {}
+        batch_size(scope.batch_size),
+        prelude(its.prelude != nullptr ? its.prelude() : nullptr) {}
 
   /// The parameters that every statement begins with.
   pg::Params params(const Partitions& partitions, const Slice& slice = {}) const;
+  /// Finds out what the pair has to know before it is looked at; true where there is nothing to find out.
+  bool ask(pg::Transaction& transaction);
   /// How long after its due time a row may be taken.
   Milliseconds holdoff() const { return reconciler.holdoff(scope.settings); }
 
@@ -50,6 +55,8 @@ struct Job {
   StillRows still_rows;
   ServerClock server_clock;
   BatchSize batch_size;
+  const std::unique_ptr<Prelude> prelude;  ///< null where the pair has none
+  std::optional<Prelude::Answer> told;     ///< its last answer
 
   // Of this tick.
   TickOptions options;

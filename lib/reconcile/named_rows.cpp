@@ -9,8 +9,9 @@ namespace {
 
 void add_rows(pg::Transaction& transaction, const Reconciler& pair, const Scope& scope,
               const ExecutionId& execution, std::vector<NamedRow>& rows) {
-  const Job job(pair, scope, Clock::system());
+  Job job(pair, scope, Clock::system());
   if (job.statements.of_execution.empty()) return;
+  job.ask(transaction);
   pg::Params params = job.params({execution.partition});
   params.add(execution.uuid);
   const std::string sql = job.statements.of_execution.over({execution.partition});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,8 @@
 #include "pg/params.hpp"
 
 namespace ff::reconcile {
+
+class Prelude;
 
 /// The reconcilers that run together, with their settings: what one of them leaves to another depends on
 /// whether the other is there.
@@ -172,6 +175,11 @@ struct Reconciler {
   bool is_shortcut = false;
   /// A scan shows its rows before they fall due. Where it does not, nobody can say when the next one will.
   bool foreseen = true;
+  /// Who has work from what it moves, and is to look for it at once: names of reconcilers.
+  std::vector<std::string_view> wakes = {};
+  /// Makes what an engine asks before each scan; its answer has the values of `own_parameters` instead of `parameters`.
+  /// Null: there is nothing to ask.
+  std::unique_ptr<Prelude> (*prelude)() = nullptr;
   /// Each a copy of this one with a key, statements, outcomes and an interval of its own. Whatever an operator can set
   /// or see is shared: name, settings, filter, batch size, report. A companion is scanned when its interval is
   /// over, however often or seldom the first pair is.

@@ -51,6 +51,8 @@ struct TickOptions {
   bool shortcuts_scan = false;
   /// Of a table through which a pair walks, a scan reads the next slice only.
   bool in_slices = false;
+  /// Of what a pair has to find out first, the word of others is not enough (see Prelude).
+  bool wary = false;
   /// Whether an operator has released a hold that began then, by the database's clock (see Hold). Empty: nobody has.
   std::function<bool(UnixMillis since)> released{};
   /// Act and roll back, whatever hold_above says.

@@ -41,6 +41,10 @@ std::string key_arrays(const Reconciler& reconciler, Numbering number) {
 constexpr char kRow = '\x01';
 constexpr char kEnd = '\x02';
 
+Fragment in_partitions_later() {
+  return {"in_partitions(row)", fmt::format("{}{{row}}{}", kRow, kEnd)};
+}
+
 // More than four acts in a transaction gain nothing.
 constexpr std::ptrdiff_t kGroupsTogether = 4;
 constexpr std::ptrdiff_t kRelationsTogether = 16;
@@ -272,10 +276,15 @@ std::size_t Statement::groups_together() const {
       std::clamp<std::ptrdiff_t>(kRelationsTogether / relations, 1, kGroupsTogether));
 }
 
+Statement worded(std::string_view text, const std::vector<Fragment>& own) {
+  Fragments all = phrases();
+  all.add(in_partitions_later()).add(Fragment{"partitions", "$1"}).add(own);
+  return Statement(all.expand(text));
+}
+
 Statements::Statements(const Reconciler& reconciler) try {
   Fragments common = phrases();
-  common.add(Fragment{"in_partitions(row)", fmt::format("{}{{row}}{}", kRow, kEnd)})
-      .add(reconciler.fragments);
+  common.add(in_partitions_later()).add(reconciler.fragments);
   Numbering number(add_parameters(reconciler, common));
   const std::string keys = key_list(reconciler);
   const std::string candidate_keys = key_list(reconciler, "candidate.");

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/partitions.hpp"
 #include "reconcile/reconciler.hpp"
@@ -38,6 +40,9 @@ class Statement {
  private:
   std::string text_;  // with kRow and kEnd around the row where {in_partitions:row} stands
 };
+
+/// A statement beside those of a pair, in the words of phrases() and with {in_partitions:row}; {partitions} is $1.
+Statement worded(std::string_view text, const std::vector<Fragment>& own = {});
 
 /// The statements that an engine sends, all made from the pair of one reconciler. After the parameters that
 /// the pair itself uses ($1 the partitions, $2 to $4 the filter, the bounds of a slice, its own), which every statement

@@ -93,6 +93,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
             .companions_scan = turn.companions,
             .shortcuts_scan = turn.shortcuts,
             .in_slices = true,
+            .wary = true,
             .progress = &progress_});
   const SteadyTime finished = clock_.now();
   consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;
@@ -125,7 +126,12 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                                  .companions_scan = next_of_companions(now, finished)},
                                 random_share());
   if (next.scan) next_scan_ = next.at;
-  return {next.at, away};
+  return {next.at, away, report.processed > 0 ? now.wakes : std::vector<std::string_view>{}};
+}
+
+void Runner::wake() {
+  next_scan_.reset();
+  last_scan_.reset();
 }
 
 // In turn, so that none waits for a backlog of another.

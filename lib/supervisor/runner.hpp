@@ -4,6 +4,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "reconcile/engine.hpp"
 #include "supervisor/observer.hpp"
@@ -19,6 +21,8 @@ struct Timing {
   std::optional<Milliseconds> companions{};
   /// Of those companions that scan where announcements lead. Nothing: there are none.
   std::optional<Milliseconds> shortcuts{};
+  /// Who is to look for work at once when it has moved something.
+  std::vector<std::string_view> wakes{};
 };
 
 /// One reconciler's ticks, one after the other, each reported to the observer and logged, and the
@@ -48,9 +52,13 @@ class Runner {
 
   /// What a tick may start with: nothing throws out of it.
   struct Step {
-    SteadyTime next;              ///< when to run again
-    bool check_database = false;  ///< the connection broke or the server took no writes
+    SteadyTime next;                        ///< when to run again
+    bool check_database = false;            ///< the connection broke or the server took no writes
+    std::vector<std::string_view> wakes{};  ///< who has work from what it did
   };
+  /// The next tick scans, whatever was known. Not while one runs.
+  void wake();
+
   /// Runs one tick that was planned for `planned`. One at a time.
   Step step(SteadyTime planned, const std::stop_token& stop);
 

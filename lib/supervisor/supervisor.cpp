@@ -94,7 +94,17 @@ struct Supervisor::Scheduler {
     }
     stopped_running.notify_all();
     if (step.check_database) monitor.check_now();
+    for (const std::string_view name : step.wakes) wake(name);
     if (!stop.stop_requested()) arm(slot, step.next);
+  }
+
+  void wake(std::string_view name) {
+    for (auto& slot : slots)
+      if (slot->runner.name() == name)
+        asio::post(slot->strand, [this, &its = *slot] {
+          its.runner.wake();
+          if (may_run(its.runner)) arm(its, clock.now());
+        });
   }
 
   void beat() {

@@ -143,8 +143,9 @@ TEST_CASE("any two steps at one execution, one after the other, leave it in a le
     CHECK(deadlocks(db) == 0);
   }
   // No step is here for show, but for those for whom no scene has rows: that they leave these alone is what is seen of them.
-  for (const char* other : {"cancel_backlog", "completion_repair", "grant_expiry", "group_recount",
-                            "index_repair", "quota_concurrency", "quota_window", "stray_waitpoint"}) {
+  for (const char* other :
+       {"cancel_backlog", "completion_repair", "dead_worker", "grant_expiry", "group_recount", "index_repair",
+        "quota_concurrency", "quota_window", "stray_waitpoint"}) {
     effective.erase(other);
     known.erase(other);
   }

@@ -235,6 +235,7 @@ TEST_CASE("each reconciler moves its rows with its own grants, and without any o
     const auto work = [&] {
       if (!reconciler.partition_count.empty()) connection.execute(std::string(reconciler.partition_count));
       for (const auto& [pair, keys] : due) {
+        found_out(connection, *pair);
         connection.execute(reconcile::Statements(*pair).page.over({{0}}),
                            page_params(*pair, {{0}}, Milliseconds{0}, 1));
         try_act(connection, *pair, keys);

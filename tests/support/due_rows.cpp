@@ -68,13 +68,14 @@ INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecyc
          CASE kind WHEN 'parent' THEN at_ms ELSE 0 END, deadline_at_ms, policy,
          CASE kind WHEN 'retried' THEN 'waiting_for_retry_backoff' WHEN 'parent' THEN 'waiting_for_children' END,
          CASE kind WHEN 'retried' THEN jsonb_build_object('delay_until', at_ms::text)
+                   WHEN 'late' THEN jsonb_build_object('namespace', CASE WHEN at_ms / 10 % 4 = 0 THEN 'b' ELSE 'a' END)
                    WHEN 'abandoned' THEN jsonb_build_object('claim_grant', jsonb_build_object('expires_at_ms', at_ms)) ELSE '{}' END,
          CASE WHEN lifecycle_phase = 'cancelled' OR kind IN ('untold', 'misled') AND lifecycle_phase = 'terminal'
                 THEN at_ms END
     FROM core;
-INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)
+INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms, worker_instance_id)
   SELECT partition_key, execution_id, CASE kind WHEN 'ahead' THEN 0 ELSE attempt_index END, 1,
-         CASE WHEN lifecycle_phase = 'active' THEN at_ms + 7200000 END
+         CASE WHEN lifecycle_phase = 'active' THEN at_ms + 7200000 END, CASE kind WHEN 'late' THEN 'dead' END
     FROM core
    WHERE lifecycle_phase IN ('active', 'suspended');
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)
@@ -198,7 +199,9 @@ INSERT INTO ff_quota_window (partition_key, quota_policy_id, admitted_at_ms, exe
   SELECT partition_key, name, occurred_at_ms, '{fp:1}:' || gen_random_uuid() FROM other;
 INSERT INTO ff_worker_registry (partition_key, namespace, worker_instance_id, worker_id, lanes, capabilities_csv,
                                 last_heartbeat_ms, liveness_ttl_ms, registered_at_ms)
-  SELECT partition_key, 'a', name, 'w', '{}', '', at_ms, 1, 0 FROM other;
+  SELECT partition_key, 'a', name, 'w', '{}', '', at_ms, 1, 0 FROM other
+   UNION ALL
+  SELECT 7, 'a', 'dead', 'w', '{}', '', 0, 1, 0;
 )sql";
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "pg/transaction.hpp"
+#include "reconcile/prelude.hpp"
 #include "reconcile/slice.hpp"
 
 namespace ff::test {
@@ -123,15 +124,21 @@ Settings settings_of(std::string_view reconciler, const Settings& replaced) {
 
 pg::Params leading_params(const reconcile::Reconciler& reconciler, const Partitions& partitions,
                           const ScannerFilter& filter, const Settings& settings,
-                          const reconcile::Family& family) {
+                          const reconcile::Family& family, const std::optional<pg::Params>& told) {
   const Settings own = settings_of(reconciler.name, settings);
   const auto& tag = filter.instance_tag;
   pg::Params params =
       pg::Params::of(partitions, filter.name_space, tag ? std::optional(tag->key) : std::nullopt,
                      tag ? std::optional(tag->value) : std::nullopt);
   if (reconciler.walk) reconcile::Slice().add_to(params);
-  params.append(reconciler.parameters(own, family));
+  params.append(told ? *told : reconciler.parameters(own, family));
   return params.add(std::int64_t{reconciler.holdoff(own).count()});
+}
+
+std::optional<pg::Params> found_out(pg::Connection& connection, const reconcile::Reconciler& reconciler) {
+  if (reconciler.prelude == nullptr) return std::nullopt;
+  pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
+  return reconciler.prelude()->ask({.transaction = transaction}).params;
 }
 
 std::vector<std::string> act_on(pg::Connection& connection, const reconcile::Reconciler& reconciler,

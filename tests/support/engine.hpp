@@ -91,7 +91,10 @@ Settings settings_of(std::string_view reconciler, const Settings& replaced = {})
 /// The parameters that every statement of a reconciler begins with: see reconcile::Statements.
 pg::Params leading_params(const reconcile::Reconciler& reconciler, const Partitions& partitions,
                           const ScannerFilter& filter = {}, const Settings& settings = {},
-                          const reconcile::Family& family = {});
+                          const reconcile::Family& family = {}, const std::optional<pg::Params>& told = {});
+
+/// The parameters that a pair has to find out first, as by hand; nothing where there are none.
+std::optional<pg::Params> found_out(pg::Connection& connection, const reconcile::Reconciler& reconciler);
 
 /// Calls `act` for these rows, whether a scan would find them or not, and commits. Returns the outcomes.
 std::vector<std::string> act_on(pg::Connection& connection, const reconcile::Reconciler& reconciler,

@@ -114,9 +114,11 @@ Settings taking_most(const Reconciler& reconciler) {
 
 std::vector<Candidate> due_rows(pg::Connection& connection, const Reconciler& reconciler,
                                 const Partitions& partitions, int per_partition) {
+  const auto told = found_out(connection, reconciler);
   pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
-  const auto rows = transaction.execute(Statements(reconciler).page.over(partitions),
-                                        page_params(reconciler, partitions, Milliseconds{0}, per_partition));
+  const auto rows =
+      transaction.execute(Statements(reconciler).page.over(partitions),
+                          page_params(reconciler, partitions, Milliseconds{0}, per_partition, told));
   std::vector<Candidate> found;
   for (const pg::Row row : rows) {
     if (row.is_null(0)) break;  // nothing was found: the row tells the time only
@@ -126,8 +128,9 @@ std::vector<Candidate> due_rows(pg::Connection& connection, const Reconciler& re
   return found;
 }
 
-pg::Params act_params(const Reconciler& reconciler, reconcile::Candidates rows) {
-  pg::Params params = leading_params(reconciler, reconcile::partitions_of(rows), {}, taking_most(reconciler));
+pg::Params act_params(pg::Connection& connection, const Reconciler& reconciler, reconcile::Candidates rows) {
+  pg::Params params = leading_params(reconciler, reconcile::partitions_of(rows), {}, taking_most(reconciler),
+                                     {}, found_out(connection, reconciler));
   reconcile::add_keys(params, reconciler, rows);
   return params;
 }
@@ -190,15 +193,15 @@ Times best_times(pg::Connection& connection, const std::string& sql, const pg::P
 }
 
 pg::Params page_params(const Reconciler& reconciler, const Partitions& partitions, Milliseconds ahead,
-                       int limit) {
-  pg::Params params = leading_params(reconciler, partitions, {}, taking_most(reconciler));
+                       int limit, const std::optional<pg::Params>& told) {
+  pg::Params params = leading_params(reconciler, partitions, {}, taking_most(reconciler), {}, told);
   return params.add(std::int64_t{limit}).add(std::int64_t{ahead.count()}).add(std::int64_t{0});
 }
 
 DueBatch::DueBatch(pg::Connection& connection, const Reconciler& reconciler, const Partitions& partitions,
                    int per_partition)
     : rows(due_rows(connection, reconciler, partitions, per_partition)),
-      params(act_params(reconciler, rows)),
+      params(act_params(connection, reconciler, rows)),
       lock(Statements(reconciler).lock.over(partitions)),
       act(Statements(reconciler).act.over(partitions)),
       still_due(Statements(reconciler).still_due.over(partitions)) {}

@@ -44,7 +44,7 @@ Times best_times(pg::Connection& connection, const std::string& sql, const pg::P
 
 /// The parameters of a page with this limit.
 pg::Params page_params(const reconcile::Reconciler& reconciler, const Partitions& partitions,
-                       Milliseconds ahead, int limit);
+                       Milliseconds ahead, int limit, const std::optional<pg::Params>& told = {});
 
 /// Due rows of some partitions of one group, as the engine's page finds them, and what the engine would send for them. Of
 /// settings that decide which rows are taken, those under which it takes the most.

@@ -123,4 +123,16 @@ Part guard_part(const std::string& expires_at_ms) {
            {"expires_at_ms", expires_at_ms}}};
 }
 
+Part registration_part(const std::string& instance) {
+  return {"ff_worker_registry",
+          {{"namespace", "coalesce(name_space, '')"},
+           {"worker_instance_id", instance},
+           {"worker_id", "'w'"},
+           {"lanes", "'{}'"},
+           {"capabilities_csv", "''"},
+           {"last_heartbeat_ms", "due_ms - 5"},
+           {"liveness_ttl_ms", "5"},
+           {"registered_at_ms", "0"}}};
+}
+
 }  // namespace ff::test

@@ -37,6 +37,9 @@ Part quota_part(const std::string& active_concurrency);
 /// An admission to it.
 Part guard_part(const std::string& expires_at_ms);
 
+/// A worker's, whose time to live is over at due_ms.
+Part registration_part(const std::string& instance);
+
 /// `more` where both name a column.
 Columns merged(Columns columns, const Columns& more);
 

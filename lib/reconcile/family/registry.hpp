@@ -9,6 +9,7 @@ namespace ff::reconcile {
 // One file each; the head of the file says which rows it takes, what it changes and why that is safe.
 Reconciler delayed_promoter();
 Reconciler grant_expiry();
+Reconciler dead_worker();
 Reconciler lease_expiry();
 Reconciler attempt_timeout();
 Reconciler execution_deadline();

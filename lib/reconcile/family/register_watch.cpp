@@ -1,0 +1,298 @@
+#include "reconcile/family/register_watch.hpp"
+
+#include <algorithm>
+
+#include "reconcile/groups.hpp"
+#include "reconcile/statements.hpp"
+#include "reconcile/worker.hpp"
+
+namespace ff::reconcile {
+namespace {
+
+using liveness::Name;
+using liveness::Registration;
+
+constexpr std::string_view kClock = R"sql(
+SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms, pg_current_snapshot()::text AS snapshot,
+       floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint AS server,
+       (SELECT num_flow_partitions FROM {schema}.ff_partition_config) AS flow_partitions)sql";
+
+constexpr std::string_view kRegister = R"sql(/* ff-reconcilerd dead_worker scan */
+SELECT w.worker_instance_id, w.namespace, w.last_heartbeat_ms, w.xmin::text::bigint AS xmin, w.liveness_ttl_ms
+  FROM {schema}.ff_worker_registry w
+ WHERE {in_partitions:w})sql";
+
+// $2 the instances, null: all. Leases of up to a day ago, which may be renewed, without those that were ended here. Both bounds, because the planner would
+// not use the index for one.
+constexpr std::string_view kLeases = R"sql(/* ff-reconcilerd dead_worker scan */
+SELECT a.worker_instance_id, {its_namespace} AS namespace, max(a.started_at_ms) AS started_at_ms,
+       (array_agg(a.xmin::text::bigint ORDER BY age(a.xmin)))[1] AS youngest
+  FROM {schema}.ff_attempt a{its_core}
+ WHERE {in_partitions:a} AND a.partition_key = ANY({partitions})
+   AND a.lease_expires_at_ms > (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) - 86400000
+   AND a.lease_expires_at_ms <= 9223372036854775807
+   AND (a.raw_fields->'ended_by'->>'at') IS DISTINCT FROM a.lease_expires_at_ms::text
+   AND a.worker_instance_id <> 'operator' AND ($2::text[] IS NULL OR a.worker_instance_id = ANY($2))
+ GROUP BY 1, 2)sql";
+
+// $2 the namespaces, $3 the instances, beside their partitions. What says that it lives comes first of two at one time.
+constexpr std::string_view kEvents = R"sql(/* ff-reconcilerd dead_worker scan */
+SELECT k.instance, k.name_space, last.event_at_ms, last.event_kind, last.xmin, life.event_at_ms AS life_at_ms,
+       life.xmin AS life_xmin
+  FROM unnest({partitions}, $2::text[], $3::text[]) AS k(partition_key, name_space, instance)
+  LEFT JOIN LATERAL (SELECT e.event_at_ms, e.event_kind, e.xmin::text::bigint AS xmin
+                       FROM {schema}.ff_worker_registry_event e
+                      WHERE {in_partitions:e} AND e.partition_key = k.partition_key AND e.namespace = k.name_space
+                        AND e.worker_instance_id = k.instance
+                      ORDER BY e.event_at_ms DESC, e.event_kind IN ('marked_dead', 'ttl_swept')
+                      LIMIT 1) last ON true
+  LEFT JOIN LATERAL (SELECT e.event_at_ms, e.xmin::text::bigint AS xmin
+                       FROM {schema}.ff_worker_registry_event e
+                      WHERE {in_partitions:e} AND e.partition_key = k.partition_key AND e.namespace = k.name_space
+                        AND e.worker_instance_id = k.instance AND e.event_kind NOT IN ('marked_dead', 'ttl_swept')
+                      ORDER BY e.event_at_ms DESC
+                      LIMIT 1) life ON true)sql";
+
+const Groups& register_groups() {
+  static const Groups groups(partition_range({0}, {255}));
+  return groups;
+}
+
+constexpr std::int64_t kLeastPauseMs = 5'000;
+constexpr std::int64_t kMostPauseMs = 600'000;
+
+std::uint32_t xmin_of(const pg::Row& row, std::string_view column) {
+  return static_cast<std::uint32_t>(row.get<std::int64_t>(column));
+}
+
+std::vector<pg::Result> ask_each(pg::Transaction& transaction, const std::vector<Question>& questions) {
+  return transaction.execute_all(calls_of(questions));
+}
+
+}  // namespace
+
+bool RegisterWatch::Look::is_registered(const std::string& instance) const {
+  const auto found = registered.lower_bound({instance, {}});
+  return found != registered.end() && found->first.instance == instance;
+}
+
+void RegisterWatch::Look::ask_again(std::int64_t at_ms) {
+  next = std::min(next.value_or(at_ms), at_ms);
+}
+
+Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
+  Look look{inquiry.transaction, inquiry.wary};
+  read_register(look);
+  if (look.wary) note_gone(look);
+  const Instances suspected = suspects(look);
+  const bool of_all = !look.wary || !begun_;
+  if (of_all || !suspected.empty() || !look.gone.empty()) {
+    Instances of = suspected;
+    for (const auto& [name, ttl] : look.gone) of.insert(name.instance);
+    read_leases(look, of_all ? nullptr : &of);
+    std::vector<Name> names;
+    for (const auto& [name, registration] : look.registered)
+      if (look.leases.contains(name.instance) && suspected.contains(name.instance)) names.push_back(name);
+    for (const auto& [name, ttl] : look.gone)
+      if (look.leases.contains(name.instance)) names.push_back(name);
+    read_events(look, names);
+    judge_registered(look, suspected);
+    judge_gone(look);
+    begun_ = begun_ || look.wary;
+  }
+  if (look.wary) {
+    told_ = look.dead;
+    told_at_ms_ = look.now_ms;
+    registered_ = std::move(look.registered);
+  }
+  std::vector<std::string> instances;
+  std::vector<std::string> name_spaces;
+  for (const Name& name : look.dead) {
+    instances.push_back(name.instance);
+    name_spaces.push_back(name.name_space);
+  }
+  Answer answer;
+  answer.params = pg::Params::of(instances, name_spaces, look.dead_from);
+  answer.worth_a_scan = !look.dead.empty();
+  answer.database_time = unix_millis(look.now_ms);
+  if (look.wary && look.next) answer.ask_again = unix_millis(*look.next);
+  return answer;
+}
+
+void RegisterWatch::read_register(Look& look) {
+  static const Statement statement = worded(kRegister);
+  static const std::string clock = worded(kClock).over({});
+  std::vector<Question> questions{{clock, {}}};
+  for (const Partitions& group : register_groups().all()) questions.push_back({statement.over(group), {}});
+  const auto results = ask_each(look.transaction, questions);
+  const pg::Row read = results.front().one();
+  look.now_ms = read.get<std::int64_t>("now_ms");
+  look.flow_partitions = read.get<std::int32_t>("flow_partitions");
+  if (look.wary) {
+    sightings_.note(unix_millis(look.now_ms), read.get<std::string>("snapshot"),
+                    read.get<std::int64_t>("server"));
+    if (sightings_.size() == 1) begun_ = false;
+  }
+  for (auto result = results.begin() + 1; result != results.end(); ++result)
+    for (const pg::Row row : *result) {
+      if (row.get<std::string>(0) == "operator") continue;
+      look.registered.insert_or_assign(
+          {row.get<std::string>(0), row.get<std::string>(1)},
+          Registration{{row.get<std::int64_t>("last_heartbeat_ms"), xmin_of(row, "xmin")},
+                       row.get<std::int64_t>("liveness_ttl_ms")});
+    }
+}
+
+void RegisterWatch::note_gone(const Look& look) {
+  for (const auto& [name, registration] : registered_)
+    if (!look.registered.contains(name)) gone_.insert_or_assign(name, registration.ttl_ms);
+  std::erase_if(gone_, [&](const auto& gone) { return look.is_registered(gone.first.instance); });
+  std::erase_if(resting_, [&](const auto& resting) { return !look.is_registered(resting.first); });
+}
+
+// Whose heartbeats are over, in each namespace, so that its leases are worth a look; and when that of the next one will.
+RegisterWatch::Instances RegisterWatch::suspects(Look& look) {
+  Instances all;
+  Instances alive;
+  for (const auto& [name, registration] : look.registered) {
+    std::int64_t from = *liveness::silent_from(registration, {}, {}, sightings(look));
+    const auto resting = resting_.find(name.instance);
+    if (look.wary && resting != resting_.end() && resting->second.heartbeat == registration.heartbeat.xmin)
+      from = std::max(from, resting->second.until_ms);
+    (from < look.now_ms ? all : alive).insert(name.instance);
+    if (from >= look.now_ms) look.ask_again(from);
+  }
+  for (const std::string& instance : alive) all.erase(instance);
+  if (look.wary)
+    for (const auto& gone : gone_) look.gone.insert(gone);
+  return all;
+}
+
+void RegisterWatch::read_leases(Look& look, const Instances* of) {
+  // Whose namespace is asked for only where nothing else names it.
+  static const Statement of_some = worded(kLeases, {{"its_namespace", "NULL::text"}, {"its_core", ""}});
+  static const Statement of_all = worded(kLeases, {{"its_namespace", "c.raw_fields->>'namespace'"},
+                                                   {"its_core", "\n  LEFT JOIN {core_of:a} c ON true"}});
+  std::vector<std::string> wanted;
+  if (of != nullptr) wanted.assign(of->begin(), of->end());
+  const auto last = static_cast<std::int16_t>(look.flow_partitions - 1);
+  std::vector<Question> questions;
+  const Groups groups(partition_range({0}, {last}));
+  for (const Partitions& group : groups.all())
+    questions.push_back({(of == nullptr ? of_all : of_some).over(group),
+                         pg::Params::of(group, of == nullptr ? std::nullopt : std::optional(wanted))});
+  for (const pg::Result& result : ask_each(look.transaction, questions))
+    for (const pg::Row row : result) {
+      const auto instance = row.get<std::string>(0);
+      const auto started = row.get<std::optional<std::int64_t>>("started_at_ms");
+      const std::uint32_t youngest = xmin_of(row, "youngest");
+      liveness::Leases& its =
+          look.leases.try_emplace(instance, liveness::Leases{started, youngest}).first->second;
+      its.started_at_ms = std::max(its.started_at_ms, started);
+      if (is_younger(youngest, its.youngest)) its.youngest = youngest;
+      const auto name_space = row.get<std::optional<std::string>>("namespace");
+      if (name_space && !look.is_registered(instance))
+        look.gone.try_emplace({instance, *name_space}, liveness::kUnknownTtlMs);
+    }
+}
+
+void RegisterWatch::read_events(Look& look, const std::vector<Name>& of) {
+  static const Statement statement = worded(kEvents);
+  struct Asked {
+    Partitions partitions;
+    std::vector<std::string> name_spaces;
+    std::vector<std::string> instances;
+  };
+  std::map<std::size_t, Asked> by_group;
+  for (const Name& name : of) {
+    const PartitionKey partition{liveness::register_partition(name.instance)};
+    Asked& asked = by_group[register_groups().of(partition)];
+    asked.partitions.push_back(partition);
+    asked.name_spaces.push_back(name.name_space);
+    asked.instances.push_back(name.instance);
+  }
+  std::vector<Question> questions;
+  for (const auto& [group, asked] : by_group)
+    questions.push_back({statement.over(register_groups().all()[group]),
+                         pg::Params::of(asked.partitions, asked.name_spaces, asked.instances)});
+  if (questions.empty()) return;
+  for (const pg::Result& result : ask_each(look.transaction, questions))
+    for (const pg::Row row : result) {
+      liveness::LastEvents& its = look.events[{row.get<std::string>(0), row.get<std::string>(1)}];
+      if (const auto at = row.get<std::optional<std::int64_t>>("life_at_ms"))
+        its.life = liveness::Sign{*at, xmin_of(row, "life_xmin")};
+      const auto kind = row.get<std::optional<std::string>>("event_kind");
+      its.marked = kind == "marked_dead";
+      if (its.marked || kind == "ttl_swept")
+        its.death = liveness::Sign{row.get<std::int64_t>("event_at_ms"), xmin_of(row, "xmin")};
+    }
+}
+
+// All its rows have to say so.
+void RegisterWatch::judge_registered(Look& look, const Instances& instances) {
+  for (const std::string& instance : instances) {
+    const auto leases = look.leases.find(instance);
+    const auto first = look.registered.lower_bound({instance, {}});
+    if (leases == look.leases.end()) {
+      if (look.wary) rest(*first, look.now_ms, {});
+      continue;
+    }
+    std::int64_t from = 0;
+    auto last = first;
+    for (; last != look.registered.end() && last->first.instance == instance; ++last)
+      from = std::max(from, *liveness::silent_from(last->second, look.events[last->first], leases->second,
+                                                   sightings(look)));
+    if (from >= look.now_ms) {
+      look.ask_again(from);
+      if (look.wary) rest(*first, look.now_ms, from);
+      continue;
+    }
+    for (auto row = first; row != last; ++row) {
+      look.dead.push_back(row->first);
+      look.dead_from.push_back(from);
+    }
+  }
+}
+
+void RegisterWatch::judge_gone(Look& look) {
+  for (const auto& [name, ttl_ms] : look.gone) {
+    const auto leases = look.leases.find(name.instance);
+    const auto from =
+        leases == look.leases.end()
+            ? std::nullopt
+            : liveness::gone_from(ttl_ms, look.events[name], leases->second, sightings(look), look.now_ms);
+    if (from && *from < look.now_ms) {
+      look.dead.push_back(name);
+      look.dead_from.push_back(*from);
+    }
+    if (from && *from >= look.now_ms) look.ask_again(*from);
+    if (look.wary && from) gone_.insert_or_assign(name, ttl_ms);
+    if (look.wary && !from) gone_.erase(name);
+  }
+}
+
+// Where nothing says when it may be worth a look again: for longer each time.
+void RegisterWatch::rest(const Registered& worker, std::int64_t now_ms,
+                         std::optional<std::int64_t> until_ms) {
+  const auto& [name, registration] = worker;
+  Rest& its = resting_[name.instance];
+  if (its.heartbeat != registration.heartbeat.xmin) its = {.heartbeat = registration.heartbeat.xmin};
+  if (!until_ms)
+    its.pause_ms = std::clamp(2 * its.pause_ms, std::clamp(registration.ttl_ms, kLeastPauseMs, kMostPauseMs),
+                              kMostPauseMs);
+  its.until_ms = until_ms.value_or(now_ms + its.pause_ms);
+}
+
+// Nobody registers or claims any more as one that is gone: only of one that is still on the register may more be found.
+void RegisterWatch::settled() {
+  for (const Name& name : told_) {
+    const auto row = registered_.lower_bound({name.instance, {}});
+    if (row != registered_.end() && row->first.instance == name.instance)
+      rest(*row, told_at_ms_, {});
+    else
+      gone_.erase(name);
+  }
+  told_.clear();
+}
+
+}  // namespace ff::reconcile

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+
+#include "base/time.hpp"
+#include "pg/params.hpp"
+#include "pg/transaction.hpp"
+
+namespace ff::reconcile {
+
+/// What has to be found out before a pair is looked at, where it stands in other partitions than the pair's rows, or has
+/// to be remembered from look to look: an engine has one of its own, asks it before each scan, and gives its answer to
+/// the statements of the pair as their own parameters. One thread at a time.
+class Prelude {
+ public:
+  struct Inquiry {
+    pg::Transaction& transaction;
+    /// What others say is believed only once it has stood for a while: a daemon asks again and again, and can wait. By
+    /// hand it is taken at its word.
+    bool wary = false;
+  };
+  struct Answer {
+    pg::Params params;         ///< the values of Reconciler::own_parameters
+    bool worth_a_scan = true;  ///< false: it would find nothing
+    UnixMillis database_time{};
+    std::optional<UnixMillis>
+        ask_again;  ///< the next moment from which it may be worth one, where it is known ahead
+  };
+
+  virtual ~Prelude() = default;
+  /// Throws pg::Error.
+  virtual Answer ask(const Inquiry& inquiry) = 0;
+  /// All that the last answer led to has been moved.
+  virtual void settled() {}
+};
+
+}  // namespace ff::reconcile
