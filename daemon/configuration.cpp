@@ -84,9 +84,19 @@ std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<st
 
 reconcile::Family family_of(const config::Config& config) {
   reconcile::Family family;
+  family.delays_reclaims = config.storm.enabled;
   for (const config::Reconciler& its : config.reconcilers)
     if (its.enabled) family.enabled.emplace(its.name, its.settings);
   return family;
+}
+
+reconcile::StormSettings storm_settings(const config::Storm& storm) {
+  return {.on = storm.enabled,
+          .rate = storm.rate == config::Storm::kAuto ? reconcile::StormSettings::kAuto : storm.rate,
+          .floor = storm.floor,
+          .breaker = {.on = storm.breaker == config::Storm::Breaker::on,
+                      .share = storm.share / 100.0,
+                      .hold = storm.hold}};
 }
 
 reconcile::Scope scope_of(const config::Config& config, const config::Reconciler& its,

@@ -33,6 +33,9 @@ std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<st
 reconcile::Family family_of(const config::Config& config);
 
 /// The rows that a reconciler works on by this configuration, in these partitions.
+/// Storm control as it is configured.
+reconcile::StormSettings storm_settings(const config::Storm& storm);
+
 reconcile::Scope scope_of(const config::Config& config, const config::Reconciler& its, Partitions partitions);
 
 }  // namespace ff::daemon

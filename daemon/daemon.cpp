@@ -23,6 +23,7 @@ metrics::Description description(const config::Config& config) {
   for (const reconcile::Reconciler& r : reconcile::registry()) {
     const auto outcomes = reconcile::all_outcomes(r);
     description.reconcilers.push_back({std::string(r.name), {outcomes.begin(), outcomes.end()}});
+    if (reconcile::gives_back(r)) description.giving_back.emplace_back(r.name);
   }
   description.build = {kVersion, kRevision, kCompiler, std::to_string(pg::libpq_version())};
   description.pool_size = config.database.pool_size;
@@ -33,10 +34,14 @@ metrics::Description description(const config::Config& config) {
 }
 
 // Companions keep an interval of their own, unless even the first pair is scanned less often.
-supervisor::Timing timing_of(const config::Reconciler& its, const reconcile::Reconciler& reconciler) {
+supervisor::Timing timing_of(const config::Config& config, const config::Reconciler& its,
+                             const reconcile::Reconciler& reconciler) {
   supervisor::Timing timing{its.enabled, its.interval};
+  const reconcile::Family family = family_of(config);
   for (const reconcile::Reconciler& companion : reconciler.companions)
-    if (companion.is_shortcut)
+    if (!companion.wanted(family))
+      continue;
+    else if (companion.is_shortcut)
       timing.shortcuts = companion.interval;
     else
       timing.companions =
@@ -115,6 +120,7 @@ reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOption
   options.released = [this, &daemon](UnixMillis since) {
     return daemon.releases_.of(runner.name(), since, runner.timing().interval).has_value();
   };
+  options.storm = &daemon.storm_;
   options.tell = daemon.action_log_.teller();
   return engine.tick(options);
 }
@@ -137,6 +143,7 @@ Daemon::Daemon(config::Config config, std::string config_file)
       connector_(make_connector(config_.database, check::session_name(kVersion, config_.partitions))),
       pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_,
             &pool_events_),
+      storm_(storm_settings(config_.storm), clock_),
       monitor_(
           config_.recovery_grace,
           DatabaseProbe(
@@ -149,6 +156,7 @@ Daemon::Daemon(config::Config config, std::string config_file)
               [this](pg::Connection& connection) {
                 pause_watch_.look(connection);
                 release_watch_.look(connection);
+                look_at_storm(connection);
               }),
           observers_, clock_),
       notifications_(connector_,
@@ -164,6 +172,7 @@ Daemon::Daemon(config::Config config, std::string config_file)
             [this] { metrics_.http_connection_displaced(); }),
       http_port_(http_.port()) {
   metrics_.watch_pool([this] { return pool_.state(); });
+  metrics_.watch_storm([this] { return storm_.view(); });
   for (const config::Reconciler& its : config_.reconcilers) board_.reconciler_enabled(its.name, its.enabled);
   http_thread_ = std::jthread([this] { http_io_.run(); });
 }
@@ -171,6 +180,7 @@ Daemon::Daemon(config::Config config, std::string config_file)
 Daemon::~Daemon() {
   http_io_.stop();
   metrics_.watch_pool(nullptr);
+  metrics_.watch_storm(nullptr);
 }
 
 std::vector<std::unique_ptr<Daemon::Member>> Daemon::make_members() {
@@ -178,7 +188,7 @@ std::vector<std::unique_ptr<Daemon::Member>> Daemon::make_members() {
   for (const config::Reconciler& its : config_.reconcilers) {
     const reconcile::Reconciler* reconciler = reconcile::find_reconciler(its.name);
     members.push_back(std::make_unique<Member>(*reconciler, scope_of(config_, its, {}),
-                                               timing_of(its, *reconciler), *this));
+                                               timing_of(config_, its, *reconciler), *this));
   }
   return members;
 }
@@ -203,7 +213,9 @@ Routes Daemon::routes() {
              const bool faulty = config_.http.unready_on_fault && board_.has_fault();
              return json(board_.ready() && !faulty ? 200 : 503, board_.readiness_json());
            }},
-          {"/status", [this] { return json(200, board_.status_json(pool_.state(), recovering_until())); }}};
+          {"/status", [this] {
+             return json(200, board_.status_json(pool_.state(), recovering_until(), storm_.view()));
+           }}};
 }
 
 void Daemon::start() {
@@ -241,7 +253,7 @@ void Daemon::tell_members() {
     const config::Reconciler& its = current_.reconcilers[i];
     reconcile::Engine& engine = members_[i]->engine;
     members_[i]->runner.change(
-        timing_of(its, engine.reconciler()),
+        timing_of(current_, its, engine.reconciler()),
         [&engine, scope = scope_of(current_, its, covered_)] { engine.set_scope(scope); });
     metrics_.reconciler_enabled(its.name, its.enabled);
     board_.reconciler_enabled(its.name, its.enabled);
@@ -254,6 +266,19 @@ void Daemon::pauses_changed(const std::vector<pause::Pause>& in_force) {
   supervisor_.reconsider_parked();
 }
 
+// As lease_expiry sees them, or who else takes leases.
+void Daemon::look_at_storm(pg::Connection& connection) {
+  ScannerFilter filter;
+  Partitions covered;
+  {
+    const std::lock_guard lock(mutex_);
+    covered = covered_;
+    for (const config::Reconciler& its : current_.reconcilers)
+      if (its.name == "lease_expiry") filter = its.filter;
+  }
+  storm_watch_.look(connection, covered, filter);
+}
+
 std::vector<std::string> Daemon::reload(config::Config wanted) {
   auto restart = config::restart_needed(config_, wanted);
   const std::uint64_t hash = config::fingerprint(wanted, reconciler_decls());
@@ -263,6 +288,7 @@ std::vector<std::string> Daemon::reload(config::Config wanted) {
     current_ = std::move(wanted);
     reload_refused_ = false;
     tell_members();
+    storm_.configure(storm_settings(current_.storm));
   }
   supervisor_.reconsider();
   metrics_.config_reloaded(hash);

@@ -17,6 +17,7 @@
 #include "reconcile/engine.hpp"
 #include "release_watch.hpp"
 #include "status_board.hpp"
+#include "storm_watch.hpp"
 #include "supervisor/notifications.hpp"
 #include "supervisor/supervisor.hpp"
 #include "supervisor/thread_fork_join.hpp"
@@ -91,6 +92,7 @@ class Daemon {
   void set_coverage(const Coverage& coverage);
   void tell_members();  // under mutex_
   void pauses_changed(const std::vector<pause::Pause>& in_force);
+  void look_at_storm(pg::Connection& connection);
 
   std::vector<std::unique_ptr<Member>> make_members();
   std::vector<supervisor::Runner*> runners() const;
@@ -123,6 +125,8 @@ class Daemon {
                           {.changed = [this](const auto& in_force) { pauses_changed(in_force); },
                            .released = [this] { supervisor_.reconsider_parked(); },
                            .unread = [this](const std::string& why) { observers_.pauses_unread(why); }}};
+  reconcile::Storm storm_;
+  StormWatch storm_watch_{storm_, clock_};
   supervisor::Releases releases_;
   ReleaseWatch release_watch_{releases_};
   supervisor::Monitor monitor_;

@@ -24,6 +24,7 @@ page::Model Daemon::page_model() {
   model.board = board_.snapshot();
   model.state_since = chronicle_.state_since();
   model.recovering_until = recovering_until();
+  model.storm = storm_.view();
   model.events = chronicle_.events();
   model.pool = pool_.state();
   const std::lock_guard lock(mutex_);

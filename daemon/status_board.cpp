@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "report_json.hpp"
+#include "storm_report.hpp"
 
 namespace ff::daemon {
 
@@ -204,8 +205,8 @@ std::string StatusBoard::readiness_json() const {
       {{"ready", supervisor::is_ready(state_)}, {"state", std::string(name(state_))}, {"reasons", reasons}});
 }
 
-std::string StatusBoard::status_json(const pg::PoolState& pool,
-                                     std::optional<UnixMillis> recovering_until) const {
+std::string StatusBoard::status_json(const pg::PoolState& pool, std::optional<UnixMillis> recovering_until,
+                                     const reconcile::StormView& storm) const {
   const std::lock_guard lock(mutex_);
   auto reconcilers = ordered_json::array();
   for (const auto& [its_name, entry] : reconcilers_) {
@@ -234,6 +235,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool,
        {"partitions", coverage_ ? coverage_json(*coverage_) : ordered_json()},
        {"pool",
         {{"size", pool.size}, {"in_use", pool.in_use}, {"idle", pool.idle}, {"waiting", pool.waiting}}},
+       {"storm", storm_json(storm)},
        {"pauses", pauses_json(pauses_)},
        {"pauses_unread", pauses_unread_.empty() ? ordered_json() : ordered_json(pauses_unread_)},
        {"reconcilers", reconcilers}});

@@ -7,6 +7,7 @@
 
 #include "base/partition_choice.hpp"
 #include "pg/pool.hpp"
+#include "reconcile/storm.hpp"
 #include "supervisor/observer.hpp"
 
 namespace ff::daemon {
@@ -34,7 +35,8 @@ class StatusBoard final : public supervisor::Observer {
   /// {"ready": …, "state": …, "reasons": […]}. A fault is a reason, too, and alone takes nobody's readiness.
   std::string readiness_json() const;
   /// Everything that is remembered, the pool's state, and what the monitor knows of a recovery.
-  std::string status_json(const pg::PoolState& pool, std::optional<UnixMillis> recovering_until = {}) const;
+  std::string status_json(const pg::PoolState& pool, std::optional<UnixMillis> recovering_until = {},
+                          const reconcile::StormView& storm = {}) const;
   /// One line for `systemctl status`.
   std::string line() const;
 

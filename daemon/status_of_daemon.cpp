@@ -5,6 +5,7 @@
 #include "base/printable.hpp"
 #include "explain/words.hpp"
 #include "page/markup.hpp"
+#include "storm_report.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -40,6 +41,7 @@ std::string head(const ordered_json& status, UnixMillis now) {
   text += fmt::format("pool      {} of {} connections in use, {} idle, {} waiting for one\n",
                       number_of(pool.at("in_use")), number_of(pool.at("size")), number_of(pool.at("idle")),
                       number_of(pool.at("waiting")));
+  if (const auto storm = status.find("storm"); storm != status.end()) text += storm_text(*storm);
   for (const ordered_json& pause : status.at("pauses"))
     text +=
         fmt::format("paused    {} by {}: {}\n          until {} -> {}\n",

@@ -72,6 +72,28 @@ void look_at_holds(const Model& model, List& list) {
   }
 }
 
+void look_at_storm(const Model& model, List& list) {
+  const reconcile::StormView& storm = model.storm;
+  if (storm.state == reconcile::Breaker::State::open)
+    list.push_back(
+        {Severity::problem,
+         fmt::format("The breaker is open: no lease is taken for {} more",
+                     spoken_duration(storm.open_for.value_or(0ms))),
+         fmt::format("{} or more have lapsed, of many workers at once, as if the network had died and not "
+                     "the workers. Who lives renews its leases; what is left is taken then.",
+                     rows_text(storm.held))});
+  if (storm.state == reconcile::Breaker::State::draining)
+    list.push_back({Severity::warning, "The breaker is draining",
+                    "Leases that lapsed before or while it was open are taken now, at the rate."});
+  for (const auto& [reconciler, rows] : storm.queued)
+    if (rows > 0)
+      list.push_back(
+          {Severity::warning, fmt::format("{}: {} wait for the rate", reconciler, rows_text(rows)),
+           fmt::format("More is due than the {:.0f} rows a second that may be given back (storm.rate). Each "
+                       "namespace has its turn.",
+                       storm.rate)});
+}
+
 void look_at_pauses_unread(const Model& model, List& list) {
   if (model.board.pauses_unread.empty()) return;
   list.push_back({Severity::warning,
@@ -161,9 +183,9 @@ void look_at_configuration(const Model& model, List& list) {
 
 // A line for each kind.
 constexpr void (*kLooks[])(const Model&, List&) = {
-    look_at_scheduler, look_at_state,       look_at_pauses,        look_at_pauses_unread,
-    look_at_holds,     look_at_failures,    look_at_quarantine,    look_at_held_rows,
-    look_at_lateness,  look_at_connections, look_at_configuration,
+    look_at_scheduler, look_at_state,    look_at_pauses,      look_at_pauses_unread,
+    look_at_holds,     look_at_storm,    look_at_failures,    look_at_quarantine,
+    look_at_held_rows, look_at_lateness, look_at_connections, look_at_configuration,
 };
 
 }  // namespace

@@ -40,6 +40,7 @@ struct Model {
   StatusBoard::Snapshot board;
   UnixMillis state_since{};
   std::optional<UnixMillis> recovering_until = {};  ///< nothing: it is not, or its next check says so
+  reconcile::StormView storm = {};
   std::vector<ReconcilerView> reconcilers;
   std::vector<Event> events;  ///< newest first
   pg::PoolState pool;

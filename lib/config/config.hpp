@@ -68,6 +68,20 @@ struct Metrics {
   bool per_partition = false;
 };
 
+/// What gives work back, and how fast: `storm: off` is `enabled` false.
+struct Storm {
+  static constexpr std::int64_t kAuto = -1;
+  static constexpr std::int64_t kNoLimit = 0;
+  enum class Breaker { off, on };
+
+  bool enabled = true;
+  std::int64_t rate = kAuto;  ///< rows a second
+  int floor = 1000;           ///< the least that `auto` comes to
+  Breaker breaker = Breaker::on;
+  int share = 4;  ///< percent
+  Milliseconds hold{30'000};
+};
+
 /// A complete configuration: every range and contradiction has been checked by the time anybody sees one.
 struct Config {
   Database database;
@@ -76,6 +90,7 @@ struct Config {
   int threads = 4;
   int helpers = 0;  ///< threads that lend a hand to whichever tick has a large backlog
   Milliseconds recovery_grace{15'000};
+  Storm storm;
   std::vector<Reconciler> reconcilers;  ///< in the order of the declarations, one each
   Http http;
   Log log;

@@ -56,6 +56,12 @@ void Loader::read_section(const Node& node, const std::string& path) {
   if (node.kind == Kind::alias) return;  // refused already
   const bool own_filter = path.ends_with(".filter");
   if (node.kind == Kind::null && !own_filter) return;
+  // A section that can be switched off as a whole has a word for it.
+  if (const Option* enabled = find(below(path, "enabled")); path == "storm" && node.kind == Kind::scalar) {
+    Node word = node;
+    word.text = node.text == "off" ? "false" : node.text == "on" ? "true" : node.text;
+    if (word.text != node.text) return apply(*enabled, word, in_file(node, path));
+  }
   if (node.kind != Kind::mapping) {
     if (path.empty() && node.kind == Kind::scalar)
       return blame(in_file(node, path), {},

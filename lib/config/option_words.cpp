@@ -19,6 +19,8 @@ std::string choices(const Option& option) {
 
 std::string section_summary(std::string_view path, const std::vector<ReconcilerDecl>& decls) {
   if (path == "filter") return "for every reconciler; each may have its own";
+  if (path == "storm")
+    return "what gives work back when all of it is due at once; `storm: off` for none of it";
   if (path.ends_with(".filter")) return "instead of the common one";
   for (const ReconcilerDecl& decl : decls) {
     if (path == "reconcilers." + std::string(decl.name)) return std::string(decl.summary);
@@ -39,10 +41,12 @@ std::string range(const Option& option) {
   if (option.type == Type::flag) return "true or false";
   if (option.type == Type::choice) return choices(option);
   const auto shown = [&](std::int64_t bound) {
-    return option.type == Type::duration ? format_duration(Milliseconds{bound}) : std::to_string(bound);
+    return option.type == Type::duration  ? format_duration(Milliseconds{bound})
+           : option.type == Type::percent ? std::to_string(bound) + '%'
+                                          : std::to_string(bound);
   };
-  return shown(option.least) + " to " + shown(option.most) +
-         (option.may_be_unlimited ? ", or unlimited" : "");
+  return std::string(option.type == Type::rate ? "auto, off, or " : "") + shown(option.least) + " to " +
+         shown(option.most) + (option.may_be_unlimited ? ", or unlimited" : "");
 }
 
 std::string allowed(const Option& option) {
@@ -53,6 +57,10 @@ std::string allowed(const Option& option) {
       return "a whole number, " + range(option);
     case Type::duration:
       return "a duration with its unit (ms s m h d), " + range(option);
+    case Type::percent:
+      return "a percentage, " + range(option);
+    case Type::rate:
+      return "rows a second: " + range(option);
     case Type::address:
       return "host:port, such as 127.0.0.1:9464 or \"[::1]:9464\", port 0 to 65535";
     case Type::partitions:

@@ -176,6 +176,48 @@ void add_common(std::vector<Option>& table) {
                          .most = kHour}));
 }
 
+void add_storm(std::vector<Option>& table) {
+  table.push_back(bound([](auto& c) -> auto& { return c.storm.enabled; },
+                        {.path = "storm.enabled",
+                         .type = Type::flag,
+                         .summary = "`storm: off` says false",
+                         .reloadable = true}));
+  table.push_back(bound([](auto& c) -> auto& { return c.storm.rate; },
+                        {.path = "storm.rate",
+                         .type = Type::rate,
+                         .summary = "rows given back a second; auto: a quarter more than are claimed",
+                         .least = 1,
+                         .most = 1'000'000,
+                         .reloadable = true}));
+  table.push_back(bound([](auto& c) -> auto& { return c.storm.floor; },
+                        {.path = "storm.floor",
+                         .type = Type::count,
+                         .summary = "the least that auto comes to, rows a second",
+                         .least = 1,
+                         .most = 1'000'000,
+                         .reloadable = true}));
+  table.push_back(bound([](auto& c) -> auto& { return c.storm.breaker; },
+                        {.path = "storm.breaker",
+                         .type = Type::choice,
+                         .summary = "takes no lease for a while when many workers lose some at once",
+                         .choices = {"off", "on"},
+                         .reloadable = true}));
+  table.push_back(bound([](auto& c) -> auto& { return c.storm.share; },
+                        {.path = "storm.share",
+                         .type = Type::percent,
+                         .summary = "so many of all leases, and of all who hold them",
+                         .least = 1,
+                         .most = 100,
+                         .reloadable = true}));
+  table.push_back(bound([](auto& c) -> auto& { return c.storm.hold; },
+                        {.path = "storm.hold",
+                         .type = Type::duration,
+                         .summary = "for how long: who lives renews its leases",
+                         .least = kSecond,
+                         .most = kHour,
+                         .reloadable = true}));
+}
+
 Option setting_option(const std::string& section, std::size_t index, const SettingDecl& decl) {
   const bool flag = decl.kind == SettingDecl::Kind::flag;
   const std::string name{decl.name};
@@ -282,6 +324,7 @@ std::vector<Option> options(const std::vector<ReconcilerDecl>& decls) {
   std::vector<Option> table;
   add_database(table);
   add_common(table);
+  add_storm(table);
   for (std::size_t i = 0; i < decls.size(); ++i) add_reconciler(table, i, decls[i]);
   add_process(table);
   return table;

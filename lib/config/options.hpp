@@ -18,7 +18,7 @@ using Value = std::variant<std::monostate, bool, std::int64_t, std::string, Part
 /// One line of the table that parser, environment, printer and documentation share. The default is not
 /// repeated here: it is what `get` answers on defaults().
 struct Option {
-  enum class Type { text, count, duration, flag, choice, address, partitions };
+  enum class Type { text, count, duration, flag, choice, address, partitions, percent, rate };
   enum class Secret {
     none,
     whole,    ///< never shown
@@ -28,7 +28,8 @@ struct Option {
   std::string path;  ///< such as `database.pool_size`
   Type type = Type::text;
   std::string summary;
-  std::int64_t least = 0;  ///< of a count, a duration (milliseconds) or a text's length in bytes
+  std::int64_t least =
+      0;  ///< of a count, a rate, a percentage, a duration (milliseconds) or a text's length in bytes
   std::int64_t most = 0;
   bool may_be_unlimited = false;
   std::vector<std::string_view> choices = {};

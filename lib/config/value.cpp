@@ -51,6 +51,21 @@ std::int64_t parse_count(const Node& node) {
   return number;
 }
 
+std::int64_t parse_percent(const Node& node) {
+  Node number = node;
+  if (!number.text.ends_with('%')) refuse("the % is missing");
+  number.text.pop_back();
+  return parse_count(number);
+}
+
+std::int64_t parse_rate(const Option& option, const Node& node) {
+  if (node.text == "auto") return Storm::kAuto;
+  if (node.text == "off") return Storm::kNoLimit;
+  const std::int64_t rate = parse_count(node);
+  check_range(option, rate);
+  return rate;
+}
+
 std::int64_t parse_span(const std::string& text) {
   if (!text.empty() && std::all_of(text.begin(), text.end(), is_digit)) refuse("the unit is missing");
   if (has_leading_zero(text)) refuse("a leading zero (would it be octal?)");
@@ -198,6 +213,13 @@ Value parse_value(const Option& option, const Node& node) {
       check_range(option, number);
       return number;
     }
+    case Type::percent: {
+      const std::int64_t percent = parse_percent(node);
+      check_range(option, percent);
+      return percent;
+    }
+    case Type::rate:
+      return parse_rate(option, node);
     case Type::duration: {
       const std::int64_t duration = parse_span(node.text);
       check_range(option, duration);
@@ -224,6 +246,9 @@ std::string format_value(const Option& option, const Value& value) {
   if (const auto* choice = std::get_if<PartitionChoice>(&value)) return format_choice(*choice);
   const std::int64_t number = std::get<std::int64_t>(value);
   if (option.type == Type::duration) return format_duration(Milliseconds{number});
+  if (option.type == Type::percent) return std::to_string(number) + '%';
+  if (option.type == Type::rate && number == Storm::kAuto) return "auto";
+  if (option.type == Type::rate && number == Storm::kNoLimit) return "off";
   if (option.type == Type::choice) return std::string(option.choices.at(static_cast<std::size_t>(number)));
   return std::to_string(number);
 }

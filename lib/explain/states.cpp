@@ -43,6 +43,15 @@ void add_lapsed(const Facts& facts, const Attempt& attempt, std::vector<Finding>
     found.push_back({"lease_lapsed", lapsed, tick("lease_expiry", facts.id)});
     return;
   }
+  if (!inspection->due() && attempt.reclaims > 0) {
+    found.push_back(
+        {"lease_waits",
+         fmt::format("{}, and was reclaimed {} before: {} leaves it so much the longer (storm), due {}",
+                     lapsed, attempt.reclaims == 1 ? "once" : fmt::format("{} times", attempt.reclaims),
+                     inspection->reconciler, when(*inspection->takeable_at(), facts.now)),
+         tick(inspection->reconciler, facts.id)});
+    return;
+  }
   if (!inspection->due()) {
     found.push_back({"lease_in_grace",
                      fmt::format("{}, and {} leaves it for its grace: due {}", lapsed, inspection->reconciler,

@@ -23,6 +23,9 @@ std::string no_lease(const Facts& facts, const Inspection& inspection) {
   const bool any = std::any_of(facts.attempts.begin(), facts.attempts.end(),
                                [](const Attempt& attempt) { return attempt.lease_expires_at.has_value(); });
   if (!any) return "no attempt has a lease";
+  const Attempt* current = facts.core ? facts.current_attempt() : nullptr;
+  if (current != nullptr && current->lease_expires_at && *current->lease_expires_at >= facts.now)
+    return "its lease has not lapsed";
   if (inspection.reconciler == "lease_expiry")
     return "reclaimed as often as max_reclaims allows: attempt_timeout takes it";
   return facts.core && facts.core->is("active")

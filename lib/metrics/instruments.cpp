@@ -155,6 +155,53 @@ void ReconcilerInstruments::clear_gauges() {
     gauge->Set(0);
 }
 
+StormInstruments::StormInstruments(Registry& registry, const Description& description)
+    : rate(gauges(registry, "storm_rate", "Rows a second that may be given back at most; 0: no limit.")
+               .Add({})),
+      queued_rows(
+          gauges(registry, "storm_queued_rows",
+                 "Due rows that wait because no more may be given back, as far as they have been read.")),
+      held(gauges(registry, "storm_held_rows",
+                  "Lapsed leases, as counted when the breaker opened, that are not taken while it is.")
+               .Add({})),
+      leases(gauges(registry, "leases", "Leases that there are, as last counted once a minute.").Add({})),
+      leases_lapsed_share(gauges(registry, "leases_lapsed_share",
+                                 "Of all leases, those that have lapsed and are not taken, or were lately.")
+                              .Add({})),
+      holders_lapsed_share(gauges(registry, "holders_lapsed_share",
+                                  "Of all worker instances with leases, those of whom such have lapsed.")
+                               .Add({})),
+      trips(counters(registry, "storm_trips_total", "Times that the breaker has opened.").Add({})) {
+  auto& family =
+      gauges(registry, "storm_state", "1 for the state that the breaker is in, 0 for every other.");
+  for (const auto state : reconcile::kBreakerStates)
+    states.emplace(state, &family.Add({{"state", std::string(reconcile::name(state))}}));
+  auto& released = counters(registry, "storm_releases_total", "Times that an open breaker let go, by how.");
+  for (const auto how : reconcile::kStormReleases)
+    releases.emplace(how, &released.Add({{"how", std::string(how)}}));
+  for (const std::string& name : description.giving_back)
+    queued.emplace(name, &queued_rows.Add({{"reconciler", name}}));
+}
+
+void StormInstruments::set(const reconcile::StormView& view) {
+  for (const auto& [state, gauge] : states) gauge->Set(view.breaks && state == view.state ? 1 : 0);
+  rate.Set(view.rate);
+  for (const auto& [name, gauge] : queued) {
+    const auto rows = view.queued.find(name);
+    gauge->Set(rows == view.queued.end() ? 0 : static_cast<double>(rows->second));
+  }
+  held.Set(static_cast<double>(view.held));
+  leases.Set(static_cast<double>(view.leases));
+  leases_lapsed_share.Set(view.leases_lapsed_share);
+  holders_lapsed_share.Set(view.holders_lapsed_share);
+  const auto raise = [](Counter& counter, std::int64_t to) {
+    if (const double more = static_cast<double>(to) - counter.Value(); more > 0) counter.Increment(more);
+  };
+  raise(trips, view.trips);
+  for (const auto& [how, count] : view.releases)
+    if (const auto counter = releases.find(how); counter != releases.end()) raise(*counter->second, count);
+}
+
 Instruments::Instruments(const Description& description)
     : families(registry),
       connects(counters(registry, "db_connects_total", "Attempts of the pool to connect, by result."), {},
@@ -163,6 +210,7 @@ Instruments::Instruments(const Description& description)
           counters(registry, "db_errors_total",
                    "Errors outside of ticks, by class: in connecting, and in the daemon's own queries."),
           {}, "class", pg::error_classes()),
+      storm(registry, description),
       connections(gauges(registry, "db_connections", "Connections of the pool, by state.")),
       connections_idle(connections.Add({{"state", "idle"}})),
       connections_in_use(connections.Add({{"state", "in_use"}})),

@@ -95,6 +95,24 @@ struct ReconcilerInstruments {
   bool companions_more = false;  ///< nor did that of the companions
 };
 
+/// What is to be seen of storm control.
+struct StormInstruments {
+  StormInstruments(prometheus::Registry& registry, const Description& description);
+
+  void set(const reconcile::StormView& view);
+
+  std::map<reconcile::Breaker::State, prometheus::Gauge*> states;
+  prometheus::Gauge& rate;
+  prometheus::Family<prometheus::Gauge>& queued_rows;
+  std::map<std::string, prometheus::Gauge*, std::less<>> queued;
+  prometheus::Gauge& held;
+  prometheus::Gauge& leases;
+  prometheus::Gauge& leases_lapsed_share;
+  prometheus::Gauge& holders_lapsed_share;
+  prometheus::Counter& trips;
+  std::map<std::string, prometheus::Counter*, std::less<>> releases;
+};
+
 /// Every instrument of the daemon. What a comment calls guarded is used under that mutex only; the rest is
 /// thread-safe by itself.
 struct Instruments {
@@ -123,7 +141,9 @@ struct Instruments {
 
   // Apart from the other, because the pool's own lock is taken under it.
   std::mutex pool_mutex;
-  std::function<pg::PoolState()> pool_state;  // guarded by pool_mutex
+  std::function<pg::PoolState()> pool_state;         // guarded by pool_mutex
+  std::function<reconcile::StormView()> storm_view;  // guarded by pool_mutex, as is the next
+  StormInstruments storm;
 
   prometheus::Family<prometheus::Gauge>& connections;
   prometheus::Gauge& connections_idle;

@@ -157,12 +157,18 @@ void Metrics::watch_pool(std::function<pg::PoolState()> state) {
   instruments_->pool_state = std::move(state);
 }
 
+void Metrics::watch_storm(std::function<reconcile::StormView()> view) {
+  const std::lock_guard lock(instruments_->pool_mutex);
+  instruments_->storm_view = std::move(view);
+}
+
 std::string Metrics::scrape() const {
   {
     const std::lock_guard lock(instruments_->pool_mutex);
     const auto pool = instruments_->pool_state ? instruments_->pool_state() : pg::PoolState{};
     instruments_->connections_idle.Set(pool.idle);
     instruments_->connections_in_use.Set(pool.in_use);
+    if (instruments_->storm_view) instruments_->storm.set(instruments_->storm_view());
   }
   auto families = instruments_->registry.Collect();
   auto of_process = instruments_->process.Collect();

@@ -39,7 +39,8 @@ struct Description {
   int pool_size = 0;
   bool per_partition = false;  ///< with the gauges that have a label for the partition
   std::uint64_t config_hash = 0;
-  std::string partitions = {};  ///< as they are configured
+  std::string partitions = {};                ///< as they are configured
+  std::vector<std::string> giving_back = {};  ///< the reconcilers that storm control holds to a rate
 };
 
 /// The daemon's metrics: hears of events as an observer of the supervisor, of the pool and of the lease
@@ -92,6 +93,9 @@ class Metrics final : public supervisor::Observer, public pg::PoolObserver, publ
   /// Where each scrape gets the number of connections from. Whatever it uses must live until it is replaced;
   /// an empty function ends it, and the connections then count as none.
   void watch_pool(std::function<pg::PoolState()> state);
+
+  /// The same of storm control.
+  void watch_storm(std::function<reconcile::StormView()> view);
 
   /// Everything as it is now, as text of the type kContentType.
   std::string scrape() const;

@@ -43,7 +43,7 @@ std::vector<Action> actions_of(std::span<const pg::Result> results, const Reconc
         action.reason = pair.ends_others;
       } else {
         const auto outcome = std::ranges::find(pair.outcomes, action.outcome, &Outcome::name);
-        if (outcome == pair.outcomes.end() || outcome->effect == Effect::moved) continue;
+        if (outcome == pair.outcomes.end() || !ends_or_deletes(outcome->effect)) continue;
         action.effect = outcome->effect;
         action.reason = outcome->reason;
         action.key = read_key(row, pair.key.size());

@@ -18,6 +18,9 @@ struct Candidate {
   UnixMillis due_at;
   bool due;              ///< by the database's clock, when it was shown
   UnixMillis seen_at{};  ///< by the same, when it was shown
+  std::string name_space =
+      {};  ///< of its execution, as is the next; empty where it was not asked for (Job::whose)
+  std::string holder = {};  ///< the worker instance that has, or had, its lease
 };
 
 using Candidates = std::span<const Candidate>;

@@ -59,6 +59,8 @@ void Engine::set_scope(Scope scope) {
   job_->groups = Groups(job_->scope.partitions);
   job_->batch_size.start_over(job_->scope.batch_size);
   upcoming_.clear();
+  queue_.clear();
+  queue_read_until_.reset();
 }
 
 // After a failure the companions wait for the next tick: whatever it was may be theirs, too.
@@ -77,7 +79,7 @@ TickReport Engine::tick(const TickOptions& options) {
   for (Engine& companion : companions_) {
     theirs.scan = companion.reconciler().is_shortcut ? options.shortcuts_scan : options.companions_scan;
     companion.root_ = this;
-    if (report.failure || holds_back_) continue;
+    if (report.failure || holds_back_ || !companion.reconciler().wanted(companion.scope().family)) continue;
     TickReport its = companion.tick_alone(theirs);
     if (!companion.reconciler().is_shortcut) {
       report.all_known_until = std::min(report.all_known_until, known_until(companion.reconciler(), its));
@@ -93,7 +95,8 @@ TickReport Engine::tick(const TickOptions& options) {
 TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& options) {
   TickReport report = tick_one_alone(execution, options);
   for (Engine& companion : companions_)
-    if (!report.failure && !companion.reconciler().is_shortcut)
+    if (!report.failure && !companion.reconciler().is_shortcut &&
+        companion.reconciler().wanted(companion.scope().family))
       report.add_companion(companion.tick_one_alone(execution, options));
   report.finish();
   return report;
@@ -135,6 +138,7 @@ void Engine::begin_tick(const TickOptions& options) {
   job_->one_group_each = false;
   job_->allowance = std::numeric_limits<std::int64_t>::max();
   job_->held_rows.begin_tick();
+  begin_storm();
   crew_->begin_tick();
 }
 
@@ -145,6 +149,7 @@ void Engine::end_tick(TickReport& report) {
     for (const auto& [row, its] : job_->suspects.rows()) quarantine(*job_, row, its, report);
   }
   end_held_rows(*job_, report);
+  end_storm(report);
   report.quarantined = job_->quarantine.size();
   if (report.quarantined == 0) return;
   report.set_aside = job_->quarantine.told(job_->clock.now());
@@ -170,6 +175,7 @@ void Engine::scan_and_work_off(Worker& worker) {
     upcoming_.replace({}, worker.report().database_time - job_->holdoff() + options.scan_ahead);
     return;
   }
+  if (queue_read_until_) return work_off_queue(worker);
   const auto slices = slices_of_scan(worker);
   job_->still_rows.begin_scan(job_->clock.now());
   const bool limited = options.deadline != SteadyTime::max();
@@ -186,6 +192,13 @@ void Engine::scan_and_work_off(Worker& worker) {
   }
   const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + options.scan_ahead;
   if (!may_act(worker, !seen.few.empty() || !seen.oldest_of_many.empty())) {
+    upcoming_.replace({}, scanned_up_to);
+    return;
+  }
+  // Of a partition that shows many there may be any number more.
+  auto due = static_cast<std::int64_t>(seen.few.size() + kScanDepth * seen.oldest_of_many.size());
+  if (!seen.oldest_of_many.empty()) due = std::max(due, Breaker::kLeastLeases);
+  if (!storm_lets_act(worker, due, report.database_time)) {
     upcoming_.replace({}, scanned_up_to);
     return;
   }
@@ -280,7 +293,7 @@ TickReport Engine::work_off_upcoming() {
   TickReport report;
   if (!due.empty())
     report = with_worker([&](Worker& worker) {
-      if (may_act(worker, true))
+      if (may_act(worker, true) && storm_lets_act(worker, static_cast<std::int64_t>(due.size()), *now))
         work_off(worker, std::move(due));
       else
         upcoming_.replace({}, upcoming_.complete_until());
@@ -294,7 +307,8 @@ void Engine::work_off_pages(Worker& worker, const std::vector<Candidate>& oldest
   const std::vector<Partitions> groups = by_group(job_->groups, oldest);
   crew_->for_each(worker, groups.size(), [&](Worker& any, std::size_t i) {
     Pager pager(*job_, groups[i], slice_of(slices, job_->groups.of(groups[i].front())));
-    for (bool all_moved = true; !pager.done() && !allowance_is_spent(any) && !any.out_of_time();)
+    for (bool all_moved = true;
+         !pager.done() && !allowance_is_spent(any) && !job_->short_of_tokens && !any.out_of_time();)
       all_moved = work_off(any, pager.next(any, all_moved));
   });
 }
@@ -304,6 +318,8 @@ bool Engine::work_off(Worker& worker, std::vector<Candidate> rows) {
   const auto wanted = worker.report().processed + static_cast<std::int64_t>(rows.size());
   auto due = to_be_tried(worker, std::move(rows));
   keep_to_allowance(worker, due);
+  const std::int64_t given_back = worker.report().given_back;
+  const std::int64_t tokens = keep_to_rate(worker, due);
   // What has failed before goes alone: most of it fails again, and would cost the others of a batch their first try.
   const auto failed = std::stable_partition(
       due.begin(), due.end(), [&](const Candidate& row) { return !job_->quarantine.contains(row.key); });
@@ -330,6 +346,7 @@ bool Engine::work_off(Worker& worker, std::vector<Candidate> rows) {
     work(worker);
   for (const Candidate& row : Candidates(failed, due.end()))
     if (!worker.out_of_time()) worker.take({&row, 1});
+  if (tokens > 0) job_->storm()->put_back(tokens - (worker.report().given_back - given_back));
   return worker.report().processed == wanted && !job_->options.dry_run;
 }
 
@@ -351,6 +368,7 @@ void Engine::leave_restless(TickReport& report, std::vector<Candidate>& rows) {
 std::vector<Candidate> Engine::to_be_tried(Worker& worker, std::vector<Candidate> rows) {
   TickReport& report = worker.report();
   leave_restless(report, rows);
+  leave_held(worker, rows);
   report.scanned += static_cast<std::int64_t>(rows.size());
   if (job_->options.progress) job_->options.progress->scanned += static_cast<std::int64_t>(rows.size());
   for (const Candidate& row : rows)

@@ -6,6 +6,7 @@
 
 #include "pg/pool.hpp"
 #include "reconcile/crew.hpp"
+#include "reconcile/fair_queue.hpp"
 #include "reconcile/report.hpp"
 #include "reconcile/scope.hpp"
 #include "reconcile/upcoming.hpp"
@@ -76,6 +77,13 @@ class Engine {
   bool may_act(Worker& worker, bool any_due);
   bool lets_act(Engine& acting, Worker& worker, bool any_due);
   void keep_to_allowance(Worker& worker, std::vector<Candidate>& rows);
+  bool storm_lets_act(Worker& worker, std::int64_t lapsed, UnixMillis database_now);
+  std::int64_t keep_to_rate(Worker& worker, std::vector<Candidate>& rows);
+  void leave_held(Worker& worker, std::vector<Candidate>& rows) const;
+  void begin_storm();
+  void end_storm(const TickReport& report);
+  void work_off_queue(Worker& worker);
+  void read_into_queue(Worker& worker);
   bool allowance_is_spent(Worker& worker);
 
   std::unique_ptr<Job> job_;  // workers refer to it, wherever the engine is moved
@@ -88,6 +96,13 @@ class Engine {
   Engine* root_ = nullptr;    // in a tick: whose companion this is, or itself
   std::optional<Hold> hold_;  // of the root, as is the next
   bool holds_back_ = false;   // in this tick
+  // What is due while it is more than may be given back, and until when it has been read; nothing: it need not be.
+  FairQueue queue_;
+  std::optional<UnixMillis> queue_read_until_;
+  SteadyTime queue_read_again_at_{};
+  bool queue_told_ = false;               // that rows wait
+  bool paid_ = false;                     // the rows at work have their tokens
+  std::optional<UnixMillis> held_after_;  // in this tick
 };
 
 }  // namespace ff::reconcile

@@ -21,6 +21,7 @@ Backlog Engine::backlog(std::int64_t cap) {
   Backlog all = backlog_alone(cap);
   for (Engine& companion : companions_) {
     if (companion.reconciler().is_shortcut) continue;  // what it finds is counted already
+    if (!companion.reconciler().wanted(companion.scope().family)) continue;
     const Backlog its = companion.backlog_alone(cap);
     all.due += its.due;
     all.capped = all.capped || its.capped;
@@ -100,6 +101,7 @@ Backlog Engine::due_of_all(pg::Connection& connection, const Engine& acting, std
   std::int64_t by_shortcut = 0;
   const auto add = [&](Engine& pair) {
     if (pair.reconciler().is_shortcut && &pair != &acting) return;
+    if (!pair.reconciler().wanted(pair.scope().family)) return;
     if (&pair != &acting) pair.find_partitions(connection);
     const Backlog its = pair.due_in_reach(connection, job_->options.in_slices, most + 1);
     (pair.reconciler().is_shortcut ? by_shortcut : pair.reconciler().walk ? walked : all.due) += its.due;

@@ -37,6 +37,11 @@ struct Job {
   /// How long after its due time a row may be taken.
   Milliseconds holdoff() const { return reconciler.holdoff(scope.settings); }
 
+  /// Pages tell whose their rows are.
+  bool whose() const { return asks_whose && !statements.page_whose.empty(); }
+  /// Storm control holds what this pair gives back, or takes, to a measure. Null: nobody does.
+  Storm* storm() const { return options.storm; }
+
   /// For how long a row has to have stood still (see Reconciler::still_for); 0: it need not.
   Milliseconds still_for() const;
   /// From when on a row could be taken that has stood still; 1970 where it need not.
@@ -46,6 +51,7 @@ struct Job {
   std::string familiar() const;
 
   const Reconciler& reconciler;
+  const bool gives_back = reconcile::gives_back(reconciler);
   const Statements statements;
   Scope scope;
   Groups groups;
@@ -63,6 +69,8 @@ struct Job {
   SteadyTime deadline = SteadyTime::max();  ///< no further batch is started after it
   Suspects suspects;
   std::atomic<std::int64_t> allowance{0};  ///< so many rows may still be tried: see Hold
+  bool asks_whose = false;
+  std::atomic<bool> short_of_tokens{false};  ///< more was due than storm control lets go
   std::atomic<bool> one_group_each{
       false};  ///< a statement failed because somebody holds a lock on one group's tables
 };

@@ -18,11 +18,12 @@ Question page(const Job& job, const Partitions& partitions, const Slice& slice, 
   params.add(count(from));
   const Partitions group =
       partitions.empty() ? job.groups.all().front() : job.groups.around(partitions.front());
-  return {job.statements.page.over(group), std::move(params)};
+  const Statement& statement = job.whose() ? job.statements.page_whose : job.statements.page;
+  return {statement.over(group), std::move(params)};
 }
 
-Pager::Pager(const Job& job, Partitions partitions, Slice slice)
-    : job_(job), partitions_(std::move(partitions)), slice_(slice) {}
+Pager::Pager(const Job& job, Partitions partitions, Slice slice, UnixMillis from)
+    : job_(job), partitions_(std::move(partitions)), slice_(slice), from_(from) {}
 
 std::vector<Candidate> Pager::next(Worker& worker, bool all_moved) {
   if (!begun_) return first(worker);
@@ -44,7 +45,7 @@ std::vector<Candidate> Pager::first(Worker& worker) {
   // Of several, half a batch of each: so that the rows of all of them fit into little memory.
   const int batch = job_.scope.batch_size;
   const int most = partitions_.size() == 1 ? batch : std::max(1, batch / 2);
-  auto rows = worker.read({page(job_, partitions_, slice_, most, Milliseconds{0})});
+  auto rows = worker.read({page(job_, partitions_, slice_, most, Milliseconds{0}, from_)});
   ends_ = ends_of_full_pages(rows, static_cast<std::size_t>(most));
   return rows;
 }
@@ -88,7 +89,8 @@ Question Pager::rest_of(const End& end, int limit) const {
   params.add(end.last ? count(end.last->due_at) : std::max(count(end.due_at), count(kBeforeAll) + 1) - 1);
   for (std::size_t i = 0; i < job_.reconciler.key.size(); ++i)
     params.add(end.last ? std::optional(end.last->key.columns[i]) : std::nullopt);
-  return {job_.statements.rest.over(job_.groups.around(end.partition)), std::move(params)};
+  const Statement& statement = job_.whose() ? job_.statements.rest_whose : job_.statements.rest;
+  return {statement.over(job_.groups.around(end.partition)), std::move(params)};
 }
 
 std::vector<Candidate> rows_of(const Job& job, Worker& worker, const ExecutionId& execution) {

@@ -13,7 +13,8 @@ namespace ff::reconcile {
 class Pager {
  public:
   /// `partitions` are of one group, and `slices` are theirs where the pair walks.
-  Pager(const Job& job, Partitions partitions, Slice slice = {});
+  /// `from`: only what is due at that moment or later.
+  Pager(const Job& job, Partitions partitions, Slice slice = {}, UnixMillis from = UnixMillis::min());
 
   /// The next page: empty where nothing is left. `all_moved`: of the last one, every row. Throws pg::Error.
   std::vector<Candidate> next(Worker& worker, bool all_moved);
@@ -39,6 +40,7 @@ class Pager {
   const Job& job_;
   Partitions partitions_;
   Slice slice_;
+  UnixMillis from_;
   bool begun_ = false;
   bool first_page_ = true;  // was shown last
   bool of_last_ = false;    // what was shown last is of the partition at the back of ends_

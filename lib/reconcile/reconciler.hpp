@@ -20,6 +20,8 @@ class Prelude;
 /// whether the other is there.
 struct Family {
   std::map<std::string, Settings, std::less<>> enabled;
+  /// Storm control is on: an attempt that was reclaimed before waits for its turn.
+  bool delays_reclaims = false;
 
   /// The settings of a member, or null when it does not run.
   const Settings* find(std::string_view name) const {
@@ -65,12 +67,16 @@ struct Walk {
   std::string_view phases = {};  ///< "'suspended', 'runnable'"
 };
 
-/// What an outcome means to an operator who asks who ended an execution: see Action.
+/// What an outcome means: to an operator who asks who ended an execution (see Action), and to the workers (see Storm).
 enum class Effect {
-  moved,    ///< the row goes on, or was left alone
-  ended,    ///< its execution has ended
-  deleted,  ///< it is gone, its execution is not, or had ended before
+  moved,       ///< the row goes on, or was left alone
+  given_back,  ///< its execution can be claimed again: of these only so many a second
+  ended,       ///< its execution has ended
+  deleted,     ///< it is gone, its execution is not, or had ended before
 };
+constexpr bool ends_or_deletes(Effect effect) {
+  return effect == Effect::ended || effect == Effect::deleted;
+}
 
 /// What may become of a row, as `act` calls it.
 struct Outcome {
@@ -94,6 +100,8 @@ struct Outcome {
 ///   {partitions}         their keys, a smallint[]
 ///   {namespace}, {tag_key}, {tag_value}  text, null where not asked for (see `{filter:c}`)
 ///   {its_setting}        the names in `own_parameters`, with the values that parameters() returns
+///   {whose:c, holder}    ends the columns of `scan` where rows are given back: the namespace of the core c, and the
+///                        worker instance that had the lease, which is NULL where there is none (see Statements::page_whose)
 ///   {in_slice:w}         for a pair that walks: "the row w of its table lies in the slice that is scanned"
 ///
 /// A name that nobody has declared is refused when the registry is made.
@@ -173,6 +181,8 @@ struct Reconciler {
   /// It finds sooner what a companion that walks finds in the end. It is looked at in its own interval while there are
   /// announcements, and not at all where a look shows everything.
   bool is_shortcut = false;
+  /// With these settings it has rows. Where it has none, it is not scanned.
+  bool (*wanted)(const Family& family) = [](const Family&) { return true; };
   /// A scan shows its rows before they fall due. Where it does not, nobody can say when the next one will.
   bool foreseen = true;
   /// Who has work from what it moves, and is to look for it at once: names of reconcilers.
@@ -203,6 +213,8 @@ Settings default_settings(const Reconciler& reconciler);
 
 /// Whether it ends executions or deletes rows, with any of its outcomes.
 bool ends_or_deletes(const Reconciler& pair);
+/// The same of giving back.
+bool gives_back(const Reconciler& pair);
 
 /// The outcomes of a reconciler and its companions, each once.
 std::vector<std::string_view> all_outcomes(const Reconciler& reconciler);

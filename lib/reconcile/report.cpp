@@ -27,9 +27,11 @@ void TickReport::add(TickReport&& other) {
   scanned += other.scanned;
   watched += other.watched;
   processed += other.processed;
+  given_back += other.given_back;
   add_counts(skipped, other.skipped);
   add_counts(outcomes, other.outcomes);
   add_counts(errors, other.errors);
+  if (other.more) wait = more ? std::min(wait, other.wait) : other.wait;
   more = more || other.more;
   take_earlier(oldest_due, other.oldest_due);
   for (const auto& [partition, due_at] : other.oldest_due_in) {

@@ -75,6 +75,7 @@ struct TickReport {
       0;  ///< not taken for due yet: they have to stand still first (Reconciler::still_for)
   std::int64_t processed =
       0;  ///< their transition was committed by this tick (in a dry run: would have been)
+  std::int64_t given_back = 0;  ///< the processed ones whose execution can be claimed again
   std::map<Skip, std::int64_t> skipped;
   std::map<std::string, std::int64_t, std::less<>> outcomes;  ///< the processed ones by outcome
   std::map<std::string, std::int64_t, std::less<>>
@@ -83,6 +84,7 @@ struct TickReport {
   bool complete = false;  ///< a scan: it saw all rows that were due, not only those that had been seen coming
   bool paged = false;     ///< some partitions had much due: what falls due in them next was not seen
   bool more = false;      ///< the tick ended with due rows it had not read: run again at once
+  Milliseconds wait{0};   ///< with `more`: not at once, but so much later, because storm control holds them
   std::optional<bool> companions_more;   ///< the same of the companions alone; nothing: they did not scan
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
   std::map<PartitionKey, UnixMillis>

@@ -10,6 +10,7 @@
 #include "base/scanner_filter.hpp"
 #include "reconcile/action.hpp"
 #include "reconcile/reconciler.hpp"
+#include "reconcile/storm.hpp"
 
 namespace ff::reconcile {
 
@@ -55,6 +56,8 @@ struct TickOptions {
   bool wary = false;
   /// Whether an operator has released a hold that began then, by the database's clock (see Hold). Empty: nobody has.
   std::function<bool(UnixMillis since)> released{};
+  /// What holds the giving back, and the taking of leases, to a measure. Null: nothing does. Not asked in a dry run.
+  Storm* storm = nullptr;
   /// Act and roll back, whatever hold_above says.
   bool dry_run = false;
   /// Fill the report's `moves`.

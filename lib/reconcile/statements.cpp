@@ -88,7 +88,7 @@ constexpr std::string_view kKey = R"sql(key AS MATERIALIZED (
 // One row at least, so that the clock is read even where nothing is found.
 constexpr std::string_view kPage = R"sql(
 WITH {clock}
-SELECT found.partition_key, {keys}, found.due_at_ms, found.due_at_ms <= clock.due_ms AS is_due, clock.now_ms
+SELECT found.partition_key, {keys}, found.due_at_ms, found.due_at_ms <= clock.due_ms AS is_due, clock.now_ms{and_whose}
   FROM clock
   LEFT JOIN (
     SELECT due.*
@@ -230,6 +230,13 @@ std::vector<Fragment> rest_along(const Reconciler& reconciler, const std::string
                     fmt::format("({}::bigint + ({} IS NULL)::integer)", from, at));
 }
 
+// Whose a row is, which only some pages ask.
+const std::vector<Fragment> kWhose{
+    {"whose(core, holder)",
+     R"sql(, {core}.raw_fields->>'namespace' AS name_space, ({holder})::text AS holder)sql"},
+    {"and_whose", ", found.name_space, found.holder"}};
+const std::vector<Fragment> kNotWhose{{"whose(core, holder)", ""}, {"and_whose", ""}};
+
 /// `make` as in Statements().
 template <typename Make>
 Statement telling(const Reconciler& reconciler, const Make& make) {
@@ -238,7 +245,7 @@ Statement telling(const Reconciler& reconciler, const Make& make) {
     no_keys += fmt::format("{}NULL::{}", no_keys.empty() ? "" : ", ", column.type);
   const bool has_execution = !reconciler.execution_column.empty() &&
                              std::ranges::any_of(reconciler.outcomes, [](const Outcome& outcome) {
-                               return outcome.effect != Effect::moved;
+                               return ends_or_deletes(outcome.effect);
                              });
   return make("act", kActTelling,
               {{"execution", has_execution ? std::string(reconciler.execution_column) : "NULL"},
@@ -282,6 +289,16 @@ Statement worded(std::string_view text, const std::vector<Fragment>& own) {
   return Statement(all.expand(text));
 }
 
+Statement statement_on_leases(std::string_view verb, std::string_view text) {
+  Fragments common = phrases();
+  common.add(in_partitions_later());
+  Numbering number(0);
+  for (const char* name : {"partitions", "namespace", "tag_key", "tag_value", "holdoff", "after"})
+    common.add({name, number.next()});
+  common.add({"clock", std::string(kClock)});
+  return Statement(fmt::format("/* ff-reconcilerd storm {} */", verb) + common.expand(text));
+}
+
 Statements::Statements(const Reconciler& reconciler) try {
   Fragments common = phrases();
   common.add(in_partitions_later()).add(reconciler.fragments);
@@ -296,9 +313,10 @@ Statements::Statements(const Reconciler& reconciler) try {
               {"candidate_keys", candidate_keys},
               {"scan", std::string(reconciler.scan)},
               {"act", std::string(reconciler.act)}});
-  const auto make = [&](std::string_view verb, std::string_view text, const std::vector<Fragment>& own = {}) {
+  const auto make = [&](std::string_view verb, std::string_view text, const std::vector<Fragment>& own = {},
+                        bool whose = false) {
     return Statement(fmt::format("/* ff-reconcilerd {} {} */", reconciler.name, verb) +
-                     Fragments(common).add(own).expand(text));
+                     Fragments(common).add(own).add(whose ? kWhose : kNotWhose).expand(text));
   };
 
   Numbering of_page = number;
@@ -312,16 +330,22 @@ Statements::Statements(const Reconciler& reconciler) try {
     position += fmt::format(", {}::{}", at, column.type);
     if (column.name == along(reconciler)) along_at = at;
   }
-  const auto page_of = [&](const std::string& behind, const std::string& then_by,
-                           std::vector<Fragment> along) {
+  const auto page_of = [&](const std::string& behind, const std::string& then_by, std::vector<Fragment> along,
+                           bool whose) {
     return make(
         "scan", kPage,
         with(std::move(along),
-             {{"limit", limit}, {"ahead", ahead}, {"from", from}, {"behind", behind}, {"then_by", then_by}}));
+             {{"limit", limit}, {"ahead", ahead}, {"from", from}, {"behind", behind}, {"then_by", then_by}}),
+        whose);
   };
-  page = page_of("", "", page_along(reconciler, limit, "true", from + "::bigint"));
-  rest = page_of(fmt::format("\n          AND (candidate.due_at_ms, {}) > ({})", candidate_keys, position),
-                 ", " + candidate_keys, rest_along(reconciler, limit, from, along_at));
+  const std::string behind_it =
+      fmt::format("\n          AND (candidate.due_at_ms, {}) > ({})", candidate_keys, position);
+  const auto of_page_along = page_along(reconciler, limit, "true", from + "::bigint");
+  const auto of_rest_along = rest_along(reconciler, limit, from, along_at);
+  page = page_of("", "", of_page_along, false);
+  rest = page_of(behind_it, ", " + candidate_keys, of_rest_along, false);
+  if (gives_back(reconciler)) page_whose = page_of("", "", of_page_along, true);
+  if (gives_back(reconciler)) rest_whose = page_of(behind_it, ", " + candidate_keys, of_rest_along, true);
 
   const std::string one = Numbering(number).next();
   if (!reconciler.execution_column.empty())

@@ -44,6 +44,10 @@ class Statement {
 /// A statement beside those of a pair, in the words of phrases() and with {in_partitions:row}; {partitions} is $1.
 Statement worded(std::string_view text, const std::vector<Fragment>& own = {});
 
+/// A statement of storm control, with the parameters {partitions}, {namespace}, {tag_key}, {tag_value}, {holdoff} and
+/// {after}, a moment, in this order; {clock} as in those of a pair.
+Statement statement_on_leases(std::string_view verb, std::string_view text);
+
 /// The statements that an engine sends, all made from the pair of one reconciler. After the parameters that
 /// the pair itself uses ($1 the partitions, $2 to $4 the filter, the bounds of a slice, its own), which every statement
 /// has, and the holdoff in milliseconds, come those named here; `slice_end` has parameters of its own.
@@ -69,6 +73,11 @@ struct Statements {
   /// Parameters: limit and ahead as in `page`; position: due_at_ms bigint and one text per key column (all
   /// null: behind all rows of that moment).
   Statement rest;
+
+  /// The same two with two more columns, name_space and holder (see {whose:core, holder}). Empty where nothing is given
+  /// back.
+  Statement page_whose;
+  Statement rest_whose;
 
   /// The rows of one execution. Parameter: execution uuid. Columns as in `page`. Empty where rows cannot be
   /// named so.

@@ -22,6 +22,11 @@ bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   return std::ranges::find(reconciler.left_alone, outcome) != reconciler.left_alone.end();
 }
 
+Effect effect_of(const Reconciler& reconciler, std::string_view outcome) {
+  const auto found = std::ranges::find(reconciler.outcomes, outcome, &Outcome::name);
+  return found == reconciler.outcomes.end() ? Effect::moved : found->effect;
+}
+
 std::vector<Candidate> read_moved(const std::vector<pg::Row>& rows, std::size_t columns) {
   std::vector<Candidate> moved;
   moved.reserve(rows.size());
@@ -82,6 +87,10 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
       if (row.is_null(0)) break;  // nothing was found: the row tells the time only
       found.push_back({read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)),
                        row.get<bool>(due_at + 1), now});
+      if (job_.whose() && rows.columns() > due_at + 3) {
+        found.back().name_space = row.get<std::optional<std::string>>(due_at + 3).value_or("");
+        found.back().holder = row.get<std::optional<std::string>>(due_at + 4).value_or("");
+      }
     }
   return found;
 }
@@ -174,6 +183,7 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
   job_.batch_size.learn(batch.size(), took);
 
   count_moved(rows, moved, took);
+  note_taken(rows, moved, batch);
   if (!moved.empty()) job_.suspects.another_went_well();
   if (moved.size() < batch.size()) count_left(batch, moved);
   return true;
@@ -236,18 +246,36 @@ void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Mil
   const std::int64_t before = report_.processed;
   std::size_t next = 0;
   for (const pg::Row row : rows) {
-    const auto& [key, due_at, due, seen_at] = moved[next++];
+    const RowKey& key = moved[next].key;
+    const UnixMillis due_at = moved[next++].due_at;
     const auto outcome = row.get<std::string>(outcome_at);
     ++report_.outcomes[outcome];
     if (!job_.options.dry_run) job_.quarantine.release(key);
     if (is_left_alone(job_.reconciler, outcome)) continue;
     ++report_.processed;
+    if (effect_of(job_.reconciler, outcome) == Effect::given_back) ++report_.given_back;
     // A time before 1970 is no time; a difference from it might not even fit.
     const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
     report_.lateness.add(acted_at - std::max(due_at, job_.could_be_taken(key)) + took);
     if (job_.options.list_moves) report_.moves.push_back({key, outcome, due_at, &job_.reconciler});
   }
   if (job_.options.progress) job_.options.progress->processed += report_.processed - before;
+}
+
+// Whose leases went, for the breaker: also those of whom it ends.
+void Worker::note_taken(const std::vector<pg::Row>& rows, Candidates moved, Candidates batch) const {
+  if (job_.storm() == nullptr || !job_.reconciler.takes_leases || !job_.whose()) return;
+  const int outcome_at = static_cast<int>(job_.reconciler.key.size()) + 2;
+  const UnixMillis counts_after = job_.storm()->counts_after();
+  std::map<RowKey, std::string_view> holders;
+  for (const Candidate& row : batch) holders.emplace(row.key, row.holder);
+  LeasesOf taken;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Effect effect = effect_of(job_.reconciler, rows[i].get<std::string>(outcome_at));
+    if ((effect == Effect::given_back || effect == Effect::ended) && moved[i].due_at > counts_after)
+      ++taken[std::string(holders[moved[i].key])];
+  }
+  job_.storm()->taken(taken);
 }
 
 // What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the

@@ -60,6 +60,7 @@ class Worker {
   void commit(pg::Transaction& transaction, std::span<const pg::Result> results) const;
   void tell(std::span<const pg::Result> results, bool committed) const;
   void count_moved(const std::vector<pg::Row>& rows, Candidates moved, Milliseconds took);
+  void note_taken(const std::vector<pg::Row>& rows, Candidates moved, Candidates batch) const;
   void count_left(Candidates batch, Candidates moved);
   void count_each_left(Candidates left);
   void blame(const Candidate& row, const pg::Error& error);

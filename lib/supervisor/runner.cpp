@@ -104,7 +104,8 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                            .duration = finished - started,
                            .missed = late / std::max<Milliseconds>(interval, 1ms),
                            .consecutive_failures = consecutive_failures_});
-  log(report, turn.first || turn.companions || turn.shortcuts);
+  // The helpings of a storm make one line at its end.
+  log(report, (turn.first || turn.companions || turn.shortcuts) && report.wait == Milliseconds{0});
   if (!report.failure) log_hold(report);
 
   // The database's moments, by our clock.
@@ -119,6 +120,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                                 {.started = started,
                                  .finished = finished,
                                  .more = report.more,
+                                 .wait = report.wait,
                                  .consecutive_failures = failures_to_back_off_from(report),
                                  .database_away = away,
                                  .next_due = ours(report.next_due),

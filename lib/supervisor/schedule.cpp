@@ -47,7 +47,7 @@ NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {
     const auto pause = doubled(interval, last.consecutive_failures - 1, longest);
     return {last.finished + stretched(pause, 0.25 * jitter), true};
   }
-  if (last.more) return {last.finished, true};
+  if (last.more) return {last.finished + last.wait, true};
   SteadyTime wanted = last.next_scan;
   for (const auto& sooner : {last.next_due, last.companions_scan})
     if (sooner) wanted = std::min(wanted, *sooner);

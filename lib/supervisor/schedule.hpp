@@ -11,6 +11,7 @@ struct LastRun {
   SteadyTime started;
   SteadyTime finished;
   bool more = false;                   ///< it left due rows that it had not read
+  Milliseconds wait{0};                ///< with `more`: not to be tried before
   int consecutive_failures = 0;        ///< this run included
   bool database_away = false;          ///< it failed because the connection broke, or was to a standby
   std::optional<SteadyTime> next_due;  ///< when the next row that has been seen coming may be taken
@@ -43,7 +44,7 @@ Milliseconds safety_interval(Milliseconds interval);
 ///
 ///   failed     finished + min(interval * 2^(failures - 1), 30 s), stretched by up to 25% of itself: a scan; where the
 ///              database was away, 3 s instead of 30 s: whoever watches it says when it is back
-///   more       finished: a scan
+///   more       finished + wait: a scan
 ///   otherwise  the first of next_due, companions_scan and next_scan; not before finished, and where the
 ///              interval is not over yet, not before finished + a breath as long as the run was (at least
 ///              2 ms), so that rows that fall due one by one are taken together

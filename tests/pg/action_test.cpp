@@ -36,7 +36,7 @@ struct Told {
 std::int64_t ended_or_deleted(const Reconciler& pair, const TickReport& report) {
   std::int64_t sum = 0;
   for (const auto& [name, count] : report.outcomes)
-    if (std::ranges::find(pair.outcomes, name, &reconcile::Outcome::name)->effect != Effect::moved)
+    if (reconcile::ends_or_deletes(std::ranges::find(pair.outcomes, name, &reconcile::Outcome::name)->effect))
       sum += count;
   return sum;
 }
@@ -83,7 +83,7 @@ TEST_CASE("of every pair each row that is ended or deleted is told of once, and 
     CHECK(rows == ended_or_deleted(pair, report));
     for (const Action& action : told.actions) {
       CHECK_FALSE(action.reason.empty());
-      CHECK(action.effect != Effect::moved);
+      CHECK(reconcile::ends_or_deletes(action.effect));
       CHECK(action.execution.has_value() == !pair.execution_column.empty());
     }
   }

@@ -85,6 +85,11 @@ TEST_CASE("explain names what holds up an execution that is or was leased") {
          return s.leased(-kMinute);
        },
        "grace"},
+      {"lease_waits",
+       [](auto& s) {
+         return s.leased(-kMinute / 2, {{"lease_reclaims", 7}});
+       },
+       "tick attempt_timeout --execution '{id}'"},
       {"lease_promised",
        [](auto& s) {
          const Uuid id = s.leased(-kMinute);

@@ -49,7 +49,7 @@ struct ExplainStage {
   /// Every reconciler with its defaults, all switched on but those named in `off`.
   std::vector<explain::Member> family() const {
     std::vector<explain::Member> members;
-    reconcile::Family all;
+    reconcile::Family all{.enabled = {}, .delays_reclaims = true};
     for (const reconcile::Reconciler& r : reconcile::registry())
       if (!off.contains(r.name)) all.enabled.emplace(r.name, settings_of(r.name, settings_for(r)));
     for (const reconcile::Reconciler& r : reconcile::registry())

@@ -46,6 +46,7 @@ reconcile::Scope scope_of(const reconcile::Reconciler& reconciler, const EngineO
                          settings_of(reconciler.name, options.settings),
                          {},
                          options.still_for};
+  scope.family.delays_reclaims = options.delays_reclaims || !reconciler.wanted({});
   for (const auto& [name, replaced] : options.together_with)
     scope.family.enabled.emplace(name, settings_of(name, replaced));
   return scope;
@@ -131,7 +132,9 @@ pg::Params leading_params(const reconcile::Reconciler& reconciler, const Partiti
       pg::Params::of(partitions, filter.name_space, tag ? std::optional(tag->key) : std::nullopt,
                      tag ? std::optional(tag->value) : std::nullopt);
   if (reconciler.walk) reconcile::Slice().add_to(params);
-  params.append(told ? *told : reconciler.parameters(own, family));
+  reconcile::Family its = family;
+  its.delays_reclaims = its.delays_reclaims || !reconciler.wanted(its);
+  params.append(told ? *told : reconciler.parameters(own, its));
   return params.add(std::int64_t{reconciler.holdoff(own).count()});
 }
 

@@ -30,6 +30,8 @@ struct EngineOptions {
   std::map<std::string, Settings> together_with{};
   /// For how long rows have to have stood still, of reconcilers that ask for it: at once is enough, unless told otherwise.
   std::optional<Milliseconds> still_for{0};
+  /// As with storm control.
+  bool delays_reclaims = false;
   Milliseconds statement_timeout{10'000};
   int pool_size = 1;
   /// Threads that may help a tick; they want connections, too.

@@ -46,6 +46,18 @@ std::vector<Stage> make_stages() {
 
   const State promised{"runnable", "unowned", "pending_claim", "waiting", "pending_first_attempt"};
   const std::vector<Part> lapsed{core_part(active(), "id"), attempt_part("id", "due_ms")};
+  // Due a second after its lapse, and not seen before that.
+  const auto reclaimed = [&](std::string_view name) {
+    return Stage{
+        .reconciler = name,
+        .table = "ff_attempt",
+        .id = "execution_id",
+        .parts = {core_part(active(), "id"),
+                  attempt_part("id", "due_ms - 1000", {{"raw_fields", "'{\"lease_reclaims\": 1}'"}})},
+        .holds = {attempt_of_id, core_of_id},
+        .companion = 1,
+        .may_wait = false};
+  };
   const auto raised = [](const State& sibling) {
     return std::vector<Part>{core_part(runnable(), "id", kInFlow), core_part(sibling, "earlier", kInFlow),
                              attempt_part("earlier", sibling.lifecycle_phase == "active" ? kFarAway : "NULL"),
@@ -108,6 +120,8 @@ std::vector<Stage> make_stages() {
        .may_wait = false},
       {"lease_expiry", "ff_attempt", "execution_id", lapsed, {attempt_of_id, core_of_id}},
       {"attempt_timeout", "ff_attempt", "execution_id", lapsed, {attempt_of_id, core_of_id}},
+      reclaimed("lease_expiry"),
+      reclaimed("attempt_timeout"),
       {"execution_deadline",
        "ff_exec_core",
        "execution_id",
@@ -349,10 +363,16 @@ const std::vector<Stage>& stages() {
 
 const Stage& stage_of(const reconcile::Reconciler& reconciler) {
   int companion = 0;
-  if (const auto* main = reconcile::find_reconciler(reconciler.name); main && reconciler.scan != main->scan) {
+  // One that reads the same rows at another time has the text of the first, and an interval of its own.
+  const auto is_it = [&](const reconcile::Reconciler& other) {
+    return reconciler.scan == other.scan && reconciler.interval == other.interval;
+  };
+  if (const auto* main = reconcile::find_reconciler(reconciler.name); main && !is_it(*main)) {
     const auto& all = main->companions;
-    const auto its = std::ranges::find(all, reconciler.scan, &reconcile::Reconciler::scan);
-    companion = static_cast<int>(its - all.begin()) + 1;
+    const auto its = std::ranges::find_if(all, is_it);
+    const auto same_scan = std::ranges::find(all, reconciler.scan, &reconcile::Reconciler::scan);
+    if (its != all.end() || (same_scan != all.end() && reconciler.scan != main->scan))
+      companion = static_cast<int>((its != all.end() ? its : same_scan) - all.begin()) + 1;
   }
   const auto found = std::ranges::find_if(stages(), [&](const Stage& stage) {
     return stage.reconciler == reconciler.name && stage.companion == companion;

@@ -102,7 +102,7 @@ TEST_CASE("each pair whose act ends executions or deletes rows says by which out
     if (!pair.ends_others.empty()) CHECK(has("\nending AS MATERIALIZED"));
     CHECK(Statements(pair).act_telling.empty() == !ends_or_deletes(pair));
     for (const Outcome& outcome : pair.outcomes)
-      CHECK(outcome.reason.empty() == (outcome.effect == Effect::moved));
+      CHECK(outcome.reason.empty() == !ends_or_deletes(outcome.effect));
   }
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("docs/actions.md has a line for each outcome that ends or deletes, wit
   };
   for (const Reconciler& pair : all_pairs()) {
     for (const Outcome& outcome : pair.outcomes)
-      if (outcome.effect != Effect::moved) add(pair.name, outcome.name, outcome.effect, outcome.reason);
+      if (ends_or_deletes(outcome.effect)) add(pair.name, outcome.name, outcome.effect, outcome.reason);
     if (!pair.ends_others.empty())
       add(pair.name, pair.name.starts_with("edge_cancel") ? "cancelled" : "skipped", Effect::ended,
           pair.ends_others);
@@ -154,8 +154,8 @@ TEST_CASE("attempt_timeout leaves to lease_expiry what that one takes, when it r
   const Reconciler& attempts = *find_reconciler("attempt_timeout");
   const auto own = default_settings(attempts);
   using Values = std::vector<std::optional<std::string>>;
-  CHECK(attempts.parameters(own, {}).values() == Values{std::nullopt});
-  CHECK(attempts.parameters(own, {{{"lease_expiry", {{"max_reclaims", 3}}}}}).values() == Values{"3"});
+  CHECK(attempts.parameters(own, {}).values() == Values{std::nullopt, "f"});
+  CHECK(attempts.parameters(own, {{{"lease_expiry", {{"max_reclaims", 3}}}}}).values() == Values{"3", "f"});
 }
 
 TEST_CASE("a family knows its members' settings and nobody else's") {

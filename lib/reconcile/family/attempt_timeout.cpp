@@ -11,6 +11,8 @@
 //          has to be as this statement has seen it. lease_expiry takes the same rows until an attempt has been
 //          reclaimed `max_reclaims` times (division: see `parameters`). A worker that wakes up late finds another
 //          epoch.
+//          With storm control an attempt that was reclaimed before is due some seconds after its lapse, and
+//          looked for by a companion.
 // Repeat   The lease is null afterwards, so the row is not found again.
 //
 // Behaviour follows FlowFabric's attempt_timeout reconciler; the differences are listed in the README.
@@ -22,16 +24,16 @@ namespace ff::reconcile {
 namespace {
 
 constexpr std::string_view kScan = R"sql(
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms
+  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a} AS due_at_ms{whose:c, a.worker_instance_id}
     FROM {schema}.ff_attempt a
     JOIN {core_of:a} c ON true
    WHERE {in_partitions:a}
-     AND a.lease_expires_at_ms IS NOT NULL
+     AND a.lease_expires_at_ms IS NOT NULL AND {has_its_turn:a}
      AND {is_left} AND {is_ours} AND {filter:c})sql";
 
 constexpr std::string_view kAct = R"sql(
 lapsed AS MATERIALIZED (
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms,
+  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a} AS due_at_ms,
          c.flow_id, clock.now_ms, {event_origin:c},
          CASE WHEN a.attempt_index <> {current_attempt:c} THEN 'stale_cleared'
               WHEN a.attempt_index < {whole_number:c.policy->'retry_policy'->'max_retries'} THEN 'retried'
@@ -42,7 +44,7 @@ lapsed AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
     {as_seen:c}
    WHERE {in_partitions:a} AND {in_partitions:c}
-     AND a.lease_expires_at_ms + 0 <= clock.due_ms
+     AND {due_at:a} + 0 <= clock.due_ms AND {has_its_turn:a}
      AND {is_left} AND {is_ours} AND {filter:c} AND NOT {promised:a}
      FOR NO KEY UPDATE OF a, c SKIP LOCKED
 ),
@@ -82,11 +84,11 @@ moved AS (SELECT partition_key, execution_id, attempt_index, due_at_ms, outcome 
 
 Reconciler attempt_timeout() {
   using namespace std::chrono_literals;
-  return {
+  Reconciler timeouts{
       .name = "attempt_timeout",
       .summary =
           "Retries an active execution whose lease has lapsed, or ends it as expired when no retry is left.",
-      .outcomes = {"retried",
+      .outcomes = {{"retried", Effect::given_back},
                    {"expired", Effect::ended, "its lease lapsed and no retry was left"},
                    "stale_cleared"},
       .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
@@ -108,12 +110,17 @@ Reconciler attempt_timeout() {
       .settings = {lapsed_lease::grace()},
       .holdoff = lapsed_lease::holdoff,
       .announced = lapsed_lease::announced,
-      // How often lease_expiry reclaims an attempt before this reconciler takes it; null: at once.
-      .own_parameters = {"reclaims_before"},
+      // How often lease_expiry reclaims an attempt before this reconciler takes it; null: at once. Whether those that
+      // were reclaimed wait for their turn.
+      .own_parameters = {"reclaims_before", "delays"},
       .parameters = [](const Settings&, const Family& family) {
         const Settings* lease_expiry = family.find("lease_expiry");
-        return pg::Params::of(lease_expiry == nullptr ? std::nullopt : lease_expiry->at("max_reclaims"));
+        return pg::Params::of(lease_expiry == nullptr ? std::nullopt : lease_expiry->at("max_reclaims"),
+                              family.delays_reclaims);
       }};
+  for (const Fragment& each : lapsed_lease::at_once()) timeouts.fragments.push_back(each);
+  timeouts.companions = {lapsed_lease::delayed(timeouts)};
+  return timeouts;
 }
 
 }  // namespace ff::reconcile

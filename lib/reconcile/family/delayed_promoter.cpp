@@ -18,13 +18,13 @@ namespace ff::reconcile {
 namespace {
 
 constexpr std::string_view kScan = R"sql(
-  SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
+  SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms{whose:c, NULL}
     FROM {schema}.ff_exec_core c
    WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL
      AND NOT {is_retry_or_resume} AND {is_delayed})sql";
 
 constexpr std::string_view kSlowScan = R"sql(
-  SELECT c.partition_key, c.execution_id, {retry_at} AS due_at_ms
+  SELECT c.partition_key, c.execution_id, {retry_at} AS due_at_ms{whose:c, NULL}
     FROM {runnable_by_lane} c
    WHERE c.eligibility_state = 'not_eligible_until_time' AND {filter:c} AND {is_retry_or_resume})sql";
 
@@ -74,7 +74,7 @@ Reconciler delayed_promoter() {
   using namespace std::chrono_literals;
   Reconciler promoter{.name = "delayed_promoter",
                       .summary = "Makes an execution whose delay is over claimable again.",
-                      .outcomes = {"promoted"},
+                      .outcomes = {{"promoted", Effect::given_back}},
                       .key = {{"execution_id", "uuid"}},
                       .execution_column = "execution_id",
                       .scan = kScan,

@@ -18,7 +18,7 @@ namespace ff::reconcile {
 namespace {
 
 constexpr std::string_view kScan = R"sql(
-  SELECT g.partition_key, g.grant_id, g.execution_id, g.expires_at_ms AS due_at_ms
+  SELECT g.partition_key, g.grant_id, g.execution_id, g.expires_at_ms AS due_at_ms{whose:c, NULL}
     FROM {schema}.ff_claim_grant g
     LEFT JOIN {core_of:g} c ON true
    WHERE {in_partitions:g} AND g.expires_at_ms > 0 AND {filter:c})sql";
@@ -82,7 +82,7 @@ deleted AS (
 moved AS (SELECT partition_key, grant_id, execution_id, due_at_ms, outcome FROM judged))sql";
 
 constexpr std::string_view kSlowScan = R"sql(
-  SELECT c.partition_key, c.execution_id, {copy_ends:c} AS due_at_ms
+  SELECT c.partition_key, c.execution_id, {copy_ends:c} AS due_at_ms{whose:c, NULL}
     FROM {runnable_by_lane} c
    WHERE {waits_for_its_claim:c} AND NOT {has_grant:c, true} AND {filter:c})sql";
 
@@ -136,7 +136,8 @@ Reconciler grant_expiry() {
   Reconciler grants{
       .name = "grant_expiry",
       .summary = "Returns an execution that was promised to a worker that did not come.",
-      .outcomes = {"returned", {"expired", Effect::deleted, "the grant had ended, and nobody waited for it"}},
+      .outcomes = {{"returned", Effect::given_back},
+                   {"expired", Effect::deleted, "the grant had ended, and nobody waited for it"}},
       .key = {{"grant_id", "bytea"}},
       .execution_column = "execution_id",
       .scan = kScan,
@@ -152,7 +153,7 @@ Reconciler grant_expiry() {
                     .summary = "how long after its end a grant is still left alone"}},
       .holdoff = [](const Settings& own) { return Milliseconds{*own.at("grace")} + 1ms; }};
   Reconciler without = grants;
-  without.outcomes = {"returned"};
+  without.outcomes = {{"returned", Effect::given_back}};
   without.key = {{"execution_id", "uuid"}};
   without.scan = kSlowScan;
   without.act = kSlowAct;

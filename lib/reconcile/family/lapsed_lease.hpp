@@ -12,6 +12,17 @@ SettingDecl grace();
 /// A lease is left alone while the database's clock shows its last millisecond, and then for `grace`.
 Milliseconds holdoff(const Settings& own);
 
+/// Settings and fragments of a pair that takes attempts which were never reclaimed, at the moment at which their lease
+/// lapses. Without storm control it takes all of them.
+///
+///   {due_at:a}, {has_its_turn:a}   when the attempt a is due, and whether this pair takes it
+std::vector<Fragment> at_once();
+/// The same of its companion, for those that were reclaimed before: each time they wait for twice as long, so that what
+/// crashes its workers, or finds none, is not given back again and again.
+std::vector<Fragment> after_a_delay();
+/// That companion: scanned more often than a delay is long, because no index shows its rows before their lease lapses.
+Reconciler delayed(const Reconciler& first);
+
 /// A lease is given and renewed with an event; an execution becomes active with one.
 std::optional<Announcement> announced(const Settings&);
 

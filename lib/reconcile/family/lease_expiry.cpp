@@ -11,6 +11,8 @@
 //          write the core, which has to be as this statement has seen it. attempt_timeout takes over once an
 //          attempt of an active execution has been reclaimed `max_reclaims` times, so that a crash loop ends (see
 //          `parameters`). A worker that wakes up late finds another epoch.
+//          With storm control an attempt that was reclaimed before is due some seconds after its lapse, and
+//          looked for by a companion.
 // Repeat   The lease is null afterwards, so the row is not found again.
 
 #include "reconcile/family/lapsed_lease.hpp"
@@ -20,11 +22,11 @@ namespace ff::reconcile {
 namespace {
 
 constexpr std::string_view kScan = R"sql(
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms
+  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a} AS due_at_ms{whose:c, a.worker_instance_id}
     FROM {schema}.ff_attempt a
     LEFT JOIN {core_of:a} c ON true
    WHERE {in_partitions:a}
-     AND a.lease_expires_at_ms IS NOT NULL
+     AND a.lease_expires_at_ms IS NOT NULL AND {has_its_turn:a}
      AND {is_ours} AND {filter:c})sql";
 
 // The core row may be missing, and the missing side of an outer join cannot be locked: attempt and core are
@@ -32,12 +34,12 @@ constexpr std::string_view kScan = R"sql(
 // `lapsed`.
 constexpr std::string_view kAct = R"sql(
 attempt AS MATERIALIZED (
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms AS due_at_ms, a.raw_fields,
+  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a} AS due_at_ms, a.raw_fields,
          clock.now_ms
     FROM clock, key
     JOIN {schema}.ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
                               AND a.attempt_index = key.attempt_index
-   WHERE {in_partitions:a} AND a.lease_expires_at_ms + 0 <= clock.due_ms
+   WHERE {in_partitions:a} AND {due_at:a} + 0 <= clock.due_ms AND {has_its_turn:a}
      AND NOT {promised:a}
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
@@ -103,40 +105,45 @@ moved AS (SELECT partition_key, execution_id, attempt_index, due_at_ms, outcome 
 
 Reconciler lease_expiry() {
   using namespace std::chrono_literals;
-  return {.name = "lease_expiry",
-          .summary = "Takes back a lapsed lease, so that another worker can continue the same attempt.",
-          .outcomes = {"reclaimable", "released", "stale_cleared"},
-          .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
-          .execution_column = "execution_id",
-          .scan = kScan,
-          .act = kAct,
-          .forbidden = "{promised:key}",
-          // attempt_timeout takes active executions only.
-          .fragments = {{"is_ours",
-                         R"sql(({most_reclaims} IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active'
+  Reconciler leases{
+      .name = "lease_expiry",
+      .summary = "Takes back a lapsed lease, so that another worker can continue the same attempt.",
+      .outcomes = {{"reclaimable", Effect::given_back}, "released", "stale_cleared"},
+      .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
+      .execution_column = "execution_id",
+      .scan = kScan,
+      .act = kAct,
+      .forbidden = "{promised:key}",
+      // attempt_timeout takes active executions only.
+      .fragments = {{"is_ours",
+                     R"sql(({most_reclaims} IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active'
           OR {reclaims:a} < {most_reclaims}))sql"}},
-          .privileges = {{"ff_attempt", "SELECT, UPDATE"},
-                         {"ff_exec_core", "SELECT, UPDATE"},
-                         {"ff_claim_grant", "SELECT"},
-                         {"ff_lease_event", "INSERT"}},
-          .interval = 1500ms,
-          .takes_leases = true,
-          .settings = {{.name = "max_reclaims",
-                        .kind = SettingDecl::Kind::count,
-                        .fallback = 3,
-                        .least = 0,
-                        .most = 1'000'000,
-                        .may_be_unlimited = true,
-                        .summary = "how often an attempt is reclaimed before attempt_timeout takes it"},
-                       lapsed_lease::grace()},
-          .holdoff = lapsed_lease::holdoff,
-          .announced = lapsed_lease::announced,
-          // How often an attempt is reclaimed before it is left to attempt_timeout; null: without end.
-          .own_parameters = {"most_reclaims"},
-          .parameters = [](const Settings& own, const Family& family) {
-            const bool shared = family.find("attempt_timeout") != nullptr;
-            return pg::Params::of(shared ? own.at("max_reclaims") : std::nullopt);
-          }};
+      .privileges = {{"ff_attempt", "SELECT, UPDATE"},
+                     {"ff_exec_core", "SELECT, UPDATE"},
+                     {"ff_claim_grant", "SELECT"},
+                     {"ff_lease_event", "INSERT"}},
+      .interval = 1500ms,
+      .takes_leases = true,
+      .settings = {{.name = "max_reclaims",
+                    .kind = SettingDecl::Kind::count,
+                    .fallback = 3,
+                    .least = 0,
+                    .most = 1'000'000,
+                    .may_be_unlimited = true,
+                    .summary = "how often an attempt is reclaimed before attempt_timeout takes it"},
+                   lapsed_lease::grace()},
+      .holdoff = lapsed_lease::holdoff,
+      .announced = lapsed_lease::announced,
+      // How often an attempt is reclaimed before it is left to attempt_timeout; null: without end. Whether those
+      // that were wait for their turn.
+      .own_parameters = {"most_reclaims", "delays"},
+      .parameters = [](const Settings& own, const Family& family) {
+        const bool shared = family.find("attempt_timeout") != nullptr;
+        return pg::Params::of(shared ? own.at("max_reclaims") : std::nullopt, family.delays_reclaims);
+      }};
+  for (const Fragment& each : lapsed_lease::at_once()) leases.fragments.push_back(each);
+  leases.companions = {lapsed_lease::delayed(leases)};
+  return leases;
 }
 
 }  // namespace ff::reconcile

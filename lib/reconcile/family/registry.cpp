@@ -58,8 +58,12 @@ Settings default_settings(const Reconciler& reconciler) {
 
 bool ends_or_deletes(const Reconciler& pair) {
   return !pair.ends_others.empty() || std::ranges::any_of(pair.outcomes, [](const Outcome& outcome) {
-    return outcome.effect != Effect::moved;
+    return ends_or_deletes(outcome.effect);
   });
+}
+
+bool gives_back(const Reconciler& pair) {
+  return std::ranges::find(pair.outcomes, Effect::given_back, &Outcome::effect) != pair.outcomes.end();
 }
 
 std::vector<std::string_view> all_outcomes(const Reconciler& reconciler) {

@@ -23,7 +23,7 @@ namespace ff::reconcile {
 namespace {
 
 constexpr std::string_view kScan = R"sql(
-  SELECT s.partition_key, s.execution_id, s.timeout_at_ms AS due_at_ms
+  SELECT s.partition_key, s.execution_id, s.timeout_at_ms AS due_at_ms{whose:c, NULL}
     FROM {schema}.ff_suspension_current s
     LEFT JOIN {core_of:s} c ON true
    WHERE {in_partitions:s} AND s.timeout_at_ms IS NOT NULL
@@ -223,7 +223,7 @@ Reconciler suspension_timeout() {
       .name = "suspension_timeout",
       .summary =
           "Resumes or ends an execution that was suspended for too long, as its timeout_behavior says.",
-      .outcomes = {"auto_resumed",
+      .outcomes = {{"auto_resumed", Effect::given_back},
                    {"failed", Effect::ended, "its suspension timed out, and timeout_behavior is to fail"},
                    {"expired", Effect::ended, "its suspension timed out, and timeout_behavior is expire"},
                    {"escalated", Effect::ended, "its suspension timed out, and timeout_behavior is escalate"},
