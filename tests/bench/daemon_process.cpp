@@ -38,7 +38,8 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
 
 DaemonProcess::DaemonProcess(const std::string& conninfo, const std::string& config) {
   const auto file = directory_.path() / "config.yaml";
-  write_file(file, kConfig + config);
+  const bool says = config.find("storm:") != std::string::npos;
+  write_file(file, kConfig + std::string(says ? "" : "storm: off\n") + config);
   process_ = std::make_unique<sandbox::ChildProcess>(
       sandbox::Command{.program = FF_BINARY,
                        .arguments = {"run", "--config", file.string()},

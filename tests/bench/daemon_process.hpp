@@ -14,7 +14,7 @@ using test::metric_sum;
 
 /// The real daemon, as its own process beside us: `ff-reconcilerd run` with a configuration file of its own
 /// in a temporary directory, on a free port. Everything that the configuration does not say has its default,
-/// but recovery_grace is 0: the server has not been away. Killed with the object, and with the thread that
+/// but recovery_grace is 0, because the server has not been away, and storm control is off. Killed with the object, and with the thread that
 /// made it.
 class DaemonProcess {
  public:

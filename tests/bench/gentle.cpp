@@ -89,8 +89,8 @@ class MassExpiry {
     return latency;
   }
 
-  WorkerLatency daemon(int helpers) {
-    DaemonProcess daemon(bench_.conninfo(), fmt::format("helpers: {}\n", helpers));
+  WorkerLatency daemon(const std::string& config) {
+    DaemonProcess daemon(bench_.conninfo(), config);
     daemon.wait_until_ready();
     add_leases(connection_, {.count = kWarmUpRows, .name_space = kWarmUp});
     wait_until_moved(daemon, kWarmUpRows);
@@ -205,10 +205,10 @@ std::vector<Regime> measure_gentle(const Bench& bench) {
   MassExpiry expiry(bench, rows);
   std::vector<Gentleness> ways{{"ours"}, {"nobody"}, {"floor (one bulk)"}};
   std::vector<std::function<WorkerLatency()>> measures{
-      [&] { return expiry.daemon(0); }, [&] { return expiry.nobody(); }, [&] { return expiry.bulk(); }};
+      [&] { return expiry.daemon(""); }, [&] { return expiry.nobody(); }, [&] { return expiry.bulk(); }};
   if (!bench.quick) {
     ways.push_back({"ours, a helper"});
-    measures.emplace_back([&] { return expiry.daemon(1); });
+    measures.emplace_back([&] { return expiry.daemon("helpers: 1\n"); });
   }
   for (int round = 0; round < rounds; ++round)
     for (std::size_t turn = 0; turn < ways.size(); ++turn) {
@@ -216,6 +216,28 @@ std::vector<Regime> measure_gentle(const Bench& bench) {
       ways[way].add(measures[way]());
     }
   return {regime_of(ways, rows, expiry.most_off())};
+}
+
+std::vector<Regime> measure_storm(const Bench& bench) {
+  const int rows = bench.quick ? 20'000 : 100'000;
+  const int rounds = bench.quick ? 1 : 5;
+  MassExpiry expiry(bench, rows);
+  std::vector<Gentleness> ways{{"ours, storm control"}, {"nobody"}};
+  std::vector<double> ratios;
+  for (int round = 0; round < rounds; ++round) {
+    const auto ours = [&] { ways[0].add(expiry.daemon("storm: on\n")); };
+    const auto nobody = [&] { ways[1].add(expiry.nobody()); };
+    round % 2 == 0 ? ours() : nobody();
+    round % 2 == 0 ? nobody() : ours();
+    ratios.push_back(ways[0].claim_p99.back() / ways[1].claim_p99.back());
+  }
+  Regime regime = regime_of(ways, rows, expiry.most_off());
+  regime.name = "storm";
+  const double ratio = Way{"", ratios}.median();
+  regime.goals.push_back({.wanted = "a claim's p99 at most twice as long as with nobody",
+                          .reached = fmt::format("{:.2f} times, the median of {} pairs", ratio, rounds),
+                          .met = ratio <= 2.0});
+  return {regime};
 }
 
 }  // namespace ff::bench

@@ -12,4 +12,7 @@ namespace ff::bench {
 /// them all.
 std::vector<Regime> measure_gentle(const Bench& bench);
 
+/// The same with storm control as it is by default, in pairs with nobody.
+std::vector<Regime> measure_storm(const Bench& bench);
+
 }  // namespace ff::bench

@@ -61,6 +61,7 @@ constexpr Measurement kMeasurements[] = {
     {"memory", "the daemon and its /metrics over a million due rows", measure_memory},
     {"ready", "the daemon's start", measure_ready},
     {"gentle", "workers beside a mass expiry", measure_gentle},
+    {"storm", "workers beside a mass expiry, with storm control", measure_storm},
     {"lease_history", "reading the lease history", measure_lease_history},
 };
 
