@@ -1,4 +1,6 @@
 // What real workers, signals and operators have written into the outboxes, once it is old.
+#include <map>
+
 #include "world.hpp"
 
 using namespace ff;

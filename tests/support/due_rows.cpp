@@ -132,7 +132,8 @@ INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, 
   SELECT partition_key, execution_id, flow_id,
          CASE WHEN v % 4 = 3 OR v % 4 = 1 AND j = 1 THEN 'failed' WHEN v % 4 = 2 AND j = 1 THEN 'skipped'
               ELSE 'success' END,
-         at_ms, at_ms, CASE WHEN NOT due OR kind = 'misled' THEN at_ms END
+         at_ms, CASE WHEN NOT due OR kind = 'misled' THEN at_ms - 864000000 ELSE at_ms END,
+         CASE WHEN NOT due OR kind = 'misled' THEN at_ms END
     FROM upstream
    WHERE kind = 'fan_in' AND j < 4 OR kind = 'misled' AND due OR kind = 'untold' AND NOT due;
 INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, success_count, running_count,
@@ -174,8 +175,14 @@ INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_
   SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
     FROM upstream
    WHERE kind = 'untold' AND due AND v % 6 = 2;
-INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms, dispatched_at_ms)
-  SELECT partition_key, gen_random_uuid(), 'success', occurred_at_ms, at_ms
+INSERT INTO ff_signal_event (execution_id, signal_id, delivered_at_ms, partition_key)
+  SELECT gen_random_uuid()::text, 's', occurred_at_ms, partition_key FROM other;
+INSERT INTO ff_operator_event (execution_id, event_type, occurred_at_ms, partition_key)
+  SELECT gen_random_uuid()::text, 'priority_changed', occurred_at_ms, partition_key FROM other;
+INSERT INTO ff_worker_registry_event (partition_key, namespace, worker_instance_id, event_at_ms, event_kind)
+  SELECT partition_key, 'a', name, occurred_at_ms, 'heartbeat' FROM other;
+INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_at_ms, committed_at_ms, dispatched_at_ms)
+  SELECT partition_key, gen_random_uuid(), 'success', occurred_at_ms, occurred_at_ms, at_ms
     FROM other, generate_series(1, CASE WHEN due THEN 1 ELSE 4 END)
    ORDER BY due DESC;
 INSERT INTO ff_budget_policy (partition_key, budget_id, policy_json, created_at_ms, updated_at_ms, next_reset_at_ms)
@@ -201,7 +208,7 @@ INSERT INTO ff_worker_registry (partition_key, namespace, worker_instance_id, wo
                                 last_heartbeat_ms, liveness_ttl_ms, registered_at_ms)
   SELECT partition_key, 'a', name, 'w', '{}', '', at_ms, 1, 0 FROM other
    UNION ALL
-  SELECT 7, 'a', 'dead', 'w', '{}', '', 0, 1, 0;
+  SELECT 7, 'a', 'dead', 'w', '{}'::text[], '', 0, 1, 0;
 )sql";
 
 }  // namespace
