@@ -68,13 +68,13 @@ struct Metrics {
   bool per_partition = false;
 };
 
-/// What gives work back, and how fast: `storm: off` is `enabled` false.
+/// What gives work back, and how fast: `storm: on` and `storm: off` are `enabled`.
 struct Storm {
   static constexpr std::int64_t kAuto = -1;
   static constexpr std::int64_t kNoLimit = 0;
   enum class Breaker { off, on };
 
-  bool enabled = true;
+  bool enabled = false;
   std::int64_t rate = kAuto;  ///< rows a second
   int floor = 1000;           ///< the least that `auto` comes to
   Breaker breaker = Breaker::on;

@@ -180,7 +180,7 @@ void add_storm(std::vector<Option>& table) {
   table.push_back(bound([](auto& c) -> auto& { return c.storm.enabled; },
                         {.path = "storm.enabled",
                          .type = Type::flag,
-                         .summary = "`storm: off` says false",
+                         .summary = "`storm: on` says true",
                          .reloadable = true}));
   table.push_back(bound([](auto& c) -> auto& { return c.storm.rate; },
                         {.path = "storm.rate",

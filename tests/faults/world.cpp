@@ -92,13 +92,12 @@ void World::write_password(const std::string& password) const {
 }
 
 // Short intervals, so that much is under way at any moment, and one crash goes to lease_expiry, the next on the same
-// attempt to attempt_timeout. Each outage lets leases of all workers lapse, and it is measured how soon they are taken.
+// attempt to attempt_timeout.
 std::string World::daemon_config() const {
   std::string config = fmt::format(R"(
 database: {{pool_size: {}, password_file: {}}}
 partitions: 0-{}
 recovery_grace: 6s
-storm: {{breaker: off}}
 shutdown: {{grace: {}ms}}
 reconcilers:
 )",
