@@ -25,7 +25,7 @@ metrics::Description description(const config::Config& config) {
     description.reconcilers.push_back({std::string(r.name), {outcomes.begin(), outcomes.end()}});
     if (reconcile::gives_back(r)) description.giving_back.emplace_back(r.name);
   }
-  description.build = {kVersion, kRevision, kCompiler, std::to_string(pg::libpq_version())};
+  description.build = {kVersion, kRevision, kCompiler, pg::libpq_version()};
   description.pool_size = config.database.pool_size;
   description.per_partition = config.metrics.per_partition;
   description.partitions = format_choice(config.partitions);

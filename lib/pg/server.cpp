@@ -32,8 +32,9 @@ int sessions_of(Connection& connection, std::string_view application_name) {
       .get<std::int32_t>(0);
 }
 
-int libpq_version() {
-  return PQlibVersion();
+std::string libpq_version() {
+  constexpr int kMajor = 10'000;
+  return std::to_string(PQlibVersion() / kMajor) + '.' + std::to_string(PQlibVersion() % kMajor);
 }
 
 }  // namespace ff::pg

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "base/time.hpp"
 #include "pg/connection.hpp"
@@ -22,7 +23,7 @@ ServerInfo server_info(Connection& connection, std::optional<SteadyTime> deadlin
 /// How many other sessions on the server carry this application_name. One round trip. Throws Error.
 int sessions_of(Connection& connection, std::string_view application_name);
 
-/// The version of the client library: 150004.
-int libpq_version();
+/// The version of the client library as people know it: 15.4.
+std::string libpq_version();
 
 }  // namespace ff::pg
