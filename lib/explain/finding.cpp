@@ -86,6 +86,20 @@ void add_not_found(const Facts& facts, std::vector<Finding>& found) {
                    explain({*facts.elsewhere, facts.id.uuid})});
 }
 
+// A reconciler that has it to move, where nothing above said so: no state of its alone gives that away.
+void add_due(const Facts& facts, std::vector<Finding>& found) {
+  for (const Inspection& inspection : facts.inspections) {
+    const std::string_view name = inspection.reconciler;
+    const bool named = std::ranges::any_of(found, [&](const Finding& each) {
+      return each.text.find(name) != std::string::npos || each.next.find(name) != std::string::npos;
+    });
+    if (inspection.filtered || !inspection.due() || named) continue;
+    found.push_back(
+        {"due", fmt::format("{} has it to move: due {}", name, when(*inspection.takeable_at(), facts.now)),
+         tick(name, facts.id)});
+  }
+}
+
 }  // namespace
 
 std::vector<Finding> findings(const Facts& facts) {
@@ -109,6 +123,7 @@ std::vector<Finding> findings(const Facts& facts) {
     add_not_found(facts, found);
   else
     add_states(facts, found);
+  add_due(facts, found);
   return found;
 }
 

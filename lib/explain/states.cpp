@@ -249,8 +249,14 @@ void add_states(const Facts& facts, std::vector<Finding>& found) {
     add_waiting(facts, found);
   else if (core.is("submitted"))
     add_submitted(facts, found);
-  else
+  else if (core.is("runnable"))
     add_runnable(facts, found);
+  else
+    found.push_back(
+        {"phase_unknown",
+         "its lifecycle_phase is one that FlowFabric has not: nobody claims it, and no reconciler "
+         "moves it",
+         "find out who wrote it, then set the phase that it is to have"});
   add_waitpoints(facts, found);
   add_flow(facts, found);
   add_deadline(facts, found);

@@ -31,6 +31,20 @@ Uuid suspended_with(ExplainStage& stage, std::optional<std::int64_t> timeout_in_
   return id;
 }
 
+// What the cancel of its flow still owes it.
+void insert_cancel_backlog(pg::Connection& db, PartitionKey partition, const Uuid& flow,
+                           const Uuid& execution, std::int64_t requested_at_ms) {
+  insert(db, "ff_cancel_backlog",
+         {{"partition_key", partition.value},
+          {"flow_id", to_string(flow)},
+          {"requested_at_ms", requested_at_ms},
+          {"cancellation_policy", "cancel_all"}});
+  insert(db, "ff_cancel_backlog_member",
+         {{"partition_key", partition.value},
+          {"flow_id", to_string(flow)},
+          {"execution_id", to_string(ExecutionId{partition, execution})}});
+}
+
 // Of two upstreams, the first with this in its row.
 FanIn fan_in(ExplainStage& stage, GroupRow group, const std::string& upstream = {}) {
   if (group.policy.is_null()) group.policy = {{"kind", "all_of"}};
@@ -134,6 +148,17 @@ TEST_CASE("explain names what holds up an execution that is to be claimed") {
       {"not_eligible",
        [](auto& s) { return core_with(s, in_state(runnable()), "eligibility_state = 'blocked_by_budget'"); },
        "UPDATE ff_exec_core"},
+      {"phase_unknown",
+       [](auto& s) { return core_with(s, in_state(runnable()), "lifecycle_phase = 'parked'"); },
+       "find out who wrote it"},
+      {"due",
+       [](auto& s) {
+         const Uuid flow = new_uuid();
+         const Uuid id = s.core({.flow = flow, .state = runnable()});
+         insert_cancel_backlog(s.db, {3}, flow, id, s.now - kHour);
+         return id;
+       },
+       "tick cancel_backlog --execution '{id}'"},
       {"claim_promised",
        [](auto& s) {
          const Uuid id = core_with(s, in_state(runnable()), "eligibility_state = 'pending_claim'");
