@@ -1,6 +1,8 @@
 #include "config/loader.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/small_file.hpp"
@@ -165,6 +167,7 @@ void Loader::settle_other_form(const Option& option, const Origin& origin) {
 
 Config Loader::finish(const std::function<std::string(const Database&)>& check) {
   read_url_file();
+  look_at_password_file();
   inherit_filters();
   run_checks();
   check_database(check);
@@ -192,6 +195,17 @@ void Loader::read_url_file() {
     blame(given_["database.url_file"], config_.database.url_file,
           "the file: " + std::string(error.what()) + " (allowed: one line with a URL or a keyword string)");
   }
+}
+
+// It is read anew for each connection, and may come later or be a pipe: but one that is there and empty is a mistake.
+void Loader::look_at_password_file() {
+  const std::string& path = config_.database.password_file;
+  std::error_code absent;
+  if (path.empty() || !std::filesystem::is_regular_file(path, absent) ||
+      std::filesystem::file_size(path, absent) > 0 || absent)
+    return;
+  failed_.insert("database.password_file");
+  blame(given_["database.password_file"], path, "the file is empty (allowed: one line with the password)");
 }
 
 void Loader::inherit_filters() {

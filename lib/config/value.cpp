@@ -1,5 +1,7 @@
 #include "config/value.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -88,6 +90,12 @@ std::int64_t parse_choice(const Option& option, const std::string& text) {
   return found - option.choices.begin();
 }
 
+bool is_address(const std::string& host, bool ipv6) {
+  in6_addr address{};
+  return ::inet_pton(ipv6 ? AF_INET6 : AF_INET, host.c_str(), &address) == 1;
+}
+
+/// Where to listen: a name would have to be looked up, and could be somebody else's.
 std::string parse_address(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) refuse("the port is missing");
@@ -105,6 +113,10 @@ std::string parse_address(const std::string& text) {
   if (host.find_first_not_of(brackets ? kIpv6 : kName) != std::string::npos)
     refuse("no host name or address");
   if (brackets && host.find(':') == std::string::npos) refuse("only an IPv6 address has brackets");
+  if (!is_address(host, brackets) && (brackets || host != "localhost"))
+    refuse(brackets ? "no IPv6 address"
+                    : "no address of this machine (write one, such as 127.0.0.1, or 0.0.0.0 for all, or "
+                      "localhost)");
   return text;
 }
 

@@ -62,6 +62,7 @@ std::string read_password(const std::string& path) {
   try {
     std::string password = read_small_file(path);
     if (!password.empty() && password.back() == '\n') password.pop_back();
+    if (password.empty()) throw std::runtime_error("is empty (write the password into its first line)");
     return password;
   } catch (const std::runtime_error& error) {
     throw Error(Error::Kind::connection, "the password file " + path + ": " + error.what());

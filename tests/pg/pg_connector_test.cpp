@@ -321,6 +321,9 @@ TEST_CASE("a password file that cannot be read is named") {
   auto options = to(database.conninfo());
   options.password_file = "/nonexistent/password";
   CHECK_THAT(error_of(options).what(), Catch::Contains("/nonexistent/password"));
+  const test::TemporaryDirectory directory;
+  options.password_file = directory.write("empty", "\n");
+  CHECK_THAT(error_of(options).what(), Catch::Contains("/empty: is empty (write the password"));
   options.password_file = Database::server().directory();
   CHECK_THAT(error_of(options).what(), Catch::Contains("password file"));
 }

@@ -199,6 +199,12 @@ TEST_CASE("a secret and its file contradict each other in one source") {
                      "contradicts database.url_file "));
 }
 
+TEST_CASE("a password file that is there and empty is named") {
+  const TemporaryFile empty("");
+  CHECK(only_problem("database:\n  password_file: " + empty.path() + "\n", 2, "database.password_file",
+                     "the file is empty (allowed: one line with the password)"));
+}
+
 TEST_CASE("a secret replaces its file from a source below, and the other way round") {
   const TemporaryFile url("host=b");
   const std::string yaml = "database: {url: host=a, password: x}\n";

@@ -113,6 +113,15 @@ TEST_CASE("an address to listen on needs a host and a port") {
   }
 }
 
+TEST_CASE("an address to listen on is one of this machine, and no name") {
+  for (const char* address : {"example.com:80", "300.1.1.1:80", "127.1:80", "\"[::1::]:80\""}) {
+    CAPTURE(address);
+    CHECK(only_problem(std::string("http:\n  listen: ") + address + "\n", 2, "http.listen", "address"));
+  }
+  CHECK(only_problem("http:\n  listen: db-host:9464\n", 2, "http.listen", "write one, such as 127.0.0.1"));
+  CHECK(load_yaml("http: {listen: localhost:80}\n").http.host == "localhost");
+}
+
 TEST_CASE("a filter has to say something") {
   CHECK(only_problem("filter: {namespace: \"\"}\n", 1, "filter.namespace", "empty"));
   CHECK(only_problem("filter: {namespace: \"a\\nb\"}\n", 1, "filter.namespace", "control character"));
