@@ -177,11 +177,9 @@ void add_common(std::vector<Option>& table) {
 }
 
 void add_storm(std::vector<Option>& table) {
-  table.push_back(bound([](auto& c) -> auto& { return c.storm.enabled; },
-                        {.path = "storm.enabled",
-                         .type = Type::flag,
-                         .summary = "`storm: on` says true",
-                         .reloadable = true}));
+  table.push_back(bound(
+      [](auto& c) -> auto& { return c.storm.enabled; },
+      {.path = "storm.enabled", .type = Type::flag, .summary = "`storm: on` says true", .reloadable = true}));
   table.push_back(bound([](auto& c) -> auto& { return c.storm.rate; },
                         {.path = "storm.rate",
                          .type = Type::rate,
