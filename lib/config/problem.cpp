@@ -24,7 +24,7 @@ std::string Problem::text() const {
   if (!text.empty()) text += ": ";
   if (!key.empty()) text += printable(key, kLongestQuoted) + ": ";
   if (!value.empty()) text += '"' + printable(value, kLongestQuoted) + "\": ";
-  return text + message;
+  return text + printable(message, message.size());
 }
 
 Invalid::Invalid(std::vector<Problem> problems)

@@ -63,20 +63,23 @@ std::string hide_in_query(std::string_view query) {
 }
 
 /// Everything from the first colon to the last "@" goes: a password with a bare "@", "/" or "?" in it is no
-/// valid URL, but a secret all the same.
+/// valid URL, but a secret all the same. Where a "?" comes before the colon, nobody can tell a user with one from a
+/// password in the query: then everything goes from there.
 std::string hide_in_url(std::string_view url) {
   const std::size_t scheme = url.find("://");
   const std::size_t begin = scheme == npos ? 0 : scheme + 3;
   const std::size_t colon = url.find(':', begin);
   const std::size_t at = url.rfind('@');
+  const std::size_t query = url.find('?');
   std::string shown;
   if (colon != npos && at != npos && colon < at) {
-    shown.append(url.substr(0, colon + 1)).append(kHidden);
+    shown.append(url.substr(0, std::min(colon, query) + 1)).append(kHidden);
+    if (query < colon) return shown.append(hide_in_query(url.substr(at)));
     url.remove_prefix(at);
   }
-  const std::size_t query = url.find('?');
-  if (query == npos) return shown.append(url);
-  return shown.append(url.substr(0, query + 1)).append(hide_in_query(url.substr(query + 1)));
+  const std::size_t rest = url.find('?');
+  if (rest == npos) return shown.append(url);
+  return shown.append(url.substr(0, rest + 1)).append(hide_in_query(url.substr(rest + 1)));
 }
 
 struct KeywordValue {

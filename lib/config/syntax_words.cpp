@@ -205,6 +205,9 @@ class Diagnosis {
     if (!says("unknown token") && !says("anchor not found") && !says("tag handle")) return false;
     const char c = noticed();
     if (c == '\t') return blame({error_.line, error_.column}, "a tab (write spaces instead)");
+    if (c == '\n')
+      return blame({error_.line, error_.column},
+                   "a name is missing here (a value that begins with & * or ! has to be in quotes)");
     return blame({error_.line, error_.column},
                  std::string("a value that begins with ") + c + " has to be in quotes: \"" + c + "...\"");
   }

@@ -35,18 +35,12 @@ Keywords keywords_of(const OptionList& options) {
   return keywords;
 }
 
-// libpq quotes the part at fault, and that part may be a password.
-std::string without_quotes(const std::string& message) {
-  std::string shown;
-  for (std::size_t at = 0; at < message.size();) {
-    const std::size_t open = message.find('"', at);
-    shown += message.substr(at, open - at);
-    if (open == std::string::npos) break;
-    shown += "…";
-    const std::size_t close = message.find('"', open + 1);
-    at = close == std::string::npos ? message.size() : close + 1;
-  }
-  return printable(shown);
+// libpq quotes the part at fault, and that part may be a password, with quotes of its own in it.
+std::string without_quotes(std::string message) {
+  const std::size_t open = message.find('"');
+  const std::size_t close = message.rfind('"');
+  if (open != close) message.replace(open, close + 1 - open, "…");
+  return printable(message);
 }
 
 // A bare "/" or "@" in a user or password is legal where libpq takes it for the end of one: the rest of the
@@ -108,9 +102,9 @@ void refuse_impossible(const Conninfo& conninfo) {
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
     const bool possible =
         error == std::errc{} && end == port.data() + port.size() && number >= 1 && number <= 65'535;
+    // Not shown, because it may be the beginning of a password with a bare "/" and a "?" behind it.
     if (!port.empty() && !possible)
-      throw std::invalid_argument("the port " + printable(port) +
-                                  " is none: one is a number from 1 to 65535");
+      throw std::invalid_argument("a port is a number from 1 to 65535, and here is another");
   }
   for (const std::string& address : split(conninfo.value("hostaddr"))) {
     unsigned char bytes[sizeof(in6_addr)];

@@ -271,13 +271,23 @@ TEST_CASE("a connection string that cannot be parsed is refused without its pass
   const auto conninfo =
       GENERATE(as<std::string>(), "host=a password='s3cret", "host=a password s3cret", "host=a s3cret",
                "host=a user=b password=x s3cret=1", "postgresql://user:s3cret@host:port:port/db?x",
-               "postgresql://u:s3cret%zz@h/d", "postgresql://u:s3cret@h/d?nonsense=s3cret");
+               "postgresql://u:s3cret%zz@h/d", "postgresql://u:a\"%zzs3cret@h/d",
+               "postgresql://u:s3cret@h/d?nonsense=s3cret");
   CAPTURE(conninfo);
   try {
     const pg::Connector connector(to(conninfo));
     FAIL("it was accepted");
   } catch (const std::invalid_argument& error) {
     CHECK_THAT(error.what(), Catch::Contains("cannot be parsed") && !Catch::Contains("s3cret"));
+  }
+}
+
+TEST_CASE("what stands where a port should is not shown, for it may be a password") {
+  try {
+    const pg::Connector connector(to("postgresql://u:s3cret/x?sslmode=require&user=y@h/d"));
+    FAIL("it was accepted");
+  } catch (const std::invalid_argument& error) {
+    CHECK_THAT(error.what(), Catch::Contains("a port is a number") && !Catch::Contains("s3cret"));
   }
 }
 

@@ -100,6 +100,15 @@ TEST_CASE("no piece of a file that is no YAML is repeated") {
     }
 }
 
+TEST_CASE("what is wrong with a file is said in a line, whatever stands there") {
+  CHECK(only_problem("!!", 1, "", "a name is missing here"));
+  for (const char* yaml : {"!!", "&\n", "a: !<\n", "a: &\n  b", "? !!\n", "[!!\n]"})
+    for (const Problem& problem : problems_in(yaml)) {
+      CAPTURE(problem.text());
+      CHECK(problem.text().find('\n') == std::string::npos);
+    }
+}
+
 TEST_CASE("endless nesting is a problem, not a crash") {
   for (const char* piece : {"[", "{a: ", "- ", "? "}) {
     std::string yaml;

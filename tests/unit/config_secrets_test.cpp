@@ -44,13 +44,27 @@ TEST_CASE("a password is hidden in every form of a connection string") {
 }
 
 TEST_CASE("a password is hidden in a connection string that libpq would refuse, too") {
-  for (const char* conninfo :
-       {"postgresql://u:hunter2/@h/d", "postgresql://u:a@hunter2@h/d", "postgresql://u:a?hunter2@h/d",
-        "postgresql://u:a#hunter2 b@h", "u:hunter2@h/d", "mysql://u:hunter2@h", "password='hunter2",
-        "password hunter2", "password=a hunter2 user=u", "password='a'hunter2", "host='a password=hunter2",
-        " postgresql://u:hunter2@h/d", "postgresql://h/d?password=a&hunter2",
-        "postgresql://h/d?password=a@hunter2", "password=\nhunter2", "host=h postgresql://u:hunter2@h?a=b",
-        "postgresql://u:a=hunter2@h/d", "u:a=hunter2@h"}) {
+  for (const char* conninfo : {"postgresql://u:hunter2/@h/d",
+                               "postgresql://u:a@hunter2@h/d",
+                               "postgresql://u:a?hunter2@h/d",
+                               "postgresql://u:a#hunter2 b@h",
+                               "u:hunter2@h/d",
+                               "mysql://u:hunter2@h",
+                               "password='hunter2",
+                               "password hunter2",
+                               "password=a hunter2 user=u",
+                               "password='a'hunter2",
+                               "host='a password=hunter2",
+                               " postgresql://u:hunter2@h/d",
+                               "postgresql://h/d?password=a&hunter2",
+                               "postgresql://h/d?password=a@hunter2",
+                               "password=\nhunter2",
+                               "host=h postgresql://u:hunter2@h?a=b",
+                               "postgresql://u:a=hunter2@h/d",
+                               "u:a=hunter2@h",
+                               "postgresql://h/d?password=hunter2:x@y",
+                               "postgresql://h/d?password=a:b@c&sslpassword=hunter2",
+                               "postgresql://u?v:hunter2@h/d"}) {
     CAPTURE(conninfo);
     CHECK(hide_secrets(conninfo).find("hunter2") == std::string::npos);
   }
