@@ -135,6 +135,20 @@ TEST_CASE("a bad file changes nothing, and is logged with all that is wrong") {
   CHECK(daemon.stop() == 0);
 }
 
+TEST_CASE("a file whose hosts and addresses differ in number changes nothing either") {
+  Database database;
+  const auto at = [](const std::string& conninfo) {
+    return "database: {url: \"" + conninfo + "\"}\n" + config("interval: 20ms");
+  };
+  RunningDaemon daemon({.conninfo = "", .config = at(database.conninfo())});
+  REQUIRE(wait_until([&] { return ticks(daemon) >= 1; }));
+  reload(daemon, at("host=a,b hostaddr=127.0.0.1,127.0.0.1,127.0.0.1"));
+  CHECK(daemon.process().err_has("not reloaded"));
+  const double before = ticks(daemon);
+  CHECK(wait_until([&] { return ticks(daemon) >= before + 3; }));
+  CHECK(daemon.stop() == 0);
+}
+
 TEST_CASE("what takes a restart is named in a warning and keeps its value") {
   Database database;
   auto db = database.connect();
