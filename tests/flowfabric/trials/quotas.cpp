@@ -159,7 +159,7 @@ class Quotas {
   void judge(RunningDaemon& daemon) {
     const auto moved = [&](const std::string& reconciler, const std::string& outcome) {
       return std::llround(daemon.metric(fmt::format(
-          R"(ff_reconciler_processed_total{{reconciler="{}",outcome="{}"}})", reconciler, outcome)));
+          R"(ff_reconciler_processed_total{{outcome="{}",reconciler="{}"}})", outcome, reconciler)));
     };
     const auto corrected = moved("quota_concurrency", "corrected");
     const auto emptied = moved("quota_window", "window_rows_deleted");
