@@ -71,7 +71,7 @@ const std::vector<Moments>& moments() {
       {"ff_lease_event", false, {"occurred_at_ms"}},
       {"ff_signal_event", false, {"delivered_at_ms"}},
       {"ff_operator_event", false, {"occurred_at_ms"}},
-      {"ff_worker_registry", false, {"last_heartbeat_ms", "registered_at_ms"}, {}, {"liveness_ttl_ms"}}};
+      {"ff_worker_registry", true, {"last_heartbeat_ms", "registered_at_ms"}, {}, {"liveness_ttl_ms"}}};
   return all;
 }
 
