@@ -19,8 +19,7 @@ std::string choices(const Option& option) {
 
 std::string section_summary(std::string_view path, const std::vector<ReconcilerDecl>& decls) {
   if (path == "filter") return "for every reconciler; each may have its own";
-  if (path == "storm")
-    return "what gives work back when all of it is due at once; `storm: on` for all of it";
+  if (path == "storm") return "what gives work back when all of it is due at once; `storm: on` for all of it";
   if (path.ends_with(".filter")) return "instead of the common one";
   for (const ReconcilerDecl& decl : decls) {
     if (path == "reconcilers." + std::string(decl.name)) return std::string(decl.summary);

@@ -44,7 +44,8 @@ TEST_CASE(
     "taken") {
   Stage t;
   t.lapse(5, 8);
-  RunningDaemon daemon({.conninfo = t.database.conninfo(), .config = kBase + "storm: {enabled: true, hold: 10s}\n"});
+  RunningDaemon daemon(
+      {.conninfo = t.database.conninfo(), .config = kBase + "storm: {enabled: true, hold: 10s}\n"});
   REQUIRE(wait_until([&] { return daemon.metric("ff_reconciler_storm_trips_total") == 1; }));
   REQUIRE(is(daemon, "open"));
   CHECK(t.taken() == 0);
@@ -78,7 +79,8 @@ TEST_CASE("with storm control off, or its breaker, nothing is held") {
 TEST_CASE("more than the rate is told, and taken by and by") {
   Stage t;
   t.lapse(1, 80);
-  RunningDaemon daemon({.conninfo = t.database.conninfo(), .config = kBase + "storm: {enabled: true, rate: 20}\n"});
+  RunningDaemon daemon(
+      {.conninfo = t.database.conninfo(), .config = kBase + "storm: {enabled: true, rate: 20}\n"});
   REQUIRE(wait_until(
       [&] { return daemon.metric("ff_reconciler_storm_queued_rows{reconciler=\"lease_expiry\"}") > 0; }));
   CHECK(daemon.metric("ff_reconciler_storm_rate") == 20);
