@@ -4,7 +4,7 @@
 //          attempt_index: FlowFabric's typed claims leave that one ahead, and so do suspensions, delays and waits for
 //          children after them. Then claim_resumed_execution and issue_grant_and_claim are refused for ever, and claim
 //          begins another attempt. Those whose lease the newest lease events say was given up come first; a companion
-//          looks through the waiting executions of each lane for all others, a group of partitions every four minutes.
+//          walks through all who wait for the others, who were released while no daemon was there, or an older version.
 //          Nothing tells since when it is so: a row is due since a scan has seen it, to half a minute.
 // Changes  attempt_index, and with it the count that FlowFabric's SDK claims by, to the attempt that it continues. No
 //          event: nothing else of it changes.
@@ -88,9 +88,9 @@ Reconciler index_repair() {
       .announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); }};
   Reconciler round = released;
   round.scan = kRoundScan;
-  // All groups in about an hour.
-  round.interval = 4min;
-  round.groups_a_scan = 1;
+  round.interval = 5s;
+  round.walk = {
+      {.table = "ff_exec_core", .key = "execution_id", .rows = 4000, .phases = "'suspended', 'runnable'"}};
   released.companions = {round};
   return released;
 }

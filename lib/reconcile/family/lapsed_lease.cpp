@@ -45,7 +45,6 @@ Reconciler delayed(const Reconciler& first) {
     return each.signature == "due_at(attempt)" || each.signature == "has_its_turn(attempt)";
   });
   for (const Fragment& each : after_a_delay()) its.fragments.push_back(each);
-  its.interval = 1s;
   its.foreseen = false;
   its.wanted = [](const Family& family) { return family.delays_reclaims; };
   return its;

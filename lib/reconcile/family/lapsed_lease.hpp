@@ -20,7 +20,7 @@ std::vector<Fragment> at_once();
 /// The same of its companion, for those that were reclaimed before: each time they wait for twice as long, so that what
 /// crashes its workers, or finds none, is not given back again and again.
 std::vector<Fragment> after_a_delay();
-/// That companion: scanned more often than a delay is long, because no index shows its rows before their lease lapses.
+/// That companion, scanned as often as the first pair because no index shows its rows before their lease lapses.
 Reconciler delayed(const Reconciler& first);
 
 /// A lease is given and renewed with an event; an execution becomes active with one.
