@@ -17,7 +17,7 @@ CREATE TEMP TABLE seed AS
                     FROM wanted, generate_series(0, partitions - 1) p, generate_series(1, per_partition) n) line) line;
 CREATE TEMP TABLE execution AS
   SELECT seed.*, kind, gen_random_uuid() AS execution_id
-    FROM seed, unnest('{delayed,retried,parent,late,lapsed,suspended,waiting,cancelled,promised,abandoned,
+    FROM seed, unnest('{delayed,retried,parent,late,lapsed,again,suspended,waiting,cancelled,promised,abandoned,
                        ahead,stray}'::text[]) kind;
 CREATE TEMP TABLE flow AS
   SELECT seed.*, kind, gen_random_uuid() AS flow_id, gen_random_uuid() AS downstream_eid
@@ -30,17 +30,17 @@ CREATE TEMP TABLE core AS
          CASE WHEN kind IN ('delayed', 'retried', 'parent', 'promised', 'abandoned') OR kind = 'suspended' AND v % 13 = 0
                 THEN 'runnable'
               WHEN kind = 'cancelled' AND due THEN 'cancelled'
-              WHEN kind = 'late' AND v % 3 > 0 OR kind = 'lapsed' AND v % 4 < 3 THEN 'active'
-              WHEN kind = 'lapsed' OR kind = 'suspended' AND v % 7 = 0 THEN 'terminal'
+              WHEN kind = 'late' AND v % 3 > 0 OR kind IN ('lapsed', 'again') AND v % 4 < 3 THEN 'active'
+              WHEN kind IN ('lapsed', 'again') OR kind = 'suspended' AND v % 7 = 0 THEN 'terminal'
               ELSE 'suspended' END AS lifecycle_phase,
          CASE WHEN kind IN ('delayed', 'retried') THEN 'not_eligible_until_time'
               WHEN kind IN ('promised', 'abandoned') THEN 'pending_claim'
               WHEN kind = 'parent' THEN 'blocked_by_dependencies' ELSE 'not_applicable' END AS eligibility_state,
          CASE WHEN kind IN ('delayed', 'late') THEN at_ms END AS deadline_at_ms,
-         CASE WHEN kind = 'lapsed' AND v % 4 = 2 OR kind = 'ahead' AND due THEN 1 ELSE 0 END AS attempt_index,
-         CASE WHEN kind = 'lapsed' AND v % 4 = 0 THEN '{"retry_policy": {"max_retries": 3}}'::jsonb END AS policy
+         CASE WHEN kind IN ('lapsed', 'again') AND v % 4 = 2 OR kind = 'ahead' AND due THEN 1 ELSE 0 END AS attempt_index,
+         CASE WHEN kind IN ('lapsed', 'again') AND v % 4 = 0 THEN '{"retry_policy": {"max_retries": 3}}'::jsonb END AS policy
     FROM execution
-   WHERE NOT (kind = 'lapsed' AND v % 16 = 7 OR kind = 'suspended' AND v % 11 = 0)
+   WHERE NOT (kind IN ('lapsed', 'again') AND v % 16 = 7 OR kind = 'suspended' AND v % 11 = 0)
    UNION ALL
   SELECT partition_key, downstream_eid, flow_id, at_ms, kind,
          CASE WHEN kind = 'cancel' THEN 'runnable' WHEN kind = 'dropped' OR v % 5 = 0 THEN 'suspended'
@@ -78,10 +78,11 @@ INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch,
          CASE WHEN lifecycle_phase = 'active' THEN at_ms + 7200000 END, CASE kind WHEN 'late' THEN 'dead' END
     FROM core
    WHERE lifecycle_phase IN ('active', 'suspended');
-INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)
-  SELECT partition_key, execution_id, 0, 1, at_ms FROM execution WHERE kind = 'lapsed'
+INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms, raw_fields)
+  SELECT partition_key, execution_id, 0, 1, at_ms, CASE kind WHEN 'again' THEN '{"lease_reclaims": 1}'::jsonb ELSE '{}' END
+    FROM execution WHERE kind IN ('lapsed', 'again')
   ON CONFLICT (partition_key, execution_id, attempt_index)
-    DO UPDATE SET lease_expires_at_ms = excluded.lease_expires_at_ms;
+    DO UPDATE SET lease_expires_at_ms = excluded.lease_expires_at_ms, raw_fields = excluded.raw_fields;
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch)
   SELECT partition_key, execution_id, 0, 1 FROM upstream WHERE kind = 'untold' AND due AND j = 1;
 INSERT INTO ff_claim_grant (partition_key, grant_id, execution_id, kind, worker_id, worker_instance_id, grant_ttl_ms,
