@@ -90,8 +90,9 @@ bool refused(const std::function<void()>& act) {
   }
 }
 
+/// With storm control, so that no companion has nothing to do.
 reconcile::Scope first_partition(const reconcile::Reconciler& reconciler) {
-  return {{{0}}, {}, 1000, reconcile::default_settings(reconciler), {}};
+  return {{{0}}, {}, 1000, reconcile::default_settings(reconciler), {.enabled = {}, .delays_reclaims = true}};
 }
 
 /// Whether the daemon finds that it can work here.
