@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
 #include "reconcile/in_partitions.hpp"
@@ -237,6 +238,50 @@ const std::vector<Fragment> kWhose{
     {"and_whose", ", found.name_space, found.holder"}};
 const std::vector<Fragment> kNotWhose{{"whose(core, holder)", ""}, {"and_whose", ""}};
 
+/// The same of the statement `still_due`, which looks no further than its keys; and their execution.
+std::vector<Fragment> still_along(const Reconciler& reconciler) {
+  const std::string execution = reconciler.execution_column.empty()
+                                    ? "NULL::uuid"
+                                    : fmt::format("candidate.{}", reconciler.execution_column);
+  return with(page_along(reconciler, "NULL",
+                         fmt::format("{{row}}.{0} <= (SELECT max({0}) FROM key)", along(reconciler))),
+              {{"its_execution", execution}});
+}
+
+/// page, rest, page_whose and rest_whose; `number` as after the holdoff, `make` as in Statements().
+template <typename Make>
+std::array<Statement, 4> pages_of(const Reconciler& reconciler, Numbering number,
+                                  const std::string& candidate_keys, const Make& make) {
+  const std::string limit = number.next();
+  const std::string ahead = number.next();
+  const std::string from = number.next();
+  std::string position = from;
+  std::string along_at;
+  for (const KeyColumn& column : reconciler.key) {
+    const std::string at = number.next();
+    position += fmt::format(", {}::{}", at, column.type);
+    if (column.name == along(reconciler)) along_at = at;
+  }
+  const auto page_of = [&](const std::string& behind, const std::string& then_by,
+                           const std::vector<Fragment>& column, bool whose) {
+    return make(
+        "scan", kPage,
+        with(column,
+             {{"limit", limit}, {"ahead", ahead}, {"from", from}, {"behind", behind}, {"then_by", then_by}}),
+        whose);
+  };
+  const std::string behind_it =
+      fmt::format("\n          AND (candidate.due_at_ms, {}) > ({})", candidate_keys, position);
+  const auto of_page = page_along(reconciler, limit, "true", from + "::bigint");
+  const auto of_rest = rest_along(reconciler, limit, from, along_at);
+  std::array<Statement, 4> pages{page_of("", "", of_page, false),
+                                 page_of(behind_it, ", " + candidate_keys, of_rest, false)};
+  if (!gives_back(reconciler)) return pages;
+  pages[2] = page_of("", "", of_page, true);
+  pages[3] = page_of(behind_it, ", " + candidate_keys, of_rest, true);
+  return pages;
+}
+
 /// `make` as in Statements().
 template <typename Make>
 Statement telling(const Reconciler& reconciler, const Make& make) {
@@ -319,33 +364,11 @@ Statements::Statements(const Reconciler& reconciler) try {
                      Fragments(common).add(own).add(whose ? kWhose : kNotWhose).expand(text));
   };
 
-  Numbering of_page = number;
-  const std::string limit = of_page.next();
-  const std::string ahead = of_page.next();
-  const std::string from = of_page.next();
-  std::string position = from;
-  std::string along_at;
-  for (const KeyColumn& column : reconciler.key) {
-    const std::string at = of_page.next();
-    position += fmt::format(", {}::{}", at, column.type);
-    if (column.name == along(reconciler)) along_at = at;
-  }
-  const auto page_of = [&](const std::string& behind, const std::string& then_by, std::vector<Fragment> along,
-                           bool whose) {
-    return make(
-        "scan", kPage,
-        with(std::move(along),
-             {{"limit", limit}, {"ahead", ahead}, {"from", from}, {"behind", behind}, {"then_by", then_by}}),
-        whose);
-  };
-  const std::string behind_it =
-      fmt::format("\n          AND (candidate.due_at_ms, {}) > ({})", candidate_keys, position);
-  const auto of_page_along = page_along(reconciler, limit, "true", from + "::bigint");
-  const auto of_rest_along = rest_along(reconciler, limit, from, along_at);
-  page = page_of("", "", of_page_along, false);
-  rest = page_of(behind_it, ", " + candidate_keys, of_rest_along, false);
-  if (gives_back(reconciler)) page_whose = page_of("", "", of_page_along, true);
-  if (gives_back(reconciler)) rest_whose = page_of(behind_it, ", " + candidate_keys, of_rest_along, true);
+  auto pages = pages_of(reconciler, number, candidate_keys, make);
+  page = std::move(pages[0]);
+  rest = std::move(pages[1]);
+  page_whose = std::move(pages[2]);
+  rest_whose = std::move(pages[3]);
 
   const std::string one = Numbering(number).next();
   if (!reconciler.execution_column.empty())
@@ -353,14 +376,7 @@ Statements::Statements(const Reconciler& reconciler) try {
         make("scan", kOfExecution,
              with(page_along(reconciler, "NULL"),
                   {{"execution_column", std::string(reconciler.execution_column)}, {"execution", one}}));
-  const std::string its_execution = reconciler.execution_column.empty()
-                                        ? "NULL::uuid"
-                                        : fmt::format("candidate.{}", reconciler.execution_column);
-  still_due =
-      make("check", kStillDue,
-           with(page_along(reconciler, "NULL",
-                           fmt::format("{{row}}.{0} <= (SELECT max({0}) FROM key)", along(reconciler))),
-                {{"its_execution", its_execution}}));
+  still_due = make("check", kStillDue, still_along(reconciler));
   if (!reconciler.lock.empty()) lock = make("lock", kLock, {{"lock", std::string(reconciler.lock)}});
   act = make("act", kAct);
   if (ends_or_deletes(reconciler)) act_telling = telling(reconciler, make);
