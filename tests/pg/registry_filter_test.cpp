@@ -46,7 +46,8 @@ const Household& household() {
       if (reconciler.name == "dependency")
         made.settings["dependency"] = {{"stale_threshold", Milliseconds{std::chrono::hours{1}}.count()}};
       if (reconciler.takes_leases && reconciler.name != "dead_worker")
-        made.settings[std::string(reconciler.name)] = {{"grace", Milliseconds{std::chrono::hours{1}}.count()}};
+        made.settings[std::string(reconciler.name)] = {
+            {"grace", Milliseconds{std::chrono::hours{1}}.count()}};
     }
     return made;
   }();
