@@ -100,7 +100,7 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope
                        supervisor::Timing timing, Daemon& daemon)
     : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.fork_join_),
       runner(
-          std::string(reconciler.name), reconciler.takes_leases, timing,
+          std::string(reconciler.name), reconciler.takes_leases, std::move(timing),
           [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon, options); },
           {[this, &daemon](SteadyTime since) {
              return unchanged(engine.reconciler(), daemon.notifications_, since);

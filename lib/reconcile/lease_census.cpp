@@ -79,6 +79,7 @@ struct Holding {
 
 Milliseconds length_of_a_long_lease(const std::map<std::string, Holding>& holdings, std::int64_t leases) {
   std::vector<Holding> all;
+  all.reserve(holdings.size());
   for (const auto& [holder, holding] : holdings) all.push_back(holding);
   std::ranges::sort(all, {}, &Holding::left);
   std::int64_t shorter = 0;

@@ -41,7 +41,7 @@ Runner::Runner(std::string name, bool takes_leases, Timing timing, Tick tick, Un
       unchanged_(std::move(unchanged)),
       observer_(observer),
       clock_(clock),
-      timing_(timing) {}
+      timing_(std::move(timing)) {}
 
 Timing Runner::timing() const {
   const std::lock_guard lock(mutex_);
@@ -50,7 +50,7 @@ Timing Runner::timing() const {
 
 void Runner::change(Timing timing, std::function<void()> apply) {
   const std::lock_guard lock(mutex_);
-  timing_ = timing;
+  timing_ = std::move(timing);
   apply_ = std::move(apply);
 }
 

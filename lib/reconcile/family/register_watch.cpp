@@ -212,6 +212,7 @@ void RegisterWatch::read_events(Look& look, const std::vector<Name>& of) {
     asked.instances.push_back(name.instance);
   }
   std::vector<Question> questions;
+  questions.reserve(by_group.size());
   for (const auto& [group, asked] : by_group)
     questions.push_back({statement.over(register_groups().all()[group]),
                          pg::Params::of(asked.partitions, asked.name_spaces, asked.instances)});
