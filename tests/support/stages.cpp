@@ -363,9 +363,11 @@ const std::vector<Stage>& stages() {
 
 const Stage& stage_of(const reconcile::Reconciler& reconciler) {
   int companion = 0;
-  // One that reads the same rows at another time has the text of the first, and an interval of its own.
+  // One that reads the same rows at another time has the text of the first, but an interval of its own, or rows that nothing
+  // shows beforehand.
   const auto is_it = [&](const reconcile::Reconciler& other) {
-    return reconciler.scan == other.scan && reconciler.interval == other.interval;
+    return reconciler.scan == other.scan && reconciler.interval == other.interval &&
+           reconciler.foreseen == other.foreseen;
   };
   if (const auto* main = reconcile::find_reconciler(reconciler.name); main && !is_it(*main)) {
     const auto& all = main->companions;
