@@ -32,7 +32,7 @@ TickReport tick(const Database& database, const Reconciler& reconciler, const Sc
 }
 
 /// The reconcilers whose rows belong to a namespace, as an operator may run them together. What one of them
-/// ends is none of another's business here: so young an event, or so short a lapse, is left alone.
+/// ends is none of another's business here: so young an event is left alone.
 struct Household {
   std::vector<const Reconciler*> members;
   std::map<std::string, Settings> settings;
@@ -41,13 +41,11 @@ const Household& household() {
   static const Household all = [] {
     Household made;
     for (const Reconciler& reconciler : reconcile::registry()) {
-      if (!reconciler.filterable) continue;
+      // Whom dead_worker knows to be dead, worker_registry_ttl sweeps.
+      if (!reconciler.filterable || reconciler.name == "dead_worker") continue;
       made.members.push_back(&reconciler);
       if (reconciler.name == "dependency")
         made.settings["dependency"] = {{"stale_threshold", Milliseconds{std::chrono::hours{1}}.count()}};
-      if (reconciler.takes_leases && reconciler.name != "dead_worker")
-        made.settings[std::string(reconciler.name)] = {
-            {"grace", Milliseconds{std::chrono::hours{1}}.count()}};
     }
     return made;
   }();
