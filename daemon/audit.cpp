@@ -20,6 +20,9 @@ using nlohmann::ordered_json;
 
 constexpr std::int64_t kRowsShown = 20;
 constexpr std::int64_t kMostRowsShown = 1'000'000;
+// Nobody who asks waits for longer than this, however seldom a reconciler is configured to scan.
+constexpr Milliseconds kLongestInterval{15'000};
+constexpr Milliseconds kForItsTick{3'000};
 
 std::optional<Partitions> named_partitions(const Arguments& arguments) {
   try {
@@ -129,6 +132,16 @@ void print_json(const audit::Report& report, std::int64_t limit, const Partition
             << '\n';
 }
 
+// Until when whoever moves what was found has come by, if a daemon with this configuration is at work.
+Milliseconds until_confirmed(const audit::Audit& audit, const config::Config& config) {
+  Milliseconds wait = audit::Audit::kBetween;
+  const auto concerned = audit.reconcilers_concerned();
+  for (const config::Reconciler& reconciler : config.reconcilers)
+    if (reconciler.enabled && concerned.contains(reconciler.name))
+      wait = std::max(wait, std::min(reconciler.interval, kLongestInterval) + kForItsTick);
+  return wait;
+}
+
 }  // namespace
 
 int audit_database(const Arguments& arguments) {
@@ -145,7 +158,7 @@ int audit_database(const Arguments& arguments) {
     spaces = chosen(audit::all_spaces(*connection), named, config);
     audit::Audit audit(*connection, spaces);
     if (!audit.check()) {
-      std::this_thread::sleep_for(audit::Audit::kBetween);
+      std::this_thread::sleep_for(until_confirmed(audit, config));
       report = audit.confirm();
     }
   } catch (const pg::Error& error) {

@@ -190,6 +190,18 @@ bool Audit::check() {
   return found_.empty() && omissions_.empty();
 }
 
+std::set<std::string> Audit::reconcilers_concerned() const {
+  constexpr std::string_view kTick = "ff-reconcilerd tick ";
+  std::set<std::string> names;
+  for (const auto& [place, found] : found_)
+    for (const Row& row : found.rows) {
+      const std::string& remedy = row.finding.remedy;
+      if (!remedy.starts_with(kTick)) continue;
+      names.insert(remedy.substr(kTick.size(), remedy.find(' ', kTick.size()) - kTick.size()));
+    }
+  return names;
+}
+
 Report Audit::confirm() {
   const auto first = std::exchange(found_, {});
   std::map<const Check*, Verdict> verdicts;

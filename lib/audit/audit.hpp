@@ -67,8 +67,10 @@ class Audit {
   /// Checks again where something was found.
   Report confirm();
 
-  /// So long after check() it is worth it.
+  /// So long after check() it is worth it, and so long after the reconcilers that have something to mend have come by.
   static constexpr Milliseconds kBetween{5'000};
+  /// Those of them that are to mend what check() has found. Beside a daemon their rows are only waiting their turn.
+  std::set<std::string> reconcilers_concerned() const;
 
  private:
   struct Row {

@@ -49,8 +49,9 @@ struct TlsServer {
     auto admin = connect(server.conninfo());
     admin.execute_script("CREATE ROLE guarded LOGIN PASSWORD 'right'; CREATE ROLE trusted LOGIN");
     const std::string script = "DATA='" + server.data().string() + "'; " + kCertificates;
-    // By the server's account, to which they have to belong.
-    admin.execute_script("COPY (SELECT) TO PROGRAM " + quoted(script + " > log.openssl 2>&1"));
+    // By the server's account, to which they have to belong. What does not read the empty row may be gone before it is
+    // written, and that is an error: hence the `cat`.
+    admin.execute_script("COPY (SELECT) TO PROGRAM " + quoted("cat; " + script + " > log.openssl 2>&1"));
     admin.execute_script("ALTER SYSTEM SET ssl = on");
     for (const char* name : {"ours", "another"}) {
       const auto text = admin.execute("SELECT pg_read_file($1)", pg::Params::of(std::string(name) + ".crt"));
@@ -138,8 +139,8 @@ TEST_CASE("a network without TLS is a warning, as is one where nobody makes sure
   CHECK(verdict(TlsServer::connect(plain + " sslmode=require", "right"), "require") ==
         check::Verdict::warning);
   auto admin = TlsServer::connect(tls.server.conninfo());
-  admin.execute_script("COPY (SELECT) TO PROGRAM 'sed -i s/reject/trust/ \"" + tls.server.data().string() +
-                       "/pg_hba.conf\"'; SELECT pg_reload_conf()");
+  admin.execute_script("COPY (SELECT) TO PROGRAM 'cat; sed -i s/reject/trust/ \"" +
+                       tls.server.data().string() + "/pg_hba.conf\"'; SELECT pg_reload_conf()");
   REQUIRE(test::wait_until([&] { return tls.refusal(plain + " sslmode=disable") == "it connected"; }));
   CHECK(verdict(TlsServer::connect(plain + " sslmode=disable"), "disable") == check::Verdict::warning);
 }

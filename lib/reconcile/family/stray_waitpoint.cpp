@@ -97,10 +97,10 @@ Reconciler stray_waitpoint() {
       .privileges = {{"ff_waitpoint_pending", "SELECT, UPDATE, DELETE"},
                      {"ff_suspension_current", "SELECT, UPDATE"},
                      {"ff_exec_core", "SELECT, UPDATE"}},
-      .interval = 10s,
+      .interval = 5s,
       // Several waitpoints of one execution lock the same core.
       .rows_meet = true,
-      .walk = {{.table = "ff_waitpoint_pending", .key = "waitpoint_id"}},
+      .walk = {{.table = "ff_waitpoint_pending", .key = "waitpoint_id", .rows = 5000}},
       .holdoff = [](const Settings&) { return Milliseconds{0}; }};
 }
 
