@@ -1,5 +1,6 @@
 // `quarantine`: the rows that a running daemon has in quarantine, for people and for machines.
 #include <catch2/catch.hpp>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -66,6 +67,42 @@ TEST_CASE(
                    {{"FF_DATABASE_URL", database.conninfo()}})
             .code == 0);
   CHECK(core(db, id)["lifecycle_phase"] == "runnable");
+}
+
+TEST_CASE("a row due since the least of all numbers is shown wherever another one is") {
+  const Database database;
+  auto db = database.connect();
+  const Uuid id = insert_core(db, {.partition = {3}, .policy = max_retries(3)});
+  insert_attempt(
+      db,
+      {.partition = {3}, .execution = id, .lease_expires_at_ms = std::numeric_limits<std::int64_t>::min()});
+  db.execute_script(
+      "CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no'; END$$;"
+      "CREATE TRIGGER poison BEFORE UPDATE ON ff_attempt FOR EACH ROW EXECUTE FUNCTION poison()");
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = "recovery_grace: 0s\nreconcilers: {lease_expiry: {interval: 50ms}}\n"});
+  const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
+  REQUIRE(wait_until([&] { return !run_binary({"quarantine", "--url", url, "--json"}).out.empty(); }));
+  const std::string execution = "{fp:3}:" + to_string(id);
+  const Environment environment{{"FF_DATABASE_URL", database.conninfo()}};
+  for (const auto& command : std::vector<std::vector<std::string>>{{"quarantine", "--url", url},
+                                                                   {"status", "--url", url},
+                                                                   {"status", "--url", url, "--json"},
+                                                                   {"status"},
+                                                                   {"status", "--json"},
+                                                                   {"explain", execution},
+                                                                   {"explain", execution, "--json"},
+                                                                   {"audit"}}) {
+    CAPTURE(command);
+    const Ended shown = run_binary(command, environment);
+    CAPTURE(shown.err);
+    CHECK(shown.code <= 1);  // 1: there is something to see to
+    CHECK_THAT(shown.out, Contains("lease"));
+  }
+  CHECK(daemon.get("/").status == 200);
+  CHECK(daemon.get("/metrics").status == 200);
+  CHECK(daemon.get("/status").status == 200);
+  CHECK(daemon.stop() == 0);
 }
 
 TEST_CASE("quarantine says that there is none, and ends with 69 where no daemon answers") {

@@ -2,10 +2,12 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sandbox/granted_worker.hpp"
 #include "sandbox/worker.hpp"
 #include "support/engine.hpp"
 #include "support/stages.hpp"
@@ -22,6 +24,10 @@ struct Scene {
   std::vector<Part> parts;
   const char* upstream_ended;  ///< outcome
   std::int64_t lease_epoch;    ///< as a worker remembers it: 0 is nobody's
+  /// The steps that are taken in it, besides the verbs of a worker; empty: all but those of a few scenes.
+  std::set<std::string> only = {};
+  /// The upstream's end has been passed on, and yet the execution waits for it.
+  bool is_dispatched = false;
 };
 
 std::vector<Scene> scenes();
@@ -33,7 +39,11 @@ struct Step {
   std::string name;
   bool reconciles;
   std::function<bool(const Scene&, const Seed&)> take;
+  /// Only in scenes that name it.
+  bool is_of_few = false;
 };
+/// Whether the step is one of the scene's.
+bool is_taken_in(const Scene& scene, const Step& step);
 
 /// Lets somebody else step in when an engine has looked and is about to act: it asks the time when a tick
 /// starts and again just before each act.
@@ -67,9 +77,11 @@ class Actor {
  private:
   void add(const Database& database, const reconcile::Reconciler& reconciler);
   void add_verbs();
+  void add_verbs_of_few();
 
   pg::Connection connection_;
   sandbox::Worker worker_;
+  sandbox::GrantedWorker granted_worker_;
   BetweenLookAndAct clock_;
   std::vector<std::unique_ptr<EngineFixture>> engines_;
   std::vector<Step> steps_;

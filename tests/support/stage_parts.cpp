@@ -85,6 +85,18 @@ Part backlog_member_part(const std::string& flow, const std::string& execution) 
           {{"flow_id", flow}, {"execution_id", "'{fp:' || partition_key || '}:' || " + execution}}};
 }
 
+Part grant_part(const std::string& execution, const std::string& expires_at_ms) {
+  return {"ff_claim_grant",
+          {{"grant_id", "sha256(" + execution + "::text::bytea)"},
+           {"execution_id", execution},
+           {"kind", "'claim'"},
+           {"worker_id", "'w'"},
+           {"worker_instance_id", "'w'"},
+           {"grant_ttl_ms", "1"},
+           {"issued_at_ms", expires_at_ms + " - 1"},
+           {"expires_at_ms", expires_at_ms}}};
+}
+
 Part completion_part(const std::string& execution, const std::string& outcome, const Columns& more) {
   return {"ff_completion_event", merged({{"execution_id", execution},
                                          {"outcome", quoted(outcome)},

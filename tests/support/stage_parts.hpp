@@ -29,6 +29,8 @@ Part pending_part(const std::string& flow, const std::string& downstream);
 /// A flow's cancel, asked for at due_ms under cancel_all.
 Part backlog_part(const std::string& flow, const Columns& more = {});
 Part backlog_member_part(const std::string& flow, const std::string& execution);
+/// The scheduler's, for a worker's claim.
+Part grant_part(const std::string& execution, const std::string& expires_at_ms);
 /// Appended at due_ms, dispatched by nobody.
 Part completion_part(const std::string& execution, const std::string& outcome, const Columns& more = {});
 Part lease_event_part(const std::string& execution, const std::string& type, const Columns& more = {});

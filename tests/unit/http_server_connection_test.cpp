@@ -89,11 +89,15 @@ TEST_CASE("with all places taken, whoever has waited longest for an answer makes
             "answer is closed"});
 }
 
-TEST_CASE("a probe is answered at once beside hundreds of clients that never say a word") {
+TEST_CASE("a probe is answered at once beside a thousand clients that never say a word") {
+  rlimit descriptors{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &descriptors) == 0);
+  descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 4096);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &descriptors) == 0);
   const LogCapture log;
   const RunningServer server;
   std::vector<std::unique_ptr<Client>> silent;
-  for (int i = 0; i < 500; ++i) silent.push_back(std::make_unique<Client>(server.port()));
+  for (int i = 0; i < 1000; ++i) silent.push_back(std::make_unique<Client>(server.port()));
   Client probe(server.port());
   for (int i = 0; i < 10; ++i) silent.push_back(std::make_unique<Client>(server.port()));
   probe.send(get("/livez"));
