@@ -176,6 +176,7 @@ StormInstruments::StormInstruments(Registry& registry, const Description& descri
       gauges(registry, "storm_state", "1 for the state that the breaker is in, 0 for every other.");
   for (const auto state : reconcile::kBreakerStates)
     states.emplace(state, &family.Add({{"state", std::string(reconcile::name(state))}}));
+  switched_off = &family.Add({{"state", "off"}});
   auto& released = counters(registry, "storm_releases_total", "Times that an open breaker let go, by how.");
   for (const auto how : reconcile::kStormReleases)
     releases.emplace(how, &released.Add({{"how", std::string(how)}}));
@@ -185,6 +186,7 @@ StormInstruments::StormInstruments(Registry& registry, const Description& descri
 
 void StormInstruments::set(const reconcile::StormView& view) {
   for (const auto& [state, gauge] : states) gauge->Set(view.breaks && state == view.state ? 1 : 0);
+  switched_off->Set(view.breaks ? 0 : 1);
   rate.Set(view.rate);
   for (const auto& [name, gauge] : queued) {
     const auto rows = view.queued.find(name);

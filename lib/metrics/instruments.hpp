@@ -102,6 +102,7 @@ struct StormInstruments {
   void set(const reconcile::StormView& view);
 
   std::map<reconcile::Breaker::State, prometheus::Gauge*> states;
+  prometheus::Gauge* switched_off = nullptr;
   prometheus::Gauge& rate;
   prometheus::Family<prometheus::Gauge>& queued_rows;
   std::map<std::string, prometheus::Gauge*, std::less<>> queued;
