@@ -65,15 +65,18 @@ void read_ledger(pg::Connection& connection, State& state) {
   }
 }
 
-// No ledger of ours is in FlowFabric's database: what is there tells what has run.
-void look_for_own_tables(pg::Connection& connection, State& state) {
+// No ledger of ours is in FlowFabric's database: what is there tells what has run. And one that is recorded may have been
+// dropped since.
+void add_missing_own_tables(pg::Connection& connection, State& state) {
   std::vector<std::string> tables;
   for (const Migration& migration : migrations())
     if (migration.is_own()) tables.push_back(migration.own_table());
   for (const pg::Row row : connection.execute(kMissingTables, pg::Params::of(tables)))
     for (const Migration& migration : migrations())
-      if (migration.is_own() && migration.own_table() == row.get<std::string>(0))
+      if (migration.is_own() && migration.own_table() == row.get<std::string>(0) &&
+          std::ranges::find(state.pending, migration.version, &Migration::version) == state.pending.end())
         state.pending.push_back(migration);
+  std::ranges::sort(state.pending, {}, &Migration::version);
 }
 
 // The reconcilers cannot do without it.
@@ -144,8 +147,7 @@ State inspect(pg::Connection& connection) {
     read_ledger(connection, state);
   else if (state.origin == Origin::none)
     state.pending = migrations();
-  else
-    look_for_own_tables(connection, state);
+  if (state.origin != Origin::none) add_missing_own_tables(connection, state);
   state.server_too_old =
       too_old(there.get<std::int32_t>("server_version"), there.get<std::string>("server_version_text"));
   if (state.server_too_old) state.problems.push_back(*state.server_too_old);

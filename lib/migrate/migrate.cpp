@@ -57,7 +57,7 @@ void take_path_of_tables(pg::Transaction& transaction) {
       "SELECT set_config('search_path', left({schema_text}, -1), true) WHERE {schema_text} <> ''");
 }
 
-/// In FlowFabric's database, where nothing is recorded: what the file says IF NOT EXISTS of can be repeated.
+/// In FlowFabric's database, where nothing is recorded, or where it was and the table is gone: what the file says IF NOT EXISTS of can be repeated.
 void make_own_table(pg::Connection& connection, const Migration& migration) {
   pg::Transaction transaction(connection);
   take_lock(transaction);
@@ -181,7 +181,11 @@ Report up(pg::Connection& connection, int fan_out, const std::function<void(cons
   if (before.origin == Origin::flowfabric) return make_own_tables(connection, before, on_applied);
   Report report;
   for (const Migration& migration : before.pending) {
-    if (!apply(connection, migration, fan_out)) continue;
+    if (!apply(connection, migration, fan_out)) {
+      const bool dropped = migration.is_own() && migration.version <= before.level;
+      if (!dropped) continue;
+      make_own_table(connection, migration);
+    }
     report.applied.push_back(migration.version);
     if (on_applied) on_applied(migration);
   }

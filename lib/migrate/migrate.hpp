@@ -36,8 +36,8 @@ struct State {
   std::optional<int> flowfabric_annotation = {};
   /// Hash children per table, as the ledger has it; empty where it is not known.
   std::optional<int> fan_out;
-  /// Migrations of ours that are still to be applied, in order; on FlowFabric's database those only that make a table of
-  /// our own. With nothing else pending the reconcilers can run.
+  /// Migrations of ours that are still to be applied, in order, or that made a table of our own which has been dropped
+  /// since; on FlowFabric's database the latter only. With nothing else pending the reconcilers can run.
   std::vector<Migration> pending;
   /// Migrations in the ledger whose text was another one: one sentence each. They are among `problems`, too.
   std::vector<std::string> changed;

@@ -114,6 +114,21 @@ TEST_CASE("our schema can be run on without the migration that makes a table of 
   CHECK(report.state.pending.empty());
 }
 
+TEST_CASE("a table of our own that was dropped is made again, though the ledger has it") {
+  const test::Database db{test::empty_database()};
+  auto connection = connect(db);
+  migrate::up(connection, kFanOut);
+  connection.execute("DROP TABLE ff_reconciler_pause");
+  const auto state = migrate::inspect(connection);
+  CHECK(state.usable());
+  REQUIRE(state.pending.size() == 1);
+  CHECK(state.pending[0].own_table() == "ff_reconciler_pause");
+  const auto report = migrate::up(connection, kFanOut);
+  CHECK(report.applied == std::vector<int>{state.pending[0].version});
+  CHECK(report.state.pending.empty());
+  CHECK(connection.execute("SELECT to_regclass('ff_reconciler_pause') IS NOT NULL").one().get<bool>(0));
+}
+
 TEST_CASE("another program's ledger of the same kind does not make a database FlowFabric's") {
   const test::Database db{test::empty_database()};
   auto connection = connect(db);
