@@ -16,6 +16,7 @@
 #include "exit_codes.hpp"
 #include "grants.hpp"
 #include "log.hpp"
+#include "pasted.hpp"
 #include "pause/release.hpp"
 #include "pg/listener.hpp"
 #include "report_json.hpp"
@@ -35,7 +36,7 @@ constexpr Milliseconds kLongestEcho = 3s;
 /// Prints each line as soon as it is known, and remembers the worst.
 class Report {
  public:
-  explicit Report(bool json) : json_(json) {}
+  Report(bool json, Pasted pasted) : json_(json), pasted_(std::move(pasted)) {}
 
   void add(const Lines& lines) {
     for (const Line& line : lines) {
@@ -44,16 +45,17 @@ class Report {
     }
   }
 
-  /// What asks the database: if it fails, that is the answer.
+  /// What asks the database, about a reconciler where one is named: if it fails, that is the answer.
   template <typename Ask>
-  bool ask(std::string_view check, Ask ask) {
+  bool ask(std::string_view check, Ask ask, std::string_view reconciler = "it") {
     try {
       add(ask());
       return true;
     } catch (const pg::Error& error) {
       if (error.connection_lost() || error.kind() == pg::Error::Kind::timeout) throw;
-      add({{check, Verdict::problem, "it could not be checked: " + printable(error.what()),
-            "mend what the lines above name, then run check-db again"}});
+      add({{check, Verdict::problem,
+            fmt::format("{} could not be checked: {}", reconciler, printable(error.what())),
+            "mend what the other lines name, then run check-db again"}});
       return false;
     }
   }
@@ -69,23 +71,24 @@ class Report {
   }
 
  private:
-  static std::string json_of(const Line& line) {
-    return dump(
-               {{"check", line.check},
-                {"verdict", name(line.verdict)},
-                {"text", line.text},
-                {"next", line.next.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(line.next)}}) +
+  std::string json_of(const Line& line) const {
+    return dump({{"check", line.check},
+                 {"verdict", name(line.verdict)},
+                 {"text", line.text},
+                 {"next", line.next.empty() ? nlohmann::ordered_json()
+                                            : nlohmann::ordered_json(pasted_(line.next))}}) +
            "\n";
   }
-  static std::string text_of(const Line& line) {
+  std::string text_of(const Line& line) const {
     const std::string verdict =
         line.verdict == Verdict::problem ? "PROBLEM" : std::string(name(line.verdict));
     std::string text = fmt::format("{:<9}{:<18} {}\n", verdict, line.check, line.text);
-    if (!line.next.empty()) text += fmt::format("{:<28}-> {}\n", "", line.next);
+    if (!line.next.empty()) text += fmt::format("{:<28}-> {}\n", "", pasted_(line.next));
     return text;
   }
 
   const bool json_;
+  const Pasted pasted_;
   std::array<int, 4> count_{};
 };
 
@@ -122,6 +125,7 @@ class Checks {
     report_.ask("tls", [&] {
       return check::encryption(connection_, pg::parse_conninfo(config_.database.url).value("sslmode"));
     });
+    report_.ask("locked_tables", [&] { return check::locked_tables(connection_); });
     report_.ask("privileges", [&] { return privileges(); });
     const bool readable = report_.ask("schema", [&] { return schema(); });
     if (readable && usable_) tables();
@@ -209,7 +213,8 @@ class Checks {
     int most_locks = 0;
     for (const config::Reconciler& its : config_.reconcilers) {
       if (!its.enabled) continue;
-      report_.ask("scan", [&] { return plan(its, most_locks); });
+      report_.ask(
+          "scan", [&] { return plan(its, most_locks); }, its.name);
     }
     // So many may be at work at a time: its threads and their helpers, each over one connection.
     const int at_work = std::min(config_.database.pool_size, config_.threads + config_.helpers);
@@ -300,7 +305,7 @@ class Checks {
 int check_db(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
   set_up_log({config::LogLevel::error, config.log.format});
-  Report report(arguments.has("json"));
+  Report report(arguments.has("json"), Pasted(arguments));
   try {
     Checks(config, report).all();
   } catch (const pg::Error& error) {

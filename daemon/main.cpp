@@ -146,6 +146,10 @@ int main(const std::vector<std::string>& line) {
     return only_flags ? kUsage : kConfiguration;
   } catch (const pg::Error& error) {
     std::cerr << "ff-reconcilerd: " << error.what() << '\n';
+    if (error.table_locked()) {
+      std::cerr << "-> ff-reconcilerd check-db  # says who has locked which table\n";
+      return kProblem;
+    }
     const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
     return away ? kUnreachable : kInternal;
   } catch (const std::exception& error) {

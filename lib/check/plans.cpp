@@ -89,12 +89,22 @@ Explained explain(pg::Connection& connection, const std::string& sql, const pg::
   pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
   const auto names = connection.execute(kTypes, pg::Params::of(types)).one().get<std::string>(0);
   connection.execute("PREPARE ff_check (" + names + ") AS " + sql);
-  const pg::Result told = connection.execute("EXPLAIN (FORMAT JSON) EXECUTE ff_check(" + values + ")");
-  Explained explained{nlohmann::json::parse(told.one().get<std::string>(0)).at(0),
-                      connection.execute(kLocks).one().get<std::int32_t>(0)};
-  connection.execute("DEALLOCATE ff_check");
-  transaction.rollback();
-  return explained;
+  connection.execute("SAVEPOINT prepared");
+  try {
+    const pg::Result told = connection.execute("EXPLAIN (FORMAT JSON) EXECUTE ff_check(" + values + ")");
+    Explained explained{nlohmann::json::parse(told.one().get<std::string>(0)).at(0),
+                        connection.execute(kLocks).one().get<std::int32_t>(0)};
+    connection.execute("DEALLOCATE ff_check");
+    transaction.rollback();
+    return explained;
+  } catch (const pg::Error& error) {
+    // No rollback takes back what is prepared, and the next reconciler wants the name.
+    if (!error.connection_lost()) {
+      connection.execute("ROLLBACK TO prepared");
+      connection.execute("DEALLOCATE ff_check");
+    }
+    throw;
+  }
 }
 
 std::set<std::string> named(pg::Connection& connection, std::string_view query,

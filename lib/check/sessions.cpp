@@ -8,6 +8,22 @@
 namespace ff::check {
 namespace {
 
+// The stronger modes are those that no write gets by; autovacuum's truncation takes one for moments.
+constexpr std::string_view kLockedTables = R"sql(
+SELECT DISTINCT coalesce(p.relname, c.relname)::text AS name, l.pid,
+       coalesce(nullif(a.application_name, ''), 'no application_name') AS who, coalesce(a.state, 'state unknown') AS what,
+       floor(extract(epoch FROM clock_timestamp() - a.xact_start) * 1000)::bigint AS age_ms
+  FROM pg_locks l
+  JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+  JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p') AND c.relname LIKE 'ff\_%'
+  LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+  LEFT JOIN pg_class p ON p.oid = i.inhparent
+  LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.granted AND l.locktype = 'relation' AND l.pid <> pg_backend_pid()
+   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+ ORDER BY name, l.pid
+ LIMIT 20)sql";
+
 // $1 older than so many milliseconds. Of sessions of other roles a role without pg_read_all_stats sees no times.
 constexpr std::string_view kLongTransactions = R"sql(
 SELECT pid, who, what, age_ms
@@ -49,6 +65,26 @@ SELECT who, age(horizon)::bigint AS age, next
  LIMIT 1)sql";
 
 }  // namespace
+
+Lines locked_tables(pg::Connection& connection) {
+  constexpr std::string_view kCheck = "locked_tables";
+  Lines lines;
+  for (const pg::Row row : connection.execute(kLockedTables)) {
+    const auto pid = row.get<std::optional<std::int32_t>>("pid");
+    const auto age = row.get<std::optional<std::int64_t>>("age_ms");
+    lines.push_back(
+        {kCheck, Verdict::problem,
+         fmt::format("{} is locked against all others by {} ({}), {}{}",
+                     printable(row.get<std::string>("name")),
+                     pid ? fmt::format("pid {}", *pid) : "a prepared transaction",
+                     printable(row.get<std::string>("who")), row.get<std::string>("what"),
+                     age ? ", whose transaction is open for " + spoken_duration(Milliseconds{*age}) : ""),
+         pid ? fmt::format("wait for its end, or SELECT pg_terminate_backend({});", *pid)
+             : "SELECT * FROM pg_prepared_xacts; -- then COMMIT PREPARED or ROLLBACK PREPARED"});
+  }
+  if (lines.empty()) lines.push_back({kCheck, Verdict::fine, "nobody has locked a whole table"});
+  return lines;
+}
 
 Lines long_transactions(pg::Connection& connection, Milliseconds older_than) {
   constexpr std::string_view kCheck = "long_transactions";

@@ -8,6 +8,10 @@
 /// Who else is on the server. Each function reads only and throws pg::Error.
 namespace ff::check {
 
+/// locked_tables: that nobody keeps everybody else from reading or writing a table of FlowFabric's, as DDL and LOCK TABLE
+/// do. Reads none of them, and so waits for nobody.
+Lines locked_tables(pg::Connection& connection);
+
 /// long_transactions: sessions on this database whose transaction is older, and prepared transactions.
 Lines long_transactions(pg::Connection& connection, Milliseconds older_than);
 

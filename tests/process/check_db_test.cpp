@@ -116,6 +116,14 @@ TEST_CASE("check-db names each privilege that is missing, and what it says to pa
   REQUIRE(faults.size() == 2);
   CHECK(faults[0]["next"] == "GRANT UPDATE ON TABLE public.ff_attempt TO checked;");
   CHECK(faults[1]["next"] == "GRANT USAGE ON SEQUENCE public.ff_lease_event_event_id_seq TO checked;");
+  // Of the others each is looked at all the same, and each that cannot be is named.
+  const auto scans = told.faults("scan");
+  REQUIRE(!scans.empty());
+  for (const Json& scan : scans) {
+    CAPTURE(scan.dump());
+    const auto text = scan["text"].get<std::string>();
+    CHECK_THAT(text, Catch::Contains("permission denied") && !Catch::StartsWith("it "));
+  }
   for (const Json& fault : faults) bench.db.execute_script(fault["next"].get<std::string>());
   CHECK(bench.ask().code == 0);
 
@@ -124,6 +132,25 @@ TEST_CASE("check-db names each privilege that is missing, and what it says to pa
   CHECK(reading.code == 0);  // status alone would look at it
   REQUIRE(reading.faults("privileges").size() == 1);
   CHECK(reading.faults("privileges")[0]["verdict"] == "warning");
+}
+
+TEST_CASE("check-db names who has locked a whole table, and other commands name check-db") {
+  Bench bench;
+  auto somebody = bench.database.connect();
+  somebody.execute("SET application_name = 'a migration'");
+  somebody.execute("BEGIN");
+  somebody.execute("LOCK TABLE ff_attempt IN ACCESS EXCLUSIVE MODE");
+  const auto pid = somebody.execute("SELECT pg_backend_pid()").one().get<std::int32_t>(0);
+  const auto faults = bench.ask().faults("locked_tables");
+  REQUIRE(faults.size() == 1);
+  CHECK_THAT(faults[0]["text"].get<std::string>(), Catch::Contains("ff_attempt is locked") &&
+                                                       Catch::Contains("(a migration), idle in transaction"));
+  CHECK_THAT(faults[0]["next"].get<std::string>(),
+             Catch::Contains("pg_terminate_backend(" + std::to_string(pid) + ")"));
+  const Ended explained = run_binary({"explain", "{fp:0}:" + to_string(new_uuid())},
+                                     {{"FF_DATABASE_URL", bench.database.conninfo()}});
+  CHECK(explained.code == 1);
+  CHECK_THAT(explained.err, Catch::Contains("lock timeout") && Catch::Contains("-> ff-reconcilerd check-db"));
 }
 
 TEST_CASE("check-db of a role that may not use the schema says so and grants it") {
