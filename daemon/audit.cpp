@@ -11,6 +11,7 @@
 #include "configuration.hpp"
 #include "exit_codes.hpp"
 #include "log.hpp"
+#include "pasted.hpp"
 #include "report_json.hpp"
 
 namespace ff::daemon {
@@ -76,14 +77,15 @@ std::int64_t more_of(const audit::Verdict& verdict, std::size_t shown) {
   return static_cast<std::int64_t>(verdict.rows.size() - shown) + verdict.more;
 }
 
-void print_text(const audit::Report& report, std::int64_t limit, std::int64_t partitions) {
+void print_text(const audit::Report& report, std::int64_t limit, std::int64_t partitions,
+                const Pasted& pasted) {
   for (const audit::Verdict& verdict : report.verdicts) {
     std::cout << fmt::format("{}: {}\n", verdict.check->name, verdict.check->meaning);
     const std::size_t shown = shown_of(verdict, limit);
     for (std::size_t i = 0; i < shown; ++i) {
       const audit::Finding& row = verdict.rows[i];
       std::cout << fmt::format("  {}  {}\n    -> {}\n", printable(row.key), printable(row.what),
-                               printable(row.remedy));
+                               printable(pasted(row.remedy)));
     }
     if (const auto more = more_of(verdict, shown); more > 0)
       std::cout << fmt::format("  and {} more\n", more);
@@ -101,7 +103,8 @@ void print_text(const audit::Report& report, std::int64_t limit, std::int64_t pa
                     : fmt::format("{} found by {} of {}\n", counted(sums.rows, "row"), sums.found, looked));
 }
 
-void print_json(const audit::Report& report, std::int64_t limit, const Partitions& partitions) {
+void print_json(const audit::Report& report, std::int64_t limit, const Partitions& partitions,
+                const Pasted& pasted) {
   for (const audit::Verdict& verdict : report.verdicts) {
     auto rows = ordered_json::array();
     const std::size_t shown = shown_of(verdict, limit);
@@ -110,7 +113,7 @@ void print_json(const audit::Report& report, std::int64_t limit, const Partition
       rows.push_back({{"partition", row.partition.value},
                       {"key", printable(row.key)},
                       {"what", printable(row.what)},
-                      {"remedy", printable(row.remedy)}});
+                      {"remedy", printable(pasted(row.remedy))}});
     }
     std::cout << dump({{"check", verdict.check->name},
                        {"meaning", verdict.check->meaning},
@@ -167,9 +170,9 @@ int audit_database(const Arguments& arguments) {
     return kProblem;
   }
   if (arguments.has("json"))
-    print_json(report, limit, spaces.flows);
+    print_json(report, limit, spaces.flows, Pasted(arguments));
   else
-    print_text(report, limit, static_cast<std::int64_t>(spaces.flows.size()));
+    print_text(report, limit, static_cast<std::int64_t>(spaces.flows.size()), Pasted(arguments));
   return report.verdicts.empty() && report.omissions.empty() ? kDone : kProblem;
 }
 

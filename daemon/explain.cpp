@@ -80,7 +80,9 @@ int explain_execution(const Arguments& arguments) {
     std::cerr << error.what() << '\n';
     return kProblem;
   }
-  std::cout << (arguments.has("json") ? dump(explain_json(facts)) + "\n" : explain_text(facts));
+  const Pasted pasted(arguments);
+  std::cout << (arguments.has("json") ? dump(explain_json(facts, pasted)) + "\n"
+                                      : explain_text(facts, pasted));
   return facts.core ? kDone : kProblem;
 }
 

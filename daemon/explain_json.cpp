@@ -116,7 +116,7 @@ ordered_json events_json(const Facts& facts) {
 
 }  // namespace
 
-ordered_json explain_json(const Facts& facts) {
+ordered_json explain_json(const Facts& facts, const Pasted& pasted) {
   ordered_json json{{"execution", to_string(facts.id)},
                     {"found", facts.core.has_value()},
                     {"database_time_ms", count(facts.now)},
@@ -129,8 +129,9 @@ ordered_json explain_json(const Facts& facts) {
   json.update(events_json(facts));
   json["findings"] = ordered_json::array();
   for (const explain::Finding& finding : findings(facts))
-    json["findings"].push_back(
-        {{"cause", finding.cause}, {"text", printable(finding.text)}, {"next", printable(finding.next)}});
+    json["findings"].push_back({{"cause", finding.cause},
+                                {"text", printable(finding.text)},
+                                {"next", printable(pasted(finding.next))}});
   json["reconcilers"] = ordered_json::array();
   for (const explain::Verdict& verdict : verdicts(facts))
     json["reconcilers"].push_back({{"reconciler", verdict.reconciler},

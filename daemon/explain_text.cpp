@@ -110,7 +110,7 @@ void add_events(Page& page, const Facts& facts) {
 
 }  // namespace
 
-std::string explain_text(const Facts& facts) {
+std::string explain_text(const Facts& facts, const Pasted& pasted) {
   Page page;
   page.line("execution", to_string(facts.id));
   if (facts.core) add_core(page, facts);
@@ -121,7 +121,7 @@ std::string explain_text(const Facts& facts) {
   page.heading("why it is where it is, and what next");
   for (const explain::Finding& finding : findings(facts)) {
     page.row(finding.cause, finding.text);
-    page.row("", "-> " + finding.next);
+    page.row("", "-> " + pasted(finding.next));
   }
   page.heading("reconcilers");
   for (const explain::Verdict& verdict : verdicts(facts)) page.row(verdict.reconciler, verdict.text);

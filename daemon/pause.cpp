@@ -22,6 +22,7 @@
 #include "exit_codes.hpp"
 #include "grants.hpp"
 #include "log.hpp"
+#include "pasted.hpp"
 #include "pause/release.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/hold.hpp"
@@ -114,14 +115,16 @@ int with_table(const config::Config& config, const std::function<int(pg::Connect
 }
 
 // What else has to be lifted before they go on.
-void print_others(const pause::Reading& reading, const std::vector<std::string>& names) {
+void print_others(const pause::Reading& reading, const std::vector<std::string>& names,
+                  const Pasted& pasted) {
   for (const pause::Pause& pause : reading.in_force) {
     if (std::ranges::find(names, pause.reconciler) != names.end()) continue;
     const bool of_all = pause.reconciler == pause::kAll;
     if (!of_all && names.front() != pause::kAll) continue;
     std::cout << (of_all ? "still paused with all, "
                          : pause::subject_of(pause) + " is still paused by name, ")
-              << pause::text_of(pause, reading.database_time) << "\n-> " << pause::resume_line(pause) << '\n';
+              << pause::text_of(pause, reading.database_time) << "\n-> " << pasted(pause::resume_line(pause))
+              << '\n';
   }
 }
 
@@ -138,7 +141,7 @@ bool is_seen_by_all(pg::Connection& connection) {
   return blind.empty();
 }
 
-int pause_them(pg::Connection& connection, const pause::Wish& wish) {
+int pause_them(pg::Connection& connection, const pause::Wish& wish, const Pasted& pasted) {
   if (!pause::pause(connection, wish)) {
     std::cerr << "ff-reconcilerd: --until: that is over, by the clock of the database\n";
     return kUsage;
@@ -156,8 +159,8 @@ int pause_them(pg::Connection& connection, const pause::Wish& wish) {
                       "the grant\n");
   for (const pause::Pause& pause : reading->in_force)
     if (std::ranges::find(wish.reconcilers, pause.reconciler) != wish.reconcilers.end())
-      std::cout << "-> " << pause::resume_line(pause) << '\n';
-  print_others(*reading, wish.reconcilers);
+      std::cout << "-> " << pasted(pause::resume_line(pause)) << '\n';
+  print_others(*reading, wish.reconcilers, pasted);
   return is_seen ? kDone : kProblem;
 }
 
@@ -185,7 +188,7 @@ int release_them(pg::Connection& connection, const std::vector<std::string>& nam
   return kDone;
 }
 
-int resume_them(pg::Connection& connection, const std::vector<std::string>& names) {
+int resume_them(pg::Connection& connection, const std::vector<std::string>& names, const Pasted& pasted) {
   const auto lifted = pause::resume(connection, names);
   for (const std::string& name : names) {
     const bool was_paused = std::ranges::find(lifted, name) != lifted.end();
@@ -198,7 +201,7 @@ int resume_them(pg::Connection& connection, const std::vector<std::string>& name
   const int released = release_them(connection, that_may_hold(names));
   const auto reading = readable(connection);
   if (!reading) return kProblem;
-  print_others(*reading, names);
+  print_others(*reading, names, pasted);
   return released;
 }
 
@@ -207,13 +210,15 @@ int resume_them(pg::Connection& connection, const std::vector<std::string>& name
 int pause_reconcilers(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
   const pause::Wish wanted = wish(arguments, config);
-  return with_table(config, [&](pg::Connection& connection) { return pause_them(connection, wanted); });
+  return with_table(
+      config, [&](pg::Connection& connection) { return pause_them(connection, wanted, Pasted(arguments)); });
 }
 
 int resume_reconcilers(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
   const auto names = reconcilers(arguments, config);
-  return with_table(config, [&](pg::Connection& connection) { return resume_them(connection, names); });
+  return with_table(
+      config, [&](pg::Connection& connection) { return resume_them(connection, names, Pasted(arguments)); });
 }
 
 }  // namespace ff::daemon

@@ -6,6 +6,7 @@
 #include "base/printable.hpp"
 #include "commands.hpp"
 #include "exit_codes.hpp"
+#include "pasted.hpp"
 #include "report_json.hpp"
 #include "running_daemon.hpp"
 
@@ -27,7 +28,7 @@ ordered_json rows_in(const ordered_json& status) {
   return rows;
 }
 
-std::string text_of(const ordered_json& row) {
+std::string text_of(const ordered_json& row, const Pasted& pasted) {
   const auto next_try = unix_millis(row.at("next_try_ms").get<std::int64_t>());
   const auto left = next_try - Clock::system().wall();
   std::string text = fmt::format(
@@ -37,15 +38,16 @@ std::string text_of(const ordered_json& row) {
       left > 0ms ? "next try in " + spoken_duration(left) : std::string("tried at the next scan"),
       printable(row.at("message").get<std::string>()));
   if (row.at("execution").is_string())
-    text += fmt::format("{:<26}-> ff-reconcilerd tick {} --execution '{}'\n", "",
-                        printable(row.at("reconciler").get<std::string>()),
-                        printable(row.at("execution").get<std::string>()));
+    text += fmt::format("{:<26}-> {}\n", "",
+                        pasted(fmt::format("ff-reconcilerd tick {} --execution '{}'",
+                                           printable(row.at("reconciler").get<std::string>()),
+                                           printable(row.at("execution").get<std::string>()))));
   return text;
 }
 
-void print(const ordered_json& status, bool json) {
+void print(const ordered_json& status, bool json, const Pasted& pasted) {
   const ordered_json rows = rows_in(status);
-  for (const ordered_json& row : rows) std::cout << (json ? dump(row) + "\n" : text_of(row));
+  for (const ordered_json& row : rows) std::cout << (json ? dump(row) + "\n" : text_of(row, pasted));
   std::size_t in_all = 0;
   for (const ordered_json& reconciler : status.at("reconcilers"))
     in_all += reconciler.at("quarantined").get<std::size_t>();
@@ -58,7 +60,7 @@ void print(const ordered_json& status, bool json) {
 
 int quarantine(const Arguments& arguments) {
   return ask_running_daemon(arguments, [&](const ordered_json& status) {
-    print(status, arguments.has("json"));
+    print(status, arguments.has("json"), Pasted(arguments));
     return kDone;
   });
 }

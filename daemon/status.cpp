@@ -7,6 +7,7 @@
 #include "explain/words.hpp"
 #include "log.hpp"
 #include "migrate/migrate.hpp"
+#include "pasted.hpp"
 #include "pause/release.hpp"
 #include "pg/server.hpp"
 #include "report_json.hpp"
@@ -27,6 +28,7 @@ struct Database {
   pause::Reading pauses;
   pause::Releases releases;
   std::optional<Coverage> coverage = {};  // where the schema is fit
+  Pasted pasted = Pasted();
 
   bool fit() const { return schema.usable() && reason_against(*coverage).empty(); }
 };
@@ -117,15 +119,16 @@ void print_pauses(const Database& database) {
   for (const pause::Pause& each : pauses.in_force)
     std::cout << fmt::format("paused    {} {}\n          since {} -> {}\n", pause::subject_of(each),
                              pause::text_of(each, pauses.database_time),
-                             explain::when(each.since, pauses.database_time), pause::resume_line(each));
+                             explain::when(each.since, pauses.database_time),
+                             database.pasted(pause::resume_line(each)));
   if (pauses.table == pause::Reading::Table::unreadable)
     std::cout << "paused    not known: " << pauses.why_unreadable << '\n';
 }
 
 void print_above(const config::Reconciler& its, const Database& database) {
-  std::cout << fmt::format(
-      "          more than {} rows are due (hold_above): held until -> ff-reconcilerd resume {}\n",
-      reconcile::hold_above(its.settings), its.name);
+  std::cout << fmt::format("          more than {} rows are due (hold_above): held until -> {}\n",
+                           reconcile::hold_above(its.settings),
+                           database.pasted("ff-reconcilerd resume " + its.name));
   if (const auto last = pause::releasing(database.releases.all, its.name, {}, {}))
     std::cout << fmt::format("          last released by {} {}\n", last->by,
                              explain::when(last->at, database.pauses.database_time));
@@ -186,6 +189,7 @@ int status_of_database(const Arguments& arguments) {
       backlogs.emplace_back(&its, engine.backlog(kMostCounted));
     }
   }
+  database.pasted = Pasted(arguments);
   if (arguments.has("json"))
     print_json(database, config, backlogs);
   else

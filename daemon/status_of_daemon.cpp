@@ -59,6 +59,25 @@ bool is_held(const ordered_json& reconciler) {
   return hold.is_object() && !hold.at("released").get<bool>();
 }
 
+// Who is in the way of a row, and how long we have known it.
+std::string held_row_text(const ordered_json& row, UnixMillis now) {
+  const std::string name =
+      row.at("execution").is_string()
+          ? shown(row.at("execution"))
+          : fmt::format("partition {} {}", row.at("partition").get<int>(), printable(row.at("key").dump()));
+  std::string by;
+  for (const ordered_json& holder : row.at("holders")) {
+    std::string who = holder.at("pid").is_null()
+                          ? "the prepared transaction " + shown(holder.at("application"))
+                          : "pid " + number_of(holder.at("pid")) + " (" + shown(holder.at("application")) +
+                                (holder.at("state").is_null() ? "" : ", " + shown(holder.at("state"))) + ")";
+    by += (by.empty() ? "" : ", ") + who + " in " + shown(holder.at("table"));
+  }
+  return fmt::format("          {} is locked by {}, first seen {}\n", name,
+                     by.empty() ? "somebody who is not to be seen" : by,
+                     moment_of(row.at("held_since_ms"), now));
+}
+
 // "lease_expiry", "lease_expiry (off)", "lease_expiry (paused)", "execution_deadline (held)"
 std::string title(const ordered_json& reconciler) {
   const std::string name = shown(reconciler.at("reconciler"));
@@ -106,10 +125,7 @@ std::string row(const ordered_json& reconciler, UnixMillis now) {
     text +=
         fmt::format("          failed {} times in a row: {}\n",
                     number_of(reconciler.at("consecutive_failures")), shown(reconciler.at("last_failure")));
-  for (const ordered_json& row : reconciler.at("held"))
-    text += fmt::format("          partition {} {} is locked by somebody else since {}\n",
-                        row.at("partition").get<int>(), printable(row.at("key").dump()),
-                        moment_of(row.at("held_since_ms"), now));
+  for (const ordered_json& row : reconciler.at("held")) text += held_row_text(row, now);
   return text;
 }
 

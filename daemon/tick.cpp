@@ -14,6 +14,7 @@
 #include "log.hpp"
 #include "log_actions.hpp"
 #include "migrate/migrate.hpp"
+#include "pasted.hpp"
 #include "pause/release.hpp"
 #include "report_json.hpp"
 #include "supervisor/thread_fork_join.hpp"
@@ -165,7 +166,8 @@ void say_what_is_paused(pg::Connection& connection, const std::vector<const Reco
 }
 
 // As a replica does. A row that is named, and a dry run, are not held.
-void say_what_is_held(const Reconciler& reconciler, const TickReport& report, bool json) {
+void say_what_is_held(const Reconciler& reconciler, const TickReport& report, bool json,
+                      const Pasted& pasted) {
   if (!report.hold) return;
   if (report.hold->released) {
     std::cerr << fmt::format("{}: more than {} rows are due, and an operator has released them\n",
@@ -173,8 +175,8 @@ void say_what_is_held(const Reconciler& reconciler, const TickReport& report, bo
     return;
   }
   (json ? std::cerr : std::cout) << fmt::format(
-      "{}: held: more than {} rows are due (hold_above), and none was moved\n-> ff-reconcilerd resume {}\n",
-      reconciler.name, report.hold->above, reconciler.name);
+      "{}: held: more than {} rows are due (hold_above), and none was moved\n-> {}\n", reconciler.name,
+      report.hold->above, pasted(fmt::format("ff-reconcilerd resume {}", reconciler.name)));
 }
 
 /// The reconcilers that were named, each with its engine, and what they have done so far.
@@ -185,6 +187,7 @@ class Passes {
       : execution_(execution(arguments, reconcilers)),
         json_(arguments.has("json")),
         dry_run_(arguments.has("dry-run")),
+        pasted_(arguments),
         action_log_(config.log.actions) {
     reconcile::Family family;
     for (const config::Reconciler& its : config.reconcilers)
@@ -265,7 +268,7 @@ class Passes {
       else
         print_text(engine.reconciler(), report, took, dry_run_);
     }
-    if (first) say_what_is_held(engine.reconciler(), report, json_);
+    if (first) say_what_is_held(engine.reconciler(), report, json_, pasted_);
     if (report.hold && !report.hold->released) held_ = true;
     if (report.failure) {
       const pg::Error& error = *report.failure;
@@ -279,6 +282,7 @@ class Passes {
   const std::optional<ExecutionId> execution_;
   const bool json_;
   const bool dry_run_;
+  const Pasted pasted_;
   ActionLog action_log_;
   std::vector<reconcile::Engine> engines_;
   std::vector<pause::Release> releases_;

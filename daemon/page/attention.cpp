@@ -8,7 +8,9 @@
 #include "base/ids.hpp"
 #include "explain/words.hpp"
 #include "page/markup.hpp"
+#include "pasted.hpp"
 #include "pg/sqlstate.hpp"
+#include "reconcile/candidate.hpp"
 #include "reconcile/holder_text.hpp"
 #include "reconcile/reconciler.hpp"
 
@@ -200,26 +202,15 @@ std::vector<Attention> needs_attention(const Model& model) {
 }
 
 std::string with_config(const Model& model, std::string command) {
-  constexpr std::string_view kProgram = "ff-reconcilerd ";
-  if (model.config_file.empty() || !command.starts_with(kProgram) ||
-      command.find(" --url ") != std::string::npos)
-    return command;
-  std::string quoted = "'";
-  for (const char c : model.config_file) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return command + (command == "ff-reconcilerd check-config" ? " " : " --config ") + quoted + "'";
+  return Pasted(model.config_file)(std::move(command));
 }
 
 std::vector<std::string> commands_for(std::string_view reconciler, const reconcile::SetAside& row) {
   if (row.pair == nullptr) return {};
-  for (std::size_t i = 0; i < row.key.columns.size() && i < row.pair->key.size(); ++i) {
-    if (row.pair->key[i].name != row.pair->execution_column) continue;
-    // What goes into a shell is a uuid and nothing else.
-    const auto uuid = parse_uuid(row.key.columns[i]);
-    if (!uuid) return {};
-    const ExecutionId id{row.key.partition, *uuid};
-    return {explain::explain(id), explain::tick(reconciler, id)};
-  }
-  return {};
+  // What goes into a shell is a uuid and nothing else.
+  const auto id = reconcile::execution_of(*row.pair, row.key);
+  if (!id) return {};
+  return {explain::explain(*id), explain::tick(reconciler, *id)};
 }
 
 std::string failure_text(std::string_view sqlstate, std::string_view message) {

@@ -40,6 +40,15 @@ std::size_t end_of_batch(Candidates rows, std::size_t from, std::size_t most_row
   return end;
 }
 
+std::optional<ExecutionId> execution_of(const Reconciler& reconciler, const RowKey& key) {
+  for (std::size_t i = 0; i < key.columns.size() && i < reconciler.key.size(); ++i) {
+    if (reconciler.key[i].name != reconciler.execution_column) continue;
+    const auto uuid = parse_uuid(key.columns[i]);
+    return uuid ? std::optional(ExecutionId{key.partition, *uuid}) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::string describe(const Reconciler& reconciler, const RowKey& key) {
   std::string text = "partition_key=" + std::to_string(key.partition.value);
   for (std::size_t i = 0; i < key.columns.size(); ++i)

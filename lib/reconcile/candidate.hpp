@@ -38,6 +38,9 @@ Partitions partitions_of(Candidates rows);
 std::size_t end_of_batch(Candidates rows, std::size_t from, std::size_t most_rows, const Groups& groups,
                          std::size_t most_groups);
 
+/// The execution that a row is of, where its key names one.
+std::optional<ExecutionId> execution_of(const Reconciler& reconciler, const RowKey& key);
+
 /// "partition_key=3 execution_id=…", for people.
 std::string describe(const Reconciler& reconciler, const RowKey& key);
 

@@ -334,9 +334,11 @@ void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickRepo
   const bool known = job.quarantine.contains(row.key);
   const Milliseconds pause =
       job.quarantine.add(row.key, job.clock.now(), error.sqlstate(), printable(error.what()));
-  if (!known)
-    spdlog::error("{}: this row cannot be moved and is quarantined for {} s, then longer: {}: {}",
-                  job.reconciler.name, pause.count() / 1000, describe(job.reconciler, row.key), error.what());
+  if (known) return;
+  const auto execution = execution_of(job.reconciler, row.key);
+  spdlog::error("{}: this row cannot be moved and is quarantined for {} s, then longer: {}{}: {}",
+                job.reconciler.name, pause.count() / 1000, describe(job.reconciler, row.key),
+                execution ? ' ' + to_string(*execution) : "", error.what());
 }
 
 }  // namespace ff::reconcile

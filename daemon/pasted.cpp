@@ -1,0 +1,36 @@
+#include "pasted.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+namespace ff::daemon {
+namespace {
+
+constexpr std::string_view kProgram = "ff-reconcilerd ";
+
+std::string absolute(const std::string& path) {
+  std::error_code unknown;
+  const std::filesystem::path whole = std::filesystem::absolute(path, unknown);
+  return unknown ? path : whole.lexically_normal().string();
+}
+
+}  // namespace
+
+Pasted::Pasted(const Arguments& arguments) {
+  if (const auto file = arguments.text("config")) config_file_ = absolute(*file);
+}
+
+std::string Pasted::operator()(std::string command) const {
+  if (config_file_.empty() || !command.starts_with(kProgram) || command.find(" --url ") != std::string::npos)
+    return command;
+  std::string quoted = "'";
+  for (const char c : config_file_) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  quoted += '\'';
+  // What follows is a comment, or another program's.
+  const auto end = std::min({command.find(" #"), command.find(" |"), command.find(", then"), command.size()});
+  const bool takes_it_bare = std::string_view(command).substr(0, end) == "ff-reconcilerd check-config";
+  return command.insert(end, (takes_it_bare ? " " : " --config ") + quoted);
+}
+
+}  // namespace ff::daemon

@@ -1,0 +1,25 @@
+// Lines to paste carry the configuration that the command was given which prints them.
+#include "pasted.hpp"
+
+#include <catch2/catch.hpp>
+
+using ff::daemon::Pasted;
+
+TEST_CASE("a command of ours to paste has the configuration file, before what is not its own") {
+  const Pasted pasted("/etc/a b's.yaml");
+  const std::string config = R"( --config '/etc/a b'\''s.yaml')";
+  CHECK(pasted("ff-reconcilerd tick lease_expiry --execution '{fp:3}:x'") ==
+        "ff-reconcilerd tick lease_expiry --execution '{fp:3}:x'" + config);
+  CHECK(pasted("ff-reconcilerd migrate up # as the owner of the tables") ==
+        "ff-reconcilerd migrate up" + config + " # as the owner of the tables");
+  CHECK(pasted("ff-reconcilerd migrate grants --role r | psql") ==
+        "ff-reconcilerd migrate grants --role r" + config + " | psql");
+  CHECK(pasted("ff-reconcilerd check-config") == R"(ff-reconcilerd check-config '/etc/a b'\''s.yaml')");
+}
+
+TEST_CASE("what is no command of ours, or needs no file, is pasted as it is") {
+  for (const char* line :
+       {"ANALYZE ff_attempt;", "wait", "ff-reconcilerd status --url http://127.0.0.1:9464 --json"})
+    CHECK(Pasted("/etc/x.yaml")(line) == line);
+  CHECK(Pasted()("ff-reconcilerd status") == "ff-reconcilerd status");
+}
