@@ -58,7 +58,19 @@ void refuse_bare_signs(std::string_view url) {
         "the URL has a bare \"@\" or \"/\" in user, password or database: percent-encode it (%40, %2F)");
 }
 
+// Otherwise libpq takes it for keywords, and misses an "=".
+void refuse_other_schemes(std::string_view text) {
+  const auto scheme = text.find("://");
+  if (scheme == std::string_view::npos || scheme == 0 || text.starts_with("postgresql://") ||
+      text.starts_with("postgres://") ||
+      text.substr(0, scheme).find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") != std::string_view::npos)
+    return;
+  throw std::invalid_argument("a URL of a database begins with postgresql://, and this one does not");
+}
+
 Keywords given_in(const std::string& text) {
+  refuse_other_schemes(text);
   refuse_bare_signs(text);
   char* message = nullptr;
   const OptionList parsed(PQconninfoParse(text.c_str(), &message));
@@ -95,8 +107,21 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
-// libpq notices these two only when it connects, or never where it has another host to try.
+// All that libpq wants as whole numbers, but for the port.
+constexpr const char* kNumbers[] = {"connect_timeout",     "keepalives",       "keepalives_idle",
+                                    "keepalives_interval", "keepalives_count", "tcp_user_timeout"};
+
+bool is_number(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+// libpq notices these only when it connects, or never where it has another host to try.
 void refuse_impossible(const Conninfo& conninfo) {
+  for (const char* name : kNumbers)
+    if (const std::string value = conninfo.value(name); !value.empty() && !is_number(value))
+      throw std::invalid_argument(std::string(name) + " is a whole number, and here is something else");
   for (const std::string& port : split(conninfo.value("port"))) {
     int number = 0;
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);

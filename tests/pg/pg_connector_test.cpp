@@ -282,6 +282,22 @@ TEST_CASE("a connection string that cannot be parsed is refused without its pass
   }
 }
 
+TEST_CASE("what only a connection would show is refused beforehand") {
+  for (const auto& [conninfo, why] : std::vector<std::pair<std::string, std::string>>{
+           {"postgresql://u@h/d?keepalives_idle=abc", "keepalives_idle is a whole number"},
+           {"host=h tcp_user_timeout=soon", "tcp_user_timeout is a whole number"},
+           {"http://u:s3cret@h/d", "begins with postgresql://"},
+           {"postgres+ssl://u:s3cret@h/d", "begins with postgresql://"}}) {
+    CAPTURE(conninfo);
+    try {
+      const pg::Connector connector(to(conninfo));
+      FAIL("it was accepted");
+    } catch (const std::invalid_argument& error) {
+      CHECK_THAT(error.what(), Catch::Contains(why) && !Catch::Contains("s3cret"));
+    }
+  }
+}
+
 TEST_CASE("what stands where a port should is not shown, for it may be a password") {
   try {
     const pg::Connector connector(to("postgresql://u:s3cret/x?sslmode=require&user=y@h/d"));
