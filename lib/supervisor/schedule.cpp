@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Milliseconds kLongestPause = 30s;
 constexpr Milliseconds kLongestPauseWhileAway = 3s;
-constexpr Milliseconds kLongestWhileAway = 2s;
+constexpr Milliseconds kLongestWhileAway = 1s;
 constexpr Milliseconds kLongestWhileRefused = 8s;
 constexpr Milliseconds kBreath = 2ms;
 constexpr Milliseconds kLongestSafety = 30s;

@@ -51,9 +51,9 @@ Milliseconds safety_interval(Milliseconds interval);
 NextRun next_run(Milliseconds interval, const LastRun& last, double jitter);
 
 /// How long to wait before a database that was away is tried again: 0.5 s, doubling, each between half and the whole of
-/// that. To 2 s: that is how often it is asked while all is well, so what it bears then it bears when it comes back, and
-/// nobody waits long for it after a long outage. To 8 s where it has `refused` who we are, which fills its log and
-/// does not pass by itself. `failures` counts from 1.
+/// that. To 1 s, however long the outage: twice as often as it is asked while all is well, so that nobody waits for more
+/// than that once it is back. To 8 s where it has `refused` who we are, which fills its log and does not pass by itself.
+/// `failures` counts from 1.
 Milliseconds reconnect_delay(int failures, bool refused, double jitter);
 
 }  // namespace ff::supervisor
