@@ -51,8 +51,13 @@ Error server_error(const PGresult* result, std::string_view sql) {
   // It may hold a whole row with what a customer keeps in it: for whoever debugs, and for nobody else.
   if (const auto detail = field(PG_DIAG_MESSAGE_DETAIL); !detail.empty())
     spdlog::debug("server: {}: {}", message, printable(detail));
-  // An error without a SQLSTATE is libpq's own: the connection broke while it waited.
-  const auto kind = sqlstate.empty() ? Error::Kind::connection : Error::Kind::server;
+  // An error without a SQLSTATE is libpq's own: the connection broke while it waited. With FATAL the server ends the
+  // session; any other error leaves it, whatever its code says, which a trigger may have chosen.
+  // PgBouncer says the severity in the server's language only, and that is English.
+  std::string severity = field(PG_DIAG_SEVERITY_NONLOCALIZED);
+  if (severity.empty()) severity = field(PG_DIAG_SEVERITY);
+  const bool ended = sqlstate.empty() || severity == "FATAL" || severity == "PANIC";
+  const auto kind = ended ? Error::Kind::connection : Error::Kind::server;
   return Error(kind, message, sqlstate, std::string(sql));
 }
 

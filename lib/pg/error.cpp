@@ -22,9 +22,9 @@ std::string_view class_of(std::string_view sqlstate) {
 Error::Error(Kind kind, const std::string& message, std::string sqlstate, std::string query)
     : std::runtime_error(message), kind_(kind), sqlstate_(std::move(sqlstate)), query_(std::move(query)) {}
 
+// By the session's end, not by the code: a trigger may raise any code, and the session goes on.
 bool Error::connection_lost() const {
-  return kind_ == Kind::connection || kind_ == Kind::unknown_commit || class_of(sqlstate_) == "08" ||
-         sqlstate_ == "57P01" || sqlstate_ == "57P02" || sqlstate_ == "57P03";
+  return kind_ == Kind::connection || kind_ == Kind::unknown_commit;
 }
 
 bool Error::retryable() const {
@@ -60,9 +60,7 @@ bool Error::lacks_privilege() const {
 }
 
 bool Error::may_be_one_row() const {
-  if (kind_ != Kind::server || sqlstate_.empty()) return false;
-  if (connection_lost() || not_writable() || statement_name_lost() || table_locked()) return false;
-  return class_of(sqlstate_) != "57" || canceled();
+  return kind_ == Kind::server && !sqlstate_.empty() && !table_locked();
 }
 
 bool Error::is_of_the_data() const {
@@ -77,7 +75,7 @@ bool Error::is_of_the_data() const {
 
 std::string_view Error::error_class() const {
   if (timed_out()) return "timeout";
-  if (kind_ == Kind::server && !connection_lost()) {
+  if (kind_ == Kind::server) {
     const auto* known = std::find(kCountedClasses.begin(), kCountedClasses.end(), class_of(sqlstate_));
     return known == kCountedClasses.end() ? "other" : *known;
   }

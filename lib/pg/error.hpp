@@ -12,8 +12,8 @@ namespace ff::pg {
 class Error : public std::runtime_error {
  public:
   enum class Kind {
-    server,          ///< the server answered with a SQLSTATE
-    connection,      ///< no connection could be made, or it broke
+    server,          ///< the server answered with a SQLSTATE, and the session goes on
+    connection,      ///< no connection could be made, or it broke, or the server ended the session
     timeout,         ///< our own deadline passed: for a connection from the pool, or for an answer
     interrupted,     ///< an Interrupt was raised while waiting
     not_writable,    ///< servers were reached, but none that accepts writes

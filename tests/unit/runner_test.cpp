@@ -130,7 +130,7 @@ TEST_CASE("only a broken connection or a server without writes makes the databas
   using Kind = pg::Error::Kind;
   CHECK(checked_after(Kind::connection, ""));
   CHECK(checked_after(Kind::unknown_commit, ""));
-  CHECK(checked_after(Kind::server, "57P01"));
+  CHECK(checked_after(Kind::connection, "57P01"));
   CHECK(checked_after(Kind::server, "25006"));
   CHECK(checked_after(Kind::not_writable, ""));
   CHECK_FALSE(checked_after(Kind::timeout, ""));
