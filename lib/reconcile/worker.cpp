@@ -18,6 +18,12 @@ constexpr int kTries = 3;
 // half that holds it. Another row that would take longer is quarantined for a while, and then has all its time.
 constexpr Milliseconds kHurry{2000};
 
+// For a lock on a table a second is waited, or half of a short statement_timeout: who is refused one in half of that was
+// refused by what a trigger does for a row.
+Milliseconds shortest_lock_wait(const pg::Connection& connection) {
+  return std::min<Milliseconds>(Milliseconds{500}, connection.statement_timeout() / 4);
+}
+
 bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   return std::ranges::find(reconciler.left_alone, outcome) != reconciler.left_alone.end();
 }
@@ -102,6 +108,7 @@ void Worker::take(Candidates batch) {
 
 bool Worker::take_whole(Candidates batch) {
   for (int tries = 1;; ++tries) {
+    const SteadyTime tried = Clock::system().now();
     try {
       if (take_once(batch)) return true;
       if (tries < kTries) continue;
@@ -110,7 +117,8 @@ bool Worker::take_whole(Candidates batch) {
     } catch (const pg::Error& error) {
       if (error.connection_lost()) throw;
       if (error.retryable() && tries < kTries) continue;
-      if (!error.may_be_one_row()) throw;
+      const bool at_once = Clock::system().now() - tried < shortest_lock_wait(*connection_);
+      if (!error.may_be_one_row() && !(error.table_locked() && at_once)) throw;
       if (batch.size() == 1) blame(batch.front(), error);
       hurried_ = hurried_ || error.canceled();
       return false;
