@@ -64,3 +64,29 @@ TEST_CASE("while a child of a table is locked, the partitions in others go on") 
   }
   CHECK(engine->tick().processed == 168 - free);
 }
+
+TEST_CASE(
+    "a lock on a table that a row's trigger waits for is no row's fault, and one that it does not wait for "
+    "is") {
+  const bool waits = GENERATE(true, false);
+  const Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE TABLE ledger (id integer)");
+  db.execute_script(std::string("CREATE FUNCTION book() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                                " LOCK TABLE public.ledger IN ACCESS SHARE MODE ") +
+                    (waits ? "" : "NOWAIT") + "; RETURN NEW; END $$");
+  db.execute_script(
+      "CREATE TRIGGER book BEFORE UPDATE ON ff_attempt FOR EACH ROW WHEN (OLD.worker_id = 'booked')"
+      " EXECUTE FUNCTION book()");
+  insert_many_lapsed(db, {.count = 20, .partitions = {{3}}});
+  insert_lapsed(db, {.partition = {3}}, {.worker_id = "booked", .lease_expires_at_ms = now_ms(db) - 90'000});
+  EngineFixture engine(database, "attempt_timeout", {.clock = &Clock::system()});
+  auto other = database.connect();
+  pg::Transaction ddl(other);
+  ddl.execute("LOCK TABLE public.ledger IN ACCESS EXCLUSIVE MODE");
+  const auto report = engine->tick();
+  CHECK(report.failure.has_value() == waits);
+  CHECK(report.quarantined == (waits ? 0 : 1));
+  CHECK(report.processed == (waits ? 0 : 20));
+  ddl.rollback();
+}
