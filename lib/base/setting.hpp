@@ -11,7 +11,9 @@ namespace ff {
 /// A number that a reconciler lets its operator choose, declared beside the reconciler and read by
 /// configuration, command line and documentation alike.
 struct SettingDecl {
-  enum class Kind { duration /* milliseconds */, count, flag /* 0 or 1 */ };
+  /// `durations` are by name, such as a namespace's: of a setting "ages" that of tenant-a is the entry "ages.tenant-a" in
+  /// Settings, where nothing means "keep" and the setting itself has no entry.
+  enum class Kind { duration /* milliseconds */, count, flag /* 0 or 1 */, durations };
 
   std::string_view name;
   Kind kind;

@@ -133,7 +133,8 @@ void Loader::read_text(const Option& option, const std::string& text, const Orig
       earlier != given_.end() && earlier->second.source == origin.source)
     blame(origin, {}, "says the same as " + earlier->second.label + " (allowed: one of them)");
   const bool structured =
-      option.type == Option::Type::partitions && (text.starts_with('[') || text.starts_with('{'));
+      (option.type == Option::Type::partitions || option.type == Option::Type::durations) &&
+      (text.starts_with('[') || text.starts_with('{'));
   std::vector<Problem> problems;
   if (const auto parsed = structured ? parse_document(text, origin.file, problems) : std::nullopt;
       parsed && problems.empty())

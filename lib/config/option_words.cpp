@@ -40,12 +40,14 @@ std::string range(const Option& option) {
   if (option.type == Type::flag) return "true or false";
   if (option.type == Type::choice) return choices(option);
   const auto shown = [&](std::int64_t bound) {
-    return option.type == Type::duration  ? format_duration(Milliseconds{bound})
+    const bool span = option.type == Type::duration || option.type == Type::durations;
+    return span                           ? format_duration(Milliseconds{bound})
            : option.type == Type::percent ? std::to_string(bound) + '%'
                                           : std::to_string(bound);
   };
   return std::string(option.type == Type::rate ? "auto, off, or " : "") + shown(option.least) + " to " +
-         shown(option.most) + (option.may_be_unlimited ? ", or unlimited" : "");
+         shown(option.most) + (option.may_be_unlimited ? ", or unlimited" : "") +
+         (option.type == Type::durations ? ", or keep" : "");
 }
 
 std::string allowed(const Option& option) {
@@ -60,6 +62,8 @@ std::string allowed(const Option& option) {
       return "a percentage, " + range(option);
     case Type::rate:
       return "rows a second: " + range(option);
+    case Type::durations:
+      return "names and durations with their units, such as {tenant-a: 7d, audit: keep}, " + range(option);
     case Type::address:
       return "host:port, such as 127.0.0.1:9464 or \"[::1]:9464\", port 0 to 65535";
     case Type::partitions:

@@ -242,6 +242,29 @@ Option setting_option(const std::string& section, std::size_t index, const Setti
   return option;
 }
 
+/// Durations by name.
+Option mapping_option(const std::string& section, std::size_t index, const SettingDecl& decl) {
+  const std::string prefix = std::string(decl.name) + '.';
+  Option option{.path = section + '.' + std::string(decl.name),
+                .type = Type::durations,
+                .summary = std::string(decl.summary),
+                .least = decl.least,
+                .most = decl.most,
+                .reloadable = true};
+  option.get = [index, prefix](const Config& config) -> Value {
+    Durations all;
+    for (const auto& [name, value] : config.reconcilers.at(index).settings)
+      if (name.starts_with(prefix)) all.emplace(name.substr(prefix.size()), value);
+    return all;
+  };
+  option.set = [index, prefix](Config& config, const Value& value) {
+    Settings& settings = config.reconcilers.at(index).settings;
+    std::erase_if(settings, [&](const auto& entry) { return entry.first.starts_with(prefix); });
+    for (const auto& [name, duration] : std::get<Durations>(value)) settings[prefix + name] = duration;
+  };
+  return option;
+}
+
 void add_reconciler(std::vector<Option>& table, std::size_t i, const ReconcilerDecl& decl) {
   const std::string section = "reconcilers." + std::string(decl.name);
   table.push_back(
@@ -261,7 +284,9 @@ void add_reconciler(std::vector<Option>& table, std::size_t i, const ReconcilerD
                          .least = 1,
                          .most = 10'000,
                          .reloadable = true}));
-  for (const SettingDecl& setting : decl.settings) table.push_back(setting_option(section, i, setting));
+  for (const SettingDecl& setting : decl.settings)
+    table.push_back(setting.kind == SettingDecl::Kind::durations ? mapping_option(section, i, setting)
+                                                                 : setting_option(section, i, setting));
   if (decl.filterable)
     add_filter(
         table, section + ".filter", [i](auto& c) -> auto& { return c.reconcilers.at(i).filter; });
@@ -333,7 +358,8 @@ Config defaults(const std::vector<ReconcilerDecl>& decls) {
   for (const ReconcilerDecl& decl : decls) {
     Reconciler reconciler{std::string(decl.name), decl.enabled, decl.interval, decl.batch_size, {}, {}};
     for (const SettingDecl& setting : decl.settings)
-      reconciler.settings.emplace(setting.name, setting.fallback);
+      if (setting.kind != SettingDecl::Kind::durations)
+        reconciler.settings.emplace(setting.name, setting.fallback);
     config.reconcilers.push_back(std::move(reconciler));
   }
   return config;

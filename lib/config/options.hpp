@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -11,14 +13,17 @@
 
 namespace ff::config {
 
+/// Milliseconds by name; nothing is "keep".
+using Durations = std::map<std::string, std::optional<std::int64_t>>;
+
 /// The value of one option: nothing ("unlimited" where that is allowed, else not set), a flag, a number (a
-/// count, milliseconds, or the index of a choice), a text, or a choice of partitions.
-using Value = std::variant<std::monostate, bool, std::int64_t, std::string, PartitionChoice>;
+/// count, milliseconds, or the index of a choice), a text, a choice of partitions, or durations by name.
+using Value = std::variant<std::monostate, bool, std::int64_t, std::string, PartitionChoice, Durations>;
 
 /// One line of the table that parser, environment, printer and documentation share. The default is not
 /// repeated here: it is what `get` answers on defaults().
 struct Option {
-  enum class Type { text, count, duration, flag, choice, address, partitions, percent, rate };
+  enum class Type { text, count, duration, durations, flag, choice, address, partitions, percent, rate };
   enum class Secret {
     none,
     whole,    ///< never shown

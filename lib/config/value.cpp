@@ -23,6 +23,8 @@ using Kind = Node::Kind;
 // As many as there can be partitions: their keys are smallint.
 constexpr std::int64_t kMostShards = 32'768;
 
+constexpr std::int64_t kLongestName = 4096;
+
 [[noreturn]] void refuse(const std::string& why) {
   throw std::invalid_argument(why);
 }
@@ -192,6 +194,33 @@ PartitionChoice parse_partition_choice(const Node& node) {
   return keys.take();
 }
 
+/// {tenant-a: 7d, audit: keep}
+Durations parse_durations(const Option& option, const Node& node) {
+  if (node.kind != Kind::mapping) refuse("no names with durations");
+  Durations all;
+  Option name_option;
+  name_option.least = 1;
+  name_option.most = kLongestName;
+  for (std::size_t i = 0; i < node.keys.size(); ++i) {
+    const Node& item = node.items[i];
+    if (node.keys[i].kind != Kind::scalar) refuse("a key that is no name");
+    const std::string name = parse_text(name_option, node.keys[i].text);
+    const std::string shown = printable(name, kLongestQuoted) + ": ";
+    if (item.kind != Kind::scalar) refuse(shown + "no duration");
+    std::optional<std::int64_t> age;
+    if (item.text != "keep") {
+      try {
+        age = parse_span(item.text);
+        check_range(option, *age);
+      } catch (const std::invalid_argument& error) {
+        refuse(shown + error.what());
+      }
+    }
+    if (!all.emplace(name, age).second) refuse("duplicate name \"" + printable(name, kLongestQuoted) + '"');
+  }
+  return all;
+}
+
 /// Whether a text can stand in YAML without quotes and still be read back as it is.
 bool is_plain(const std::string& text) {
   constexpr std::string_view kSafe =
@@ -200,6 +229,11 @@ bool is_plain(const std::string& text) {
   if (text.empty() || (!letter(text.front()) && text.front() != '/') || text.back() == ':') return false;
   if (text == "null" || text == "Null" || text == "NULL") return false;
   return text.find_first_not_of(kSafe) == std::string::npos;
+}
+
+// In a mapping on one line a comma or a colon would end it.
+bool is_plain_key(const std::string& text) {
+  return is_plain(text) && text.find_first_of(",:") == std::string::npos;
 }
 
 std::string quoted(const std::string& text) {
@@ -211,11 +245,20 @@ std::string quoted(const std::string& text) {
   return shown + '"';
 }
 
+std::string format_durations(const Durations& all) {
+  std::string shown;
+  for (const auto& [name, age] : all)
+    shown += (shown.empty() ? "" : ", ") + (is_plain_key(name) ? name : quoted(name)) + ": " +
+             (age ? format_duration(Milliseconds{*age}) : "keep");
+  return '{' + shown + '}';
+}
+
 }  // namespace
 
 Value parse_value(const Option& option, const Node& node) {
   if (node.kind == Kind::null) refuse("no value");
   if (option.type == Type::partitions) return parse_partition_choice(node);
+  if (option.type == Type::durations) return parse_durations(option, node);
   if (node.kind != Kind::scalar)
     refuse(node.kind == Kind::mapping ? "a section, not a value" : "a list, not a value");
   if (option.may_be_unlimited && node.text == "unlimited") return {};
@@ -245,6 +288,7 @@ Value parse_value(const Option& option, const Node& node) {
     case Type::address:
       return parse_address(node.text);
     case Type::text:
+    case Type::durations:
     case Type::partitions:
       break;
   }
@@ -256,6 +300,7 @@ std::string format_value(const Option& option, const Value& value) {
   if (const bool* on = std::get_if<bool>(&value)) return *on ? "true" : "false";
   if (const auto* text = std::get_if<std::string>(&value)) return is_plain(*text) ? *text : quoted(*text);
   if (const auto* choice = std::get_if<PartitionChoice>(&value)) return format_choice(*choice);
+  if (const auto* durations = std::get_if<Durations>(&value)) return format_durations(*durations);
   const std::int64_t number = std::get<std::int64_t>(value);
   if (option.type == Type::duration) return format_duration(Milliseconds{number});
   if (option.type == Type::percent) return std::to_string(number) + '%';
