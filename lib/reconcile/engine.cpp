@@ -49,15 +49,19 @@ Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const 
     : job_(std::make_unique<Job>(reconciler, std::move(scope), clock)),
       crew_(std::make_unique<Crew>(*job_, pool, fork_join)),
       pool_(pool) {
-  for (const Reconciler& companion : reconciler.companions)
+  job_->pace->set_rate(max_rows_per_second(job_->scope.settings));
+  for (const Reconciler& companion : reconciler.companions) {
     companions_.emplace_back(companion, job_->scope, pool, clock, fork_join);
+    companions_.back().job_->pace = job_->pace;
+  }
 }
 
 void Engine::set_scope(Scope scope) {
   for (Engine& companion : companions_) companion.set_scope(scope);
   job_->scope = std::move(scope);
   job_->groups = Groups(job_->scope.partitions);
-  job_->batch_size.start_over(job_->scope.batch_size);
+  job_->batch_size.start_over(job_->most_in_batch());
+  job_->pace->set_rate(max_rows_per_second(job_->scope.settings));
   upcoming_.clear();
   queue_.clear();
   queue_read_until_.reset();
@@ -149,6 +153,7 @@ void Engine::end_tick(TickReport& report) {
     for (const auto& [row, its] : job_->suspects.rows()) quarantine(*job_, row, its, report);
   }
   end_held_rows(*job_, report);
+  if (report.more) report.wait = std::max(report.wait, job_->rest());
   end_storm(report);
   report.quarantined = job_->quarantine.size();
   if (report.quarantined == 0) return;

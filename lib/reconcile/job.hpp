@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 #include "reconcile/batch_size.hpp"
 #include "reconcile/groups.hpp"
 #include "reconcile/held_rows.hpp"
+#include "reconcile/pace.hpp"
 #include "reconcile/prelude.hpp"
 #include "reconcile/quarantine.hpp"
 #include "reconcile/scope.hpp"
@@ -27,7 +29,7 @@ struct Job {
         scope(std::move(wished)),
         groups(scope.partitions),
         clock(its_clock),
-        batch_size(scope.batch_size),
+        batch_size(most_in_batch()),
         prelude(its.prelude != nullptr ? its.prelude() : nullptr) {}
 
   /// The parameters that every statement begins with.
@@ -47,6 +49,15 @@ struct Job {
   /// From when on a row could be taken that has stood still; 1970 where it need not.
   UnixMillis could_be_taken(const RowKey& key) const;
 
+  /// No transaction takes more rows.
+  int most_in_batch() const {
+    const int most = reconciler.most_a_batch;
+    return most > 0 ? std::min(most, scope.batch_size) : scope.batch_size;
+  }
+
+  /// How long it has to rest because it has deleted too many rows too quickly.
+  Milliseconds rest() const { return options.paced ? pace->wait(clock.now()) : Milliseconds{0}; }
+
   /// A statement by which a session is known that has planned those of this pair.
   std::string familiar() const;
 
@@ -61,8 +72,9 @@ struct Job {
   StillRows still_rows;
   ServerClock server_clock;
   BatchSize batch_size;
-  const std::unique_ptr<Prelude> prelude;  ///< null where the pair has none
-  std::optional<Prelude::Answer> told;     ///< its last answer
+  std::shared_ptr<Pace> pace = std::make_shared<Pace>();  ///< shared with the companions
+  const std::unique_ptr<Prelude> prelude;                 ///< null where the pair has none
+  std::optional<Prelude::Answer> told;                    ///< its last answer
 
   // Of this tick.
   TickOptions options;

@@ -130,6 +130,11 @@ struct Reconciler {
   /// Outcomes that `act` may return for rows that it has not moved, with a reason of its own: counted, but
   /// not as processed.
   std::vector<std::string_view> left_alone = {};
+  /// Outcomes of rows of which more is left: the tick has to be run again.
+  std::vector<std::string_view> goes_on = {};
+  /// A row stands for many: the last relation but `moved` is `weight`, whose only row says in `rows` how many of all tables
+  /// went. Of these there are no more a second than the setting kMaxRowsPerSecond says.
+  bool weighs = false;
   /// Why `act` ends executions that are not those of its rows: all in its relation `ending` (see family/ending.hpp).
   /// Empty: it ends none.
   std::string_view ends_others = {};
@@ -162,6 +167,8 @@ struct Reconciler {
   bool on_by_default = true;
   Milliseconds interval;  ///< how often a scan is worth it, unless configured otherwise
   int batch_size = 1000;
+  /// No transaction takes more rows than this, whatever the batch size. 0: it may.
+  int most_a_batch = 0;
   bool filterable = true;
   /// Several of its rows change one and the same other row: batches of a partition that go side by side would hold
   /// each other up.

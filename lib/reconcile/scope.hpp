@@ -58,6 +58,8 @@ struct TickOptions {
   std::function<bool(UnixMillis since)> released{};
   /// What holds the giving back, and the taking of leases, to a measure. Null: nothing does. Not asked in a dry run.
   Storm* storm = nullptr;
+  /// Keep to the setting kMaxRowsPerSecond.
+  bool paced = false;
   /// Act and roll back, whatever hold_above says.
   bool dry_run = false;
   /// Fill the report's `moves`.

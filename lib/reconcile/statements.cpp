@@ -134,7 +134,7 @@ constexpr std::string_view kAct = R"sql(
 WITH {clock},
 {key},
 {act}
-SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms FROM moved, clock)sql";
+SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms{and_weight} FROM moved, clock)sql";
 
 // The columns behind now_ms are of a row that ended or deleted something, and of each execution that was ended beside the
 // rows, which has no key.
@@ -142,7 +142,7 @@ constexpr std::string_view kActTelling = R"sql(
 WITH {clock},
 {key},
 {act}
-SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms, {execution}::text AS execution, false AS is_beside
+SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms, {execution}::text AS execution, false AS is_beside{and_weight}
   FROM moved, clock{ended_beside})sql";
 
 constexpr std::string_view kEndedBeside = R"sql(
@@ -356,6 +356,7 @@ Statements::Statements(const Reconciler& reconciler) try {
               {"key_arrays", key_arrays(reconciler, number)},
               {"keys", keys},
               {"candidate_keys", candidate_keys},
+              {"and_weight", reconciler.weighs ? ", (SELECT rows FROM weight) AS weight" : ""},
               {"scan", std::string(reconciler.scan)},
               {"act", std::string(reconciler.act)}});
   const auto make = [&](std::string_view verb, std::string_view text, const std::vector<Fragment>& own = {},

@@ -28,6 +28,10 @@ bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   return std::ranges::find(reconciler.left_alone, outcome) != reconciler.left_alone.end();
 }
 
+bool goes_on(const Reconciler& reconciler, std::string_view outcome) {
+  return std::ranges::find(reconciler.goes_on, outcome) != reconciler.goes_on.end();
+}
+
 Effect effect_of(const Reconciler& reconciler, std::string_view outcome) {
   const auto found = std::ranges::find(reconciler.outcomes, outcome, &Outcome::name);
   return found == reconciler.outcomes.end() ? Effect::moved : found->effect;
@@ -56,13 +60,15 @@ bool Worker::may_write() const {
 }
 
 bool Worker::out_of_time() {
-  const bool is_out = job_.clock.now() >= job_.deadline || job_.options.stop.stop_requested() || !may_write();
+  const bool is_out = job_.clock.now() >= job_.deadline || job_.options.stop.stop_requested() ||
+                      !may_write() || job_.rest() > Milliseconds{0};
   if (is_out) report_.more = true;
   return is_out;
 }
 
 bool Worker::may_take_one() {
-  if (read_in_time_ && !job_.options.stop.stop_requested() && may_write()) return true;
+  const bool may = !job_.options.stop.stop_requested() && may_write() && job_.rest() <= Milliseconds{0};
+  if (read_in_time_ && may) return true;
   return !out_of_time();
 }
 
@@ -182,6 +188,7 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
     transaction.rollback();
   else
     commit(transaction, results);
+  if (!job_.options.dry_run && job_.reconciler.weighs) count_weight(results);
   const auto took = std::chrono::duration_cast<Milliseconds>(job_.clock.now() - started);
   if (!job_.options.dry_run) tell(results, true);
   if (!rows.empty()) {
@@ -208,6 +215,17 @@ std::vector<pg::Row> Worker::rows_of_batch(std::span<const pg::Result> results) 
     for (const pg::Row row : rows)
       if (!tells() || !is_beside(row, job_.reconciler)) its.push_back(row);
   return its;
+}
+
+// Each row says the same of all.
+void Worker::count_weight(std::span<const pg::Result> results) const {
+  std::int64_t weight = 0;
+  for (const pg::Result& rows : results)
+    for (const pg::Row row : rows) {
+      weight += row.get<std::int64_t>(rows.columns() - 1);
+      break;
+    }
+  job_.pace->did(weight, job_.clock.now());
 }
 
 // What may have been committed is told of with that word.
@@ -259,6 +277,7 @@ void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Mil
     const auto outcome = row.get<std::string>(outcome_at);
     ++report_.outcomes[outcome];
     if (!job_.options.dry_run) job_.quarantine.release(key);
+    if (!job_.options.dry_run && goes_on(job_.reconciler, outcome)) report_.more = true;
     if (is_left_alone(job_.reconciler, outcome)) continue;
     ++report_.processed;
     if (effect_of(job_.reconciler, outcome) == Effect::given_back) ++report_.given_back;

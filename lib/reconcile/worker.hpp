@@ -57,6 +57,7 @@ class Worker {
   bool is_forbidden(pg::Transaction& transaction, Candidates moved) const;
   bool tells() const;
   std::vector<pg::Row> rows_of_batch(std::span<const pg::Result> results) const;
+  void count_weight(std::span<const pg::Result> results) const;
   void commit(pg::Transaction& transaction, std::span<const pg::Result> results) const;
   void tell(std::span<const pg::Result> results, bool committed) const;
   void count_moved(const std::vector<pg::Row>& rows, Candidates moved, Milliseconds took);

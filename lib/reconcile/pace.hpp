@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "base/setting.hpp"
+#include "base/time.hpp"
+
+namespace ff::reconcile {
+
+/// A setting for whoever deletes many rows of many tables at a time (see Reconciler::weighs).
+constexpr SettingDecl kMaxRowsPerSecond{.name = "max_rows_per_second",
+                                        .kind = SettingDecl::Kind::count,
+                                        .fallback = 5000,
+                                        .least = 1,
+                                        .most = 1'000'000,
+                                        .may_be_unlimited = true,
+                                        .summary = "so many rows of all tables are deleted a second"};
+
+/// Holds what is done to so many rows a second. How many a transaction takes is known only when it is over: whoever took
+/// more than there was time for waits that long before the next one. Safe from any thread.
+class Pace {
+ public:
+  /// 0: no limit.
+  void set_rate(std::int64_t rows_a_second);
+  void did(std::int64_t rows, SteadyTime now);
+  /// How long to do nothing.
+  Milliseconds wait(SteadyTime now) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::int64_t rate_ = 0;  // guarded by mutex_, as is the rest
+  SteadyTime paid_until_{};
+};
+
+/// 0: no limit, or the reconciler has none to set.
+std::int64_t max_rows_per_second(const Settings& own);
+
+}  // namespace ff::reconcile
