@@ -37,7 +37,7 @@ std::string_view name_of(Contest::Way way) {
 bool is_member(const reconcile::Reconciler& reconciler) {
   // The first has regimes of its own, the others nobody to be measured against.
   for (const std::string_view other :
-       {"attempt_timeout", "stray_waitpoint", "completion_repair", "cancel_backlog"})
+       {"attempt_timeout", "stray_waitpoint", "completion_repair", "cancel_backlog", "execution_retention"})
     if (reconciler.name == other) return false;
   return true;
 }

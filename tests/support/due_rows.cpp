@@ -119,6 +119,27 @@ INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_e
   SELECT partition_key, flow_id, gen_random_uuid(), execution_id, downstream_eid, '{}' FROM upstream;
 INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, success_count)
   SELECT partition_key, flow_id, execution_id, '{}', 1 FROM core WHERE kind = 'parent';
+-- What was over a month ago: executions by themselves, and flows of two.
+CREATE TEMP TABLE past AS
+  SELECT partition_key, due, v, gen_random_uuid() AS flow_id, gen_random_uuid() AS execution_id,
+         CASE WHEN due THEN at_ms - 2592000000 ELSE at_ms END AS at_ms
+    FROM seed;
+INSERT INTO ff_flow_core (partition_key, flow_id, public_flow_state, created_at_ms)
+  SELECT partition_key, flow_id, 'open', at_ms FROM past;
+INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, ownership_state,
+                          eligibility_state, public_state, attempt_state, created_at_ms, terminal_at_ms)
+  SELECT partition_key, id, flow, 'default', 'terminal', 'unowned', 'not_applicable', 'completed', 'attempt_terminal',
+         least(at_ms, 0), at_ms
+    FROM past,
+         LATERAL (VALUES (gen_random_uuid(), NULL::uuid), (execution_id, flow_id), (gen_random_uuid(), flow_id)) m(id, flow);
+INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, started_at_ms, terminal_at_ms)
+  SELECT c.partition_key, c.execution_id, 0, c.terminal_at_ms, c.terminal_at_ms
+    FROM ff_exec_core c
+   WHERE c.public_state = 'completed';
+INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy)
+  SELECT partition_key, flow_id, gen_random_uuid(), gen_random_uuid(), execution_id, '{}' FROM past;
+INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy)
+  SELECT partition_key, flow_id, execution_id, '{}' FROM past;
 INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, running_count)
   SELECT partition_key, flow_id, downstream_eid,
          ('{"{}","{\"kind\": \"any_of\"}","{\"kind\": \"quorum\", \"k\": 2}"}'::jsonb[])[v % 3 + 1], 4
@@ -186,6 +207,10 @@ INSERT INTO ff_completion_event (partition_key, execution_id, outcome, occurred_
   SELECT partition_key, gen_random_uuid(), 'success', occurred_at_ms, occurred_at_ms, at_ms
     FROM other, generate_series(1, CASE WHEN due THEN 1 ELSE 4 END)
    ORDER BY due DESC;
+INSERT INTO ff_budget_usage_dedup (partition_key, dedup_key, outcome_json, applied_at_ms, expires_at_ms)
+  SELECT partition_key, name, '{}', 0, CASE WHEN due THEN at_ms - 3600000 ELSE at_ms END FROM other;
+INSERT INTO ff_suspend_dedup (partition_key, idempotency_key, outcome_json, created_at_ms)
+  SELECT partition_key, name, '{}', CASE WHEN due THEN at_ms - 2592000000 ELSE at_ms END FROM other;
 INSERT INTO ff_budget_policy (partition_key, budget_id, policy_json, created_at_ms, updated_at_ms, next_reset_at_ms)
   SELECT partition_key, name, CASE v % 2 WHEN 0 THEN '{"reset_interval_ms": 60000}'::jsonb ELSE '{}' END, 0, 0, at_ms
     FROM other;
@@ -223,7 +248,7 @@ void insert_due_rows(pg::Connection& connection, const DueRows& wanted) {
       pg::Params::of(wanted.partitions, wanted.per_partition, wanted.one_due_in, wanted.crowded));
   for (const std::string_view part : {kSeeds, kExecutions, kFlows, kOthers})
     connection.execute_script(std::string(part));
-  connection.execute_script("DROP TABLE wanted, seed, execution, flow, upstream, core, other");
+  connection.execute_script("DROP TABLE wanted, seed, execution, flow, past, upstream, core, other");
   connection.execute_script("ANALYZE");
 }
 

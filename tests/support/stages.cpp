@@ -32,6 +32,12 @@ std::string insertion(const Part& part) {
   return "(INSERT INTO " + part.table + " (" + names + ") SELECT " + values + " FROM seed)";
 }
 
+// What execution_retention takes at due_ms, by its default age.
+constexpr const char* kMonthEarlier = "due_ms - 2592000000";
+const Columns kOldEvent = {{"occurred_at_ms", kMonthEarlier},
+                           {"committed_at_ms", kMonthEarlier},
+                           {"dispatched_at_ms", kMonthEarlier}};
+
 // A flow bears the id of its seed.
 const Columns kInFlow = {{"flow_id", "id"}};
 
@@ -301,6 +307,46 @@ std::vector<Stage> make_stages() {
        {registration_part("id::text")},
        {{"ff_worker_registry", "worker_instance_id = $1"}},
        false},
+      {.reconciler = "execution_retention",
+       .table = "ff_exec_core",
+       .id = "execution_id",
+       .parts = {core_part(terminal(), "id", {{"terminal_at_ms", kMonthEarlier}}), attempt_part("id", "NULL"),
+                 completion_part("id", "success", kOldEvent)},
+       .holds = {core_of_id, attempt_of_id, {"ff_completion_event", "execution_id::text = $1"}},
+       .may_wait = false},
+      {.reconciler = "execution_retention",
+       .table = "ff_flow_core",
+       .id = "flow_id",
+       .parts = {{"ff_flow_core",
+                  {{"flow_id", "id"}, {"public_flow_state", "'open'"}, {"created_at_ms", kMonthEarlier}}},
+                 core_part(terminal(), "earlier", merged(kInFlow, {{"terminal_at_ms", "0"}})),
+                 core_part(cancelled(), "id", merged(kInFlow, {{"terminal_at_ms", kMonthEarlier}})),
+                 edge_part("id", "earlier", "id"),
+                 group_part("id", "id", {})},
+       .holds = {{"ff_flow_core", "flow_id::text = $1"},
+                 core_of_id,
+                 other_core,
+                 group,
+                 {"ff_edge", "flow_id::text = $1"}},
+       .companion = 1,
+       .may_wait = false},
+      {.reconciler = "execution_retention",
+       .table = "ff_budget_usage_dedup",
+       .id = "dedup_key",
+       .parts = {{"ff_budget_usage_dedup",
+                  {{"dedup_key", "id::text"},
+                   {"outcome_json", "'{}'"},
+                   {"applied_at_ms", "0"},
+                   {"expires_at_ms", "due_ms"}}}},
+       .holds = {{"ff_budget_usage_dedup", "dedup_key = $1"}},
+       .companion = 2},
+      {.reconciler = "execution_retention",
+       .table = "ff_suspend_dedup",
+       .id = "idempotency_key",
+       .parts = {{"ff_suspend_dedup",
+                  {{"idempotency_key", "id::text"}, {"outcome_json", "'{}'"}, {"created_at_ms", "due_ms"}}}},
+       .holds = {{"ff_suspend_dedup", "idempotency_key = $1"}},
+       .companion = 3},
       {"outbox_retention",
        "ff_lease_event",
        "execution_id",

@@ -45,14 +45,17 @@ TEST_CASE("each reconciler is described completely") {
 TEST_CASE("each setting's default lies within its own bounds") {
   for (const Reconciler& reconciler : all_pairs()) {
     const Settings defaults = default_settings(reconciler);
-    CHECK(defaults.size() == reconciler.settings.size());
+    std::size_t have_one = 0;
     for (const SettingDecl& decl : reconciler.settings) {
       CAPTURE(reconciler.name, decl.name);
       CHECK(decl.least <= decl.fallback);
       CHECK(decl.fallback <= decl.most);
-      CHECK(defaults.at(std::string(decl.name)) == decl.fallback);
       CHECK(!decl.summary.empty());
+      if (decl.kind == SettingDecl::Kind::durations) continue;  // there is none of any name
+      ++have_one;
+      CHECK(defaults.at(std::string(decl.name)) == decl.fallback);
     }
+    CHECK(defaults.size() == have_one);
   }
 }
 
@@ -62,10 +65,11 @@ TEST_CASE("the statements of a reconciler take keys, locks and time from the eng
     const Statements statements(reconciler);
     const std::string page = statements.page.over({{2}, {7}});
     const std::string act = statements.act.over({{2}, {7}});
-    // Three outboxes are one table for all partitions, and have no children to name.
+    // Three outboxes and ff_suspend_dedup are one table for all partitions, and have no children to name.
     const auto deletes = [&](const char* outcome) { return reconciler.outcomes.front().name == outcome; };
     const bool has_children = !deletes("lease_events_deleted") && !deletes("signal_events_deleted") &&
-                              !deletes("operator_events_deleted");
+                              !deletes("operator_events_deleted") &&
+                              reconciler.key.front().name != "idempotency_key";
     if (has_children)
       for (const std::string& text : {page, act})
         CHECK(text.find(".partition_key = ANY('{2,7}'::smallint[]) OR ") != std::string::npos);

@@ -26,7 +26,7 @@ const std::vector<Reconciler>& registry() {
        stray_waitpoint(),        completion_repair(),      dependency(),         group_recount(),
        edge_cancel_dispatcher(), edge_cancel_reconciler(), cancel_backlog(),     index_repair(),
        budget_reset(),           quota_concurrency(),      quota_window(),       worker_registry_ttl(),
-       outbox_retention()});
+       execution_retention(),    outbox_retention()});
   return all;
 }
 
@@ -52,7 +52,8 @@ const Reconciler* find_reconciler(std::string_view name) {
 
 Settings default_settings(const Reconciler& reconciler) {
   Settings settings;
-  for (const SettingDecl& decl : reconciler.settings) settings.emplace(decl.name, decl.fallback);
+  for (const SettingDecl& decl : reconciler.settings)
+    if (decl.kind != SettingDecl::Kind::durations) settings.emplace(decl.name, decl.fallback);
   return settings;
 }
 

@@ -27,6 +27,7 @@ Reconciler budget_reset();
 Reconciler quota_concurrency();
 Reconciler quota_window();
 Reconciler worker_registry_ttl();
+Reconciler execution_retention();
 Reconciler outbox_retention();
 
 /// Every reconciler there is, in the order in which one pass of all of them runs. Made once; safe from any
