@@ -49,10 +49,10 @@ Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const 
     : job_(std::make_unique<Job>(reconciler, std::move(scope), clock)),
       crew_(std::make_unique<Crew>(*job_, pool, fork_join)),
       pool_(pool) {
-  job_->pace->set_rate(max_rows_per_second(job_->scope.settings));
+  job_->rate_limit->set_rate(max_rows_per_second(job_->scope.settings));
   for (const Reconciler& companion : reconciler.companions) {
     companions_.emplace_back(companion, job_->scope, pool, clock, fork_join);
-    companions_.back().job_->pace = job_->pace;
+    companions_.back().job_->rate_limit = job_->rate_limit;
   }
 }
 
@@ -61,7 +61,7 @@ void Engine::set_scope(Scope scope) {
   job_->scope = std::move(scope);
   job_->groups = Groups(job_->scope.partitions);
   job_->batch_size.start_over(job_->most_in_batch());
-  job_->pace->set_rate(max_rows_per_second(job_->scope.settings));
+  job_->rate_limit->set_rate(max_rows_per_second(job_->scope.settings));
   upcoming_.clear();
   queue_.clear();
   queue_read_until_.reset();

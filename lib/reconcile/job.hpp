@@ -8,9 +8,9 @@
 #include "reconcile/batch_size.hpp"
 #include "reconcile/groups.hpp"
 #include "reconcile/held_rows.hpp"
-#include "reconcile/pace.hpp"
 #include "reconcile/prelude.hpp"
 #include "reconcile/quarantine.hpp"
+#include "reconcile/rate_limit.hpp"
 #include "reconcile/scope.hpp"
 #include "reconcile/server_clock.hpp"
 #include "reconcile/slice.hpp"
@@ -56,7 +56,7 @@ struct Job {
   }
 
   /// How long it has to rest because it has deleted too many rows too quickly.
-  Milliseconds rest() const { return options.paced ? pace->wait(clock.now()) : Milliseconds{0}; }
+  Milliseconds rest() const { return options.rate_limited ? rate_limit->wait(clock.now()) : Milliseconds{0}; }
 
   /// A statement by which a session is known that has planned those of this pair.
   std::string familiar() const;
@@ -72,9 +72,9 @@ struct Job {
   StillRows still_rows;
   ServerClock server_clock;
   BatchSize batch_size;
-  std::shared_ptr<Pace> pace = std::make_shared<Pace>();  ///< shared with the companions
-  const std::unique_ptr<Prelude> prelude;                 ///< null where the pair has none
-  std::optional<Prelude::Answer> told;                    ///< its last answer
+  std::shared_ptr<RateLimit> rate_limit = std::make_shared<RateLimit>();  ///< shared with the companions
+  const std::unique_ptr<Prelude> prelude;                                 ///< null where the pair has none
+  std::optional<Prelude::Answer> told;                                    ///< its last answer
 
   // Of this tick.
   TickOptions options;

@@ -85,7 +85,7 @@ struct TickReport {
   bool paged = false;     ///< some partitions had much due: what falls due in them next was not seen
   bool more = false;      ///< the tick ended with due rows it had not read: run again at once
   Milliseconds wait{
-      0};  ///< with `more`: not at once, but so much later, because storm control, or Pace, holds them
+      0};  ///< with `more`: not at once, but so much later, because storm control, or RateLimit, holds them
   std::optional<bool> companions_more;   ///< the same of the companions alone; nothing: they did not scan
   std::optional<UnixMillis> oldest_due;  ///< of the rows found due
   std::map<PartitionKey, UnixMillis>

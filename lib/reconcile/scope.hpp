@@ -59,7 +59,7 @@ struct TickOptions {
   /// What holds the giving back, and the taking of leases, to a measure. Null: nothing does. Not asked in a dry run.
   Storm* storm = nullptr;
   /// Keep to the setting kMaxRowsPerSecond.
-  bool paced = false;
+  bool rate_limited = false;
   /// Act and roll back, whatever hold_above says.
   bool dry_run = false;
   /// Fill the report's `moves`.

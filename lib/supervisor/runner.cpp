@@ -94,7 +94,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
             .shortcuts_scan = turn.shortcuts,
             .in_slices = true,
             .wary = true,
-            .paced = true,
+            .rate_limited = true,
             .progress = &progress_});
   const SteadyTime finished = clock_.now();
   consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;

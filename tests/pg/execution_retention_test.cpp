@@ -434,15 +434,15 @@ TEST_CASE("execution_retention deletes no more rows a second than it may, but al
   Stage t;
   for (int i = 0; i < 8; ++i) t.add_ended(kOld);
   EngineFixture engine(t.database, reconciler(), {.batch_size = 1, .settings = {{"max_rows_per_second", 5}}});
-  const reconcile::TickOptions paced{.paced = true};
+  const reconcile::TickOptions rate_limited{.rate_limited = true};
   // Each is a core row, an attempt, an event, two frames and their meta: six.
-  TickReport report = engine->tick(paced);
+  TickReport report = engine->tick(rate_limited);
   CHECK(report.processed == 1);
   CHECK(report.more);
   CHECK(report.wait == Milliseconds{1200});
-  CHECK(engine->tick(paced).processed == 0);
+  CHECK(engine->tick(rate_limited).processed == 0);
   engine.clock().advance(Milliseconds{1200});
-  report = engine->tick(paced);
+  report = engine->tick(rate_limited);
   CHECK(report.processed == 1);
   CHECK(engine->tick().processed == 6);
   CHECK(t.left() == 0);

@@ -17,7 +17,7 @@
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/remains.hpp"
 #include "reconcile/hold.hpp"
-#include "reconcile/pace.hpp"
+#include "reconcile/rate_limit.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -95,7 +95,7 @@ closing AS MATERIALIZED (
 {hold_of_flow:ff_edge, edge_id},
 {hold_of_flow:ff_edge_group, downstream_eid},
 {hold_of_flow:ff_pending_cancel_groups, downstream_eid},
-spared AS MATERIALIZED (
+incomplete AS MATERIALIZED (
   SELECT partition_key, flow_id
     FROM wanted
    WHERE (partition_key, execution_id) NOT IN (
@@ -107,7 +107,7 @@ spared AS MATERIALIZED (
 ),
 locked AS (
   SELECT partition_key, flow_id FROM flow
-   WHERE (partition_key, flow_id) NOT IN (SELECT partition_key, flow_id FROM spared)
+   WHERE (partition_key, flow_id) NOT IN (SELECT partition_key, flow_id FROM incomplete)
 ))sql";
 
 constexpr std::string_view kFlowAct = R"sql(

@@ -19,7 +19,7 @@ constexpr SettingDecl kMaxRowsPerSecond{.name = "max_rows_per_second",
 
 /// Holds what is done to so many rows a second. How many a transaction takes is known only when it is over: whoever took
 /// more than there was time for waits that long before the next one. Safe from any thread.
-class Pace {
+class RateLimit {
  public:
   /// 0: no limit.
   void set_rate(std::int64_t rows_a_second);
