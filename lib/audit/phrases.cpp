@@ -124,6 +124,13 @@ Fragments words() {
   all.add({
       {"of_it", "WHERE partition_key = {$partition_key} AND execution_id = '{$key}'"},
       {"of_attempt", "{of_it} AND attempt_index = {$attempt_index}"},
+      // "It is active, and by this attempt, after which there is none, and no other has a lease." A typed claim leaves
+      // the core's index one higher than the attempt's.
+      {"is_at_work_on_it_alone",
+       "lifecycle_phase = 'active' AND attempt_index IN ({$attempt_index}, {$attempt_index} + 1) AND NOT "
+       "EXISTS "
+       "(SELECT FROM ff_attempt a WHERE a.partition_key = {$partition_key} AND a.execution_id = '{$key}' AND "
+       "(a.attempt_index > {$attempt_index} OR a.lease_expires_at_ms IS NOT NULL))"},
       {"of_waitpoint", "WHERE partition_key = {$partition_key} AND waitpoint_id = '{$waitpoint_id}'"},
       {"of_edge",
        "WHERE partition_key = {$partition_key} AND flow_id = '{$flow_id}' AND edge_id = '{$edge_id}'"},

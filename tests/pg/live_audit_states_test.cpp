@@ -121,3 +121,37 @@ TEST_CASE(
        "UPDATE ff_waitpoint_pending SET activated_at_ms = 5 WHERE execution_id = '{suspended}'", "suspended"},
   });
 }
+
+namespace {
+
+// What is said of a lease that nobody holds, done; gives the execution as it is then.
+std::string after_taking_from_nobody(AuditStage& stage, const std::string& of) {
+  stage.db.execute_script(
+      stage.filled_in("UPDATE ff_attempt SET worker_id = NULL, worker_instance_id = NULL, "
+                      "lease_expires_at_ms = {now} + 60000 WHERE "
+                      "execution_id = '{" +
+                      of + "}' AND attempt_index = 0"));
+  for (const auto& verdict : stage.audit().verdicts)
+    for (const auto& row : verdict.rows)
+      if (verdict.check->name == "lease_without_worker") stage.mend(row.remedy);
+  return row(stage.db,
+             "SELECT lifecycle_phase || ' ' || attempt_index AS is FROM ff_exec_core WHERE execution_id = $1",
+             pg::Params::of(stage.ids.at(of)))["is"]
+      .get<std::string>();
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a lease of nobody is taken without a second life for who has ended, waits or is at work elsewhere") {
+  AuditStage stage;
+  CHECK(after_taking_from_nobody(stage, "completed") == "terminal 0");
+  CHECK(after_taking_from_nobody(stage, "suspended") == "suspended 0");
+  CHECK(after_taking_from_nobody(stage, "cancelled") == "cancelled 0");
+  CHECK(after_taking_from_nobody(stage, "reclaimed") == "active 1");
+  CHECK(after_taking_from_nobody(stage, "active") == "runnable 0");
+  CHECK(after_taking_from_nobody(stage, "typed") == "runnable 0");
+  CHECK(row(stage.db,
+            "SELECT count(*) FROM ff_attempt WHERE worker_id IS NULL AND lease_expires_at_ms IS NOT NULL")
+            ["count"] == 0);
+}

@@ -54,7 +54,7 @@ std::vector<Sweep> sweeps_of_attempts() {
              "UPDATE ff_attempt SET lease_epoch = 1 {of_attempt};"},
             {"lease_without_worker", "a lease that nobody holds: nobody can renew it or give it back",
              "UPDATE ff_attempt SET lease_expires_at_ms = NULL, lease_epoch = lease_epoch + 1 {of_attempt}; "
-             "{core:{waits}, attempt_index = {$attempt_index}}"},
+             "{core_set:{waits}, attempt_index = {$attempt_index}} AND {is_at_work_on_it_alone};"},
             {"lease_for_ever",
              "a lease that ends in a month or later: were its worker to crash, nobody would notice",
              "UPDATE ff_attempt SET lease_expires_at_ms = floor(extract(epoch FROM clock_timestamp()) * "
