@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "audit/phrases.hpp"
+#include "audit/remedy.hpp"
 #include "pg/transaction.hpp"
 #include "reconcile/groups.hpp"
 
@@ -39,24 +40,10 @@ const Check& check_of(const Sweep& sweep, std::string_view problem) {
   return *its;
 }
 
-// A value in single quotes, be it of SQL; what has single quotes itself is never shown in a command.
-std::string quoted(std::string_view value) {
-  std::string text;
-  for (const char c : value) text += c == '\'' ? "''" : std::string(1, c);
-  return text;
-}
-
 std::string remedy_for(const Check& check, const pg::Row& row, const std::string& id) {
-  std::string text;
-  std::string_view left = check.remedy;
-  for (auto at = left.find("{$"); at != std::string_view::npos; at = left.find("{$")) {
-    const auto end = left.find('}', at);
-    const std::string_view column = left.substr(at + 2, end - at - 2);
-    text.append(left.substr(0, at));
-    text += column == "id" ? id : quoted(row.get<std::optional<std::string>>(column).value_or(""));
-    left.remove_prefix(end + 1);
-  }
-  return text.append(left);
+  return filled_in(check.remedy, [&](std::string_view column) {
+    return column == "id" ? id : row.get<std::optional<std::string>>(column).value_or("");
+  });
 }
 
 Partitions keys(std::int32_t number) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "audit/remedy.hpp"
 #include "base/duration.hpp"
 #include "reconcile/holder_text.hpp"
 
@@ -59,6 +60,14 @@ std::string tick(std::string_view reconciler, const ExecutionId& id) {
 
 std::string explain(const ExecutionId& id) {
   return fmt::format("ff-reconcilerd explain '{}'", to_string(id));
+}
+
+std::string remedy(std::string_view check, const ExecutionId& id, const Columns& columns) {
+  return audit::filled_in(audit::check_named(check).remedy, [&](std::string_view column) {
+    if (column == "id") return to_string(id);
+    if (column == "partition_key") return std::to_string(id.partition.value);
+    return column == "key" ? to_string(id.uuid) : columns.at(column);
+  });
 }
 
 std::string update_core(const ExecutionId& id, std::string_view assignments) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,10 @@ std::string what(const ScannerFilter& filter);
 /// The command that moves what is due of an execution, and that which explains another one.
 std::string tick(std::string_view reconciler, const ExecutionId& id);
 std::string explain(const ExecutionId& id);
+/// What `audit` says that mends this execution where the check of that name finds it; `columns` are those of the remedy
+/// beyond the execution's.
+using Columns = std::map<std::string_view, std::string>;
+std::string remedy(std::string_view check, const ExecutionId& id, const Columns& columns = {});
 /// The statement that sets columns of an execution's row by hand.
 std::string update_core(const ExecutionId& id, std::string_view assignments);
 

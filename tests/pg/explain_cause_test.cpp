@@ -214,6 +214,13 @@ TEST_CASE("explain names whom an execution waits for") {
        },
        "UPDATE ff_exec_core"},
       {"blocked_without_fan_in", [](auto& s) { return s.core(in_state(blocked())); }, "UPDATE ff_exec_core"},
+      {"blocked_without_fan_in",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {});
+         s.db.execute("DELETE FROM ff_edge_group");
+         return made.downstream;
+       },
+       "INSERT INTO ff_edge_group"},
       {"waits_for_children", [](auto& s) { return parent(s, {}).downstream; }, "explain '{fp:3}:"},
       {"children_ended", [](auto& s) { return parent(s, {.success = 1, .running = 0}).downstream; },
        "tick dependency --execution '{id}'"},

@@ -66,6 +66,7 @@ TEST_CASE("audit finds fan-ins, edges and requests that lead nowhere, and what i
        "DELETE FROM ff_edge_group WHERE downstream_eid = '{satisfied}'; DELETE FROM "
        "ff_pending_cancel_groups",
        "", true},
+      {"edge_without_group", "DELETE FROM ff_edge_group WHERE downstream_eid = '{blocked}'", "blocked", true},
       {"downstream_missing",
        "INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy) SELECT "
        "3, '{flow}', "

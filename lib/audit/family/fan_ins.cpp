@@ -48,6 +48,7 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
  ) p
  WHERE {in_partitions:g} AND {has_not_ended:c} AND p.problem IS NOT NULL)sql";
 
+// One that has an edge is to get its group back (edge_without_group), and not to begin before its upstream.
 constexpr std::string_view kWithoutGroup = R"sql(
 SELECT 'blocked_without_group' AS problem, c.partition_key, c.execution_id::text AS key, c.xmin::text AS seen,
        concat_ws(', ', 'flow ' || coalesce(c.flow_id::text, 'none'), c.blocking_reason) AS what
@@ -57,7 +58,11 @@ SELECT 'blocked_without_group' AS problem, c.partition_key, c.execution_id::text
    AND NOT EXISTS (SELECT
                      FROM {schema}.ff_edge_group g
                     WHERE {in_partitions:g} AND g.partition_key = c.partition_key AND g.flow_id = c.flow_id
-                      AND g.downstream_eid = c.execution_id))sql";
+                      AND g.downstream_eid = c.execution_id)
+   AND NOT EXISTS (SELECT
+                     FROM {schema}.ff_edge d
+                    WHERE {in_partitions:d} AND d.partition_key = c.partition_key AND d.flow_id = c.flow_id
+                      AND d.downstream_eid = c.execution_id AND {applied:d}))sql";
 
 constexpr std::string_view kCancels = R"sql(
 SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, g.xmin::text AS seen,

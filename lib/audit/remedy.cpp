@@ -1,0 +1,39 @@
+#include "audit/remedy.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace ff::audit {
+namespace {
+
+// A value in single quotes, be it of SQL; what has single quotes itself is never shown in a command.
+std::string quoted(std::string_view value) {
+  std::string text;
+  for (const char c : value) text += c == '\'' ? "''" : std::string(1, c);
+  return text;
+}
+
+}  // namespace
+
+std::string filled_in(const std::string& remedy,
+                      const std::function<std::string(std::string_view column)>& value) {
+  std::string text;
+  std::string_view left = remedy;
+  for (auto at = left.find("{$"); at != std::string_view::npos; at = left.find("{$")) {
+    const auto end = left.find('}', at);
+    const std::string_view column = left.substr(at + 2, end - at - 2);
+    text.append(left.substr(0, at));
+    text += column == "id" ? value(column) : quoted(value(column));
+    left.remove_prefix(end + 1);
+  }
+  return text.append(left);
+}
+
+const Check& check_named(std::string_view name) {
+  for (const Sweep& sweep : sweeps())
+    if (const auto its = std::ranges::find(sweep.checks, name, &Check::name); its != sweep.checks.end())
+      return *its;
+  throw std::out_of_range("there is no check " + std::string(name));
+}
+
+}  // namespace ff::audit

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "audit/check.hpp"
+
+namespace ff::audit {
+
+/// A check's remedy with the value of each column that it mentions. What stands for a column is quoted for SQL, but for
+/// `id`, which is an execution as people write it.
+std::string filled_in(const std::string& remedy,
+                      const std::function<std::string(std::string_view column)>& value);
+
+/// The check of this name, for whoever finds its problem in another way. Throws std::out_of_range where there is none.
+const Check& check_named(std::string_view name);
+
+}  // namespace ff::audit
