@@ -79,7 +79,7 @@ const std::vector<Sweep>& sweeps() {
   static const std::vector<Sweep> all = [] {
     std::vector<Sweep> made;
     for (auto* of : {sweeps_of_executions, sweeps_of_attempts, sweeps_of_suspensions, sweeps_of_edges,
-                     sweeps_of_fan_ins, sweeps_of_events, sweeps_of_counters})
+                     sweeps_of_fan_ins, sweeps_of_events, sweeps_of_flows, sweeps_of_counters})
       std::ranges::move(of(), std::back_inserter(made));
     for (Sweep& sweep : made)
       for (Check& check : sweep.checks) check.remedy = words().expand(check.remedy);

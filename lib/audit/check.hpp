@@ -49,6 +49,7 @@ std::vector<Sweep> sweeps_of_suspensions();
 std::vector<Sweep> sweeps_of_edges();
 std::vector<Sweep> sweeps_of_fan_ins();
 std::vector<Sweep> sweeps_of_events();
+std::vector<Sweep> sweeps_of_flows();
 std::vector<Sweep> sweeps_of_counters();
 
 }  // namespace ff::audit

@@ -72,6 +72,11 @@ TEST_CASE("audit finds fan-ins, edges and requests that lead nowhere, and what i
        "3, '{flow}', "
        "gen_random_uuid(), '{upstream}', gen_random_uuid(), '{}'",
        ""},
+      {"edge_to_itself",
+       "UPDATE ff_edge SET upstream_eid = downstream_eid WHERE downstream_eid = '{blocked}' AND upstream_eid "
+       "= "
+       "'{upstream}'",
+       "blocked", true},
       {"upstream_missing",
        "UPDATE ff_edge SET upstream_eid = gen_random_uuid() WHERE downstream_eid = '{blocked}' AND "
        "upstream_eid = "
@@ -82,6 +87,36 @@ TEST_CASE("audit finds fan-ins, edges and requests that lead nowhere, and what i
        "3, "
        "gen_random_uuid(), gen_random_uuid(), '{upstream}', '{blocked}', '{}'",
        "blocked"},
+  });
+}
+
+TEST_CASE("audit finds what a cancel of a flow left undone, and what it says mends it") {
+  const std::string flow =
+      "INSERT INTO ff_flow_core (partition_key, flow_id, public_flow_state, created_at_ms, raw_fields) "
+      "VALUES (3, "
+      "'{flow}', 'cancelled', 5, '{\"cancellation_policy\": \"cancel_all\"}'); UPDATE ff_exec_core SET "
+      "flow_id = "
+      "gen_random_uuid() WHERE flow_id = '{flow}' AND execution_id <> '{upstream}' AND lifecycle_phase <> "
+      "'terminal'; DELETE FROM ff_edge; DELETE FROM ff_edge_group; DELETE FROM ff_pending_cancel_groups; "
+      "UPDATE "
+      "ff_exec_core SET lifecycle_phase = 'runnable', eligibility_state = 'eligible_now' WHERE "
+      "lifecycle_phase = "
+      "'blocked' OR eligibility_state = 'blocked_by_dependencies'";
+  const std::string backlog =
+      "INSERT INTO ff_cancel_backlog (partition_key, flow_id, requested_at_ms, cancellation_policy) VALUES "
+      "(3, "
+      "'{flow}', {now} - 3600000, 'cancel_all'); INSERT INTO ff_cancel_backlog_member (partition_key, "
+      "flow_id, "
+      "execution_id) VALUES (3, '{flow}', chr(123) || 'fp:3}:{upstream}')";
+  check_damages({
+      {"member_of_cancelled", flow, "upstream"},
+      {"cancel_backlog_overdue", backlog, ""},
+      {"execution_astray",
+       "INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, ownership_state, "
+       "eligibility_state, public_state, attempt_state, created_at_ms) VALUES (300, gen_random_uuid(), "
+       "'default', "
+       "'runnable', 'unowned', 'eligible_now', 'waiting', 'pending', 5)",
+       ""},
   });
 }
 

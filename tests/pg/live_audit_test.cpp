@@ -49,6 +49,18 @@ TEST_CASE("what was wrong in the first look only is not reported, nor what someb
              Catch::StartsWith("active_without_lease {fp:3}:"));
 }
 
+TEST_CASE("a member that its cancel lets finish, or that was replayed, is none that lives on") {
+  AuditStage stage;
+  const std::string flow =
+      "INSERT INTO ff_flow_core (partition_key, flow_id, public_flow_state, created_at_ms, raw_fields) "
+      "VALUES (3, "
+      "'{flow}', 'cancelled', 5, '{\"cancellation_policy\": \"cancel_pending\"}')";
+  stage.db.execute_script(stage.filled_in(flow));
+  CHECK(names(stage.audit()) == "");
+  stage.db.execute_script("UPDATE ff_flow_core SET raw_fields = '{}'");
+  CHECK_THAT(names(stage.audit()), Catch::Contains("member_of_cancelled "));
+}
+
 TEST_CASE("of many rows at fault those are counted that are not listed") {
   AuditStage stage;
   stage.db.execute_script(

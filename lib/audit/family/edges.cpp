@@ -14,6 +14,7 @@ SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',',
      WHEN c.lifecycle_phase IS NULL THEN 'downstream_missing'
      WHEN {has_ended:c} OR NOT {applied:d} THEN NULL
      WHEN c.flow_id IS DISTINCT FROM d.flow_id THEN 'edge_of_another_flow'
+     WHEN d.upstream_eid = d.downstream_eid THEN 'edge_to_itself'
      WHEN NOT EXISTS (SELECT
                         FROM {schema}.ff_edge_group g
                        WHERE {in_partitions:g} AND g.partition_key = d.partition_key AND g.flow_id = d.flow_id
@@ -30,6 +31,10 @@ SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',',
 
 std::vector<Sweep> sweeps_of_edges() {
   const std::string delete_edge = "DELETE FROM ff_edge {of_edge};";
+  const std::string uncount =
+      delete_edge +
+      " UPDATE ff_edge_group SET running_count = greatest(running_count - 1, 0) {of_group}; "
+      "-- then audit again";
   return {
       {.sql = std::string(kEdges),
        .checks = {
@@ -43,10 +48,8 @@ std::vector<Sweep> sweeps_of_edges() {
             "partition_key = {$partition_key} AND flow_id = '{$flow_id}' AND downstream_eid = '{$key}' AND "
             "policy->>'edge_state' IS DISTINCT FROM 'pending' GROUP BY 1, 2, 3 ON CONFLICT DO NOTHING; -- or "
             "with the policy that is meant; then audit again"},
-           {"upstream_missing", "it waits for an execution that is not there",
-            delete_edge + " UPDATE ff_edge_group SET running_count = greatest(running_count - 1, 0) "
-                          "{of_group}; -- then "
-                          "audit again"}}}};
+           {"edge_to_itself", "it waits for itself, and so for ever", uncount},
+           {"upstream_missing", "it waits for an execution that is not there", uncount}}}};
 }
 
 }  // namespace ff::audit
