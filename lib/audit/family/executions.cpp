@@ -100,7 +100,8 @@ std::vector<Sweep> sweeps_of_executions() {
              "CASE WHEN "
              "attempt_state IN ('attempt_terminal', 'terminal_failed', 'cancelled') THEN "
              "'pending_retry_attempt' "
-             "ELSE attempt_state END}"},
+             "ELSE attempt_state END} -- or, where the end is to stand, FlowFabric's cancel_execution ends "
+             "it again"},
             {"active_in_part", "it is active, but not leased, or its attempt does not run: half a claim",
              "{core:ownership_state = 'leased', attempt_state = 'running_attempt'}"},
             {"suspended_in_part", "it is suspended, but its lease or its attempt was not given up",
