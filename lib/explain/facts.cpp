@@ -50,6 +50,10 @@ bool FanIn::impossible() const {
   return fail + skip > 0;
 }
 
+bool Inspection::takes_leases() const {
+  return reconciler == "lease_expiry" || reconciler == "attempt_timeout";
+}
+
 bool Inspection::due() const {
   return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.due; });
 }

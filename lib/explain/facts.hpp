@@ -79,6 +79,7 @@ struct Waitpoint {
   std::string state;
   std::string signals;  ///< names that are waited for, separated by commas
   std::optional<UnixMillis> expires_at;
+  std::optional<UnixMillis> activated_at = {};
 };
 
 /// A fan-in: what its downstream waits for, as it was counted.
@@ -104,6 +105,7 @@ struct Upstream {
   std::optional<std::string> outcome;  ///< as the latest event of an end has it
   std::optional<UnixMillis> undispatched_since;
   std::optional<UnixMillis> ended_at;
+  Uuid edge = {};
 
   bool ended() const { return lifecycle_phase == "terminal" || lifecycle_phase == "cancelled"; }
   std::string state() const;  ///< see explain::state
@@ -115,6 +117,7 @@ struct Downstream {
   std::string lifecycle_phase;
   std::string public_state;
   bool cancels_us = false;  ///< its fan-in is satisfied without this execution, which is to be cancelled
+  bool enqueued = true;     ///< in the list that edge_cancel_dispatcher works off
 
   std::string state() const;  ///< see explain::state
 };
@@ -155,7 +158,8 @@ struct Row {
 struct Trial {
   std::vector<std::string> outcomes;
   bool locked = false;
-  std::string error;  ///< with its SQLSTATE; empty: none
+  std::string error;          ///< with its SQLSTATE; empty: none
+  Milliseconds still_for{0};  ///< so long the rows have to stand still first, which one look cannot see
 };
 
 /// What one reconciler has to do with the execution.
@@ -171,6 +175,7 @@ struct Inspection {
   std::int64_t held_above = 0;            ///< more rows than that are due, its hold_above; 0: they are not
 
   bool due() const;
+  bool takes_leases() const;                      ///< those that have lapsed
   std::optional<UnixMillis> takeable_at() const;  ///< the earliest
 };
 
@@ -197,6 +202,7 @@ struct Facts {
   std::vector<Holder> holders;
   Workers workers;
   std::vector<Inspection> inspections;
+  bool flow_cancelled = false;     ///< by a cancel of all its members, and no replay has begun it anew
   std::string pauses_unread = {};  ///< why it is not known which of them are paused; empty: it is
 
   /// As reconcilers see it: of an active execution the latest with a lease, otherwise the latest. Null: there is none.

@@ -93,7 +93,8 @@ void add_due(const Facts& facts, std::vector<Finding>& found) {
     const bool named = std::ranges::any_of(found, [&](const Finding& each) {
       return each.text.find(name) != std::string::npos || each.next.find(name) != std::string::npos;
     });
-    if (inspection.filtered || !inspection.due() || named) continue;
+    const bool promised = inspection.takes_leases() && facts.grant("reclaim") != nullptr;
+    if (inspection.filtered || !inspection.due() || named || promised) continue;
     found.push_back(
         {"due", fmt::format("{} has it to move: due {}", name, when(*inspection.takeable_at(), facts.now)),
          tick(name, facts.id)});

@@ -60,7 +60,7 @@ SELECT suspended_at_ms, timeout_at_ms, coalesce(timeout_behavior, 'fail') AS beh
 
 constexpr std::string_view kWaitpoints = R"sql(
 SELECT waitpoint_id::text AS id, waitpoint_key AS key, state, array_to_string(required_signal_names, ',') AS signals,
-       expires_at_ms
+       expires_at_ms, activated_at_ms
   FROM {schema}.ff_waitpoint_pending
  WHERE partition_key = $1 AND execution_id = $2
  ORDER BY created_at_ms, waitpoint_id
@@ -145,7 +145,7 @@ void read_suspension(pg::Transaction& transaction, const pg::Params& of_it, Fact
   for (const pg::Row row : transaction.execute(kWaitpoints, of_it))
     facts.waitpoints.push_back({row.get<std::string>("id"), row.get<std::string>("key"),
                                 row.get<std::string>("state"), row.get<std::string>("signals"),
-                                moment_if(row, "expires_at_ms")});
+                                moment_if(row, "expires_at_ms"), moment_if(row, "activated_at_ms")});
 }
 
 void read_events(pg::Transaction& transaction, const pg::Params& of_it, Facts& facts) {
@@ -184,12 +184,16 @@ Inspection look_of(pg::Transaction& transaction, const Member& member, const Exe
 }
 
 std::string said_by(const pg::Error& error) {
-  return error.sqlstate().empty() ? error.what()
-                                  : "SQLSTATE " + pg::named_sqlstate(error.sqlstate()) + ": " + error.what();
+  const std::string text = error.what();
+  const bool names_it = text.find("SQLSTATE " + error.sqlstate()) != std::string::npos;
+  return error.sqlstate().empty() || names_it
+             ? text
+             : "SQLSTATE " + pg::named_sqlstate(error.sqlstate()) + ": " + text;
 }
 
-Trial trial_of(const reconcile::TickReport& report) {
+Trial trial_of(const Member& member, const reconcile::TickReport& report) {
   Trial trial;
+  trial.still_for = member.scope.still_for.value_or(member.reconciler->still_for);
   for (const auto& [outcome, count] : report.outcomes) trial.outcomes.push_back(outcome);
   trial.locked = report.skipped.contains(reconcile::Skip::locked);
   if (report.failure) trial.error = said_by(*report.failure);
@@ -236,7 +240,7 @@ void try_due(Facts& facts, pg::Pool& pool, const std::vector<Member>& family) {
     for (const Member& member : family) {
       if (member.reconciler->name != inspection.reconciler) continue;
       reconcile::Engine engine(*member.reconciler, member.scope, pool);
-      inspection.trial = trial_of(engine.tick_one(facts.id, {.dry_run = true, .list_moves = true}));
+      inspection.trial = trial_of(member, engine.tick_one(facts.id, {.dry_run = true, .list_moves = true}));
     }
   }
 }

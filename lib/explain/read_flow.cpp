@@ -16,6 +16,15 @@ SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, {whole_number_or:1, g.poli
                                       AND p.downstream_eid = g.downstream_eid
  WHERE g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = $2)sql");
 
+// Other policies than cancel_all let members finish, and a replay is somebody's will.
+const std::string kCancelled = reconcile::phrases().expand(R"sql(
+SELECT
+  FROM {schema}.ff_flow_core f
+  JOIN {schema}.ff_exec_core c ON c.partition_key = f.partition_key AND c.flow_id = f.flow_id
+ WHERE f.partition_key = $1 AND f.flow_id = $3 AND c.execution_id = $2 AND f.public_flow_state = 'cancelled'
+   AND coalesce({object:f.raw_fields}->>'cancellation_policy', 'cancel_all') = 'cancel_all'
+   AND NOT {object:c.raw_fields} ? 'replay_count')sql");
+
 // First those whose end nobody has passed on, then those that are at work.
 constexpr std::string_view kUpstreams = R"sql(
 SELECT up.*, count(*) OVER () AS in_all,
@@ -43,10 +52,13 @@ SELECT d.downstream_eid, coalesce(c.lifecycle_phase, '') AS lifecycle_phase,
        coalesce(c.public_state, '') AS public_state,
        coalesce(g.cancel_siblings_pending_flag AND $2::text = ANY(g.cancel_siblings_pending_members), false)
          AS cancels_us,
+       p.downstream_eid IS NOT NULL AS enqueued,
        count(*) OVER () AS in_all
   FROM {schema}.ff_edge d
   LEFT JOIN {schema}.ff_exec_core c ON c.partition_key = $1 AND c.execution_id = d.downstream_eid
   LEFT JOIN {schema}.ff_edge_group g ON g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = d.downstream_eid
+  LEFT JOIN {schema}.ff_pending_cancel_groups p ON p.partition_key = $1 AND p.flow_id = $3
+                                      AND p.downstream_eid = d.downstream_eid
  WHERE d.partition_key = $1 AND d.flow_id = $3 AND d.upstream_eid = $2
  ORDER BY cancels_us DESC, d.downstream_eid, d.edge_id
  LIMIT 50)sql";
@@ -66,6 +78,7 @@ void read_flow(pg::Transaction& transaction, Facts& facts) {
   if (!facts.core->flow) return;
   const PartitionKey partition = facts.id.partition;
   const pg::Params of_it = pg::Params::of(partition, facts.id.uuid, *facts.core->flow);
+  facts.flow_cancelled = !transaction.execute(kCancelled, of_it).empty();
   for (const pg::Row row : transaction.execute(kFanIn, of_it))
     facts.fan_in = FanIn{
         row.get<std::string>("kind"),  row.get<std::int64_t>("k"),      row.get<std::int64_t>("success"),
@@ -81,14 +94,16 @@ void read_flow(pg::Transaction& transaction, Facts& facts) {
                                row.get<std::int64_t>("events"),
                                row.get<std::optional<std::string>>("outcome"),
                                moment_if(row, "undispatched_since_ms"),
-                               moment_if(row, "terminal_at_ms")});
+                               moment_if(row, "terminal_at_ms"),
+                               row.get<Uuid>("edge_id")});
   }
   for (const pg::Row row : transaction.execute(kDownstreams, of_it)) {
     facts.downstreams_in_all = row.get<std::int64_t>("in_all");
     facts.downstreams.push_back({{partition, row.get<Uuid>("downstream_eid")},
                                  row.get<std::string>("lifecycle_phase"),
                                  row.get<std::string>("public_state"),
-                                 row.get<bool>("cancels_us")});
+                                 row.get<bool>("cancels_us"),
+                                 row.get<bool>("enqueued")});
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "audit/remedy.hpp"
 #include "explain/words.hpp"
 
 namespace ff::explain {
@@ -71,7 +72,7 @@ void add_lapsed(const Facts& facts, const Attempt& attempt, std::vector<Finding>
                      tick(inspection->reconciler, facts.id)});
 }
 
-void add_active(const Facts& facts, std::vector<Finding>& found) {
+void add_active(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   const Attempt* attempt = facts.current_attempt();
   if (attempt == nullptr || !attempt->lease_expires_at) {
     found.push_back({"active_without_lease",
@@ -93,6 +94,7 @@ void add_active(const Facts& facts, std::vector<Finding>& found) {
          tick("dead_worker", facts.id)});
     return;
   }
+  if (at_fault) return;
   found.push_back(
       {"lease_runs",
        fmt::format("{} works on attempt {}: its lease ends {}", attempt->worker.value_or("a worker"),
@@ -160,13 +162,14 @@ UnixMillis last_sign(const Facts& facts) {
   return last;
 }
 
-void add_claimable(const Facts& facts, std::vector<Finding>& found) {
+void add_claimable(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   const Core& core = *facts.core;
   if (due_look(facts, "index_repair") != nullptr)
     found.push_back({"attempt_missing",
                      "it is to go on with an attempt that is not there, so claim_resumed_execution and "
                      "issue_grant_and_claim refuse it: index_repair names the one that is",
                      tick("index_repair", facts.id)});
+  if (at_fault) return;
   const Workers& workers = facts.workers;
   const std::string wants =
       "lane " + core.lane + (core.capabilities.empty() ? "" : ", capabilities " + core.capabilities);
@@ -181,20 +184,21 @@ void add_claimable(const Facts& facts, std::vector<Finding>& found) {
            : "see whether workers run, have room and ask for this lane (not all of them register)"});
 }
 
-void add_runnable(const Facts& facts, std::vector<Finding>& found) {
+void add_runnable(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   const std::string& eligibility = facts.core->eligibility_state;
   if (eligibility == "not_eligible_until_time") return add_delayed(facts, found);
   if (eligibility == "pending_claim") return add_pending_claim(facts, found);
   if (eligibility == "blocked_by_dependencies") return add_waiting(facts, found);
-  if (eligibility == "eligible_now") return add_claimable(facts, found);
+  if (eligibility == "eligible_now") return add_claimable(facts, at_fault, found);
   found.push_back({"not_eligible",
                    fmt::format("eligibility_state is {}{}, which no reconciler changes", eligibility,
                                facts.core->blocking_reason ? " (" + *facts.core->blocking_reason + ")" : ""),
                    update_core(facts.id, kClaimable)});
 }
 
-void add_submitted(const Facts& facts, std::vector<Finding>& found) {
+void add_submitted(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   if (facts.fan_in && !facts.fan_in->satisfied()) return add_waiting(facts, found);
+  if (at_fault) return;
   found.push_back({"not_scheduled", "it is submitted, and no scheduler has made it runnable",
                    update_core(facts.id,
                                "lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', "
@@ -205,8 +209,8 @@ void add_ended(const Facts& facts, std::vector<Finding>& found) {
   const Core& core = *facts.core;
   std::string text = "it has ended as " + facts.state();
   if (core.terminal_at) text += " " + when(*core.terminal_at, facts.now);
-  if (core.cancellation_reason) text += ", cancelled: " + *core.cancellation_reason;
-  if (core.cancelled_by) text += ", by " + *core.cancelled_by;
+  if (!core.cancellation_reason.value_or("").empty()) text += ", cancelled: " + *core.cancellation_reason;
+  if (!core.cancelled_by.value_or("").empty()) text += ", by " + *core.cancelled_by;
   if (core.last_failure) text += ", last failure: " + *core.last_failure;
   found.push_back({"ended", text, "nothing moves it any more; FlowFabric's replay begins it anew"});
   if (due_look(facts, "suspension_timeout") != nullptr)
@@ -235,28 +239,43 @@ void add_deadline(const Facts& facts, std::vector<Finding>& found) {
                      "execution_deadline ends it then"});
 }
 
-}  // namespace
-
-void add_states(const Facts& facts, std::vector<Finding>& found) {
+// Of one whose flow is cancelled nothing is said that would make it begin.
+void add_own_state(const Facts& facts, std::vector<Finding>& found) {
   const Core& core = *facts.core;
+  const Inspection* backlog = facts.inspection("cancel_backlog");
+  if (facts.flow_cancelled && !core.ended() && (backlog == nullptr || backlog->rows.empty())) {
+    found.push_back({"flow_cancelled", std::string(audit::check_named("member_of_cancelled").meaning),
+                     "cancel it: FlowFabric's cancel_execution"});
+    const bool is_held = core.is("active")
+                             ? facts.current_attempt() && facts.current_attempt()->lease_expires_at
+                             : core.is("suspended") && facts.suspension;
+    if (!is_held) return;
+  }
+  const bool at_fault = !facts.flow_cancelled && add_faults(facts, found);
   if (core.ended())
     add_ended(facts, found);
   else if (core.is("active"))
-    add_active(facts, found);
+    add_active(facts, at_fault, found);
   else if (core.is("suspended"))
     add_suspended(facts, found);
   else if (core.is("blocked"))
     add_waiting(facts, found);
   else if (core.is("submitted"))
-    add_submitted(facts, found);
+    add_submitted(facts, at_fault, found);
   else if (core.is("runnable"))
-    add_runnable(facts, found);
+    add_runnable(facts, at_fault, found);
   else
     found.push_back(
         {"phase_unknown",
          "its lifecycle_phase is one that FlowFabric has not: nobody claims it, and no reconciler "
          "moves it",
          "find out who wrote it, then set the phase that it is to have"});
+}
+
+}  // namespace
+
+void add_states(const Facts& facts, std::vector<Finding>& found) {
+  add_own_state(facts, found);
   add_waitpoints(facts, found);
   add_flow(facts, found);
   add_deadline(facts, found);

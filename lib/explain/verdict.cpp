@@ -4,14 +4,11 @@
 
 #include <algorithm>
 
+#include "base/duration.hpp"
 #include "explain/words.hpp"
 
 namespace ff::explain {
 namespace {
-
-bool takes_leases(const Inspection& inspection) {
-  return inspection.reconciler == "lease_expiry" || inspection.reconciler == "attempt_timeout";
-}
 
 std::string no_delay(const Facts& facts) {
   const bool delayed = facts.core->delayed();
@@ -43,8 +40,7 @@ std::string no_deadline(const Facts& facts) {
 }
 
 std::string no_rows(const Facts& facts, const Inspection& inspection) {
-  if (inspection.reconciler == "lease_expiry" || inspection.reconciler == "attempt_timeout")
-    return no_lease(facts, inspection);
+  if (inspection.takes_leases()) return no_lease(facts, inspection);
   if (inspection.reconciler == "dead_worker") return "no lease of its is held by a worker that is dead";
   if (inspection.reconciler == "grant_expiry") return "it has no grant that ends, and waits for none";
   if (inspection.reconciler == "index_repair")
@@ -78,7 +74,7 @@ Verdict of_due(const Facts& facts, const Inspection& inspection) {
     verdict.word = word;
     verdict.text += ", " + text;
   };
-  if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && takes_leases(inspection))
+  if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && inspection.takes_leases())
     say("promised",
         fmt::format("promised to {} until {}", grant->worker, when(grant->expires_at, facts.now)));
   else if (!facts.holders.empty())
@@ -87,6 +83,10 @@ Verdict of_due(const Facts& facts, const Inspection& inspection) {
     say("failed", "would fail: " + inspection.trial->error);
   else if (inspection.trial && inspection.trial->locked)
     say("locked", "locked, itself or a row that goes with it");
+  else if (inspection.trial && inspection.trial->outcomes.empty() &&
+           inspection.trial->still_for > Milliseconds{0})
+    say("later",
+        fmt::format("has to stand still for {} first", spoken_duration(inspection.trial->still_for)));
   else if (inspection.trial && inspection.trial->outcomes.empty())
     say("moved", "and moved meanwhile");
   else if (inspection.trial)

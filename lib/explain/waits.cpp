@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "audit/remedy.hpp"
 #include "explain/states.hpp"
 #include "explain/words.hpp"
 
@@ -52,6 +53,24 @@ const Upstream* without_event(const Facts& facts) {
   return found == facts.upstreams.end() ? nullptr : &*found;
 }
 
+/// An edge that no end will ever come over; null: there is none.
+const Upstream* broken(const Facts& facts) {
+  const auto found = std::ranges::find_if(facts.upstreams, [&](const Upstream& upstream) {
+    return upstream.lifecycle_phase.empty() || upstream.id.uuid == facts.id.uuid;
+  });
+  return found == facts.upstreams.end() ? nullptr : &*found;
+}
+
+// What is only staged is counted nowhere.
+std::string without_edge(const Facts& facts, const Upstream& upstream) {
+  const std::string_view check = upstream.staged                    ? "downstream_missing"
+                                 : upstream.lifecycle_phase.empty() ? "upstream_missing"
+                                                                    : "edge_to_itself";
+  return remedy(
+      check, facts.id,
+      {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))}, {"edge_id", to_string(upstream.edge)}});
+}
+
 void add_those_at_work(const Facts& facts, std::string_view cause, std::vector<Finding>& found) {
   std::string names;
   const Upstream* first = nullptr;
@@ -69,7 +88,9 @@ void add_those_at_work(const Facts& facts, std::string_view cause, std::vector<F
   found.push_back({cause,
                    fmt::format("it waits for {} ({})", names.empty() ? "upstreams that are not there" : names,
                                counts(*facts.fan_in)),
-                   first != nullptr ? explain(first->id) : made_eligible(facts)});
+                   broken(facts) != nullptr ? without_edge(facts, *broken(facts))
+                   : first != nullptr       ? explain(first->id)
+                                            : made_eligible(facts)});
 }
 
 }  // namespace
@@ -82,7 +103,8 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
         {"blocked_without_fan_in",
          "it is blocked, and has an edge, but no fan-in that counts it: the end of its upstream would "
          "count for nothing",
-         remedy("edge_without_group", facts.id, {{"flow_id", to_string(*facts.core->flow)}})});
+         remedy("edge_without_group", facts.id,
+                {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))}})});
     return;
   }
   if (!facts.fan_in) {
@@ -103,6 +125,13 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
   else if (all_ended && dependency != nullptr && dependency->due())
     found.push_back({"children_ended", fmt::format("its children have all ended ({})", counts(fan_in)),
                      tick("dependency", facts.id)});
+  else if (const Upstream* silent = without_event(facts))
+    found.push_back(
+        {"upstream_without_event",
+         fmt::format("{} ended as {} without a completion event, as an operator's cancel leaves it: "
+                     "nobody has counted its end ({})",
+                     to_string(silent->id), silent->state(), counts(fan_in)),
+         missing_event(facts, *silent)});
   else if (const Inspection* recount = facts.inspection("group_recount");
            recount != nullptr && recount->due())
     found.push_back(
@@ -111,13 +140,6 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
                      "as if it had not ({})",
                      counts(fan_in)),
          tick("group_recount", facts.id)});
-  else if (const Upstream* silent = without_event(facts))
-    found.push_back(
-        {"upstream_without_event",
-         fmt::format("{} ended as {} without a completion event, as an operator's cancel leaves it: "
-                     "nobody has counted its end ({})",
-                     to_string(silent->id), silent->state(), counts(fan_in)),
-         missing_event(facts, *silent)});
   else if (!for_children && fan_in.impossible())
     found.push_back(
         {"fan_in_impossible",
@@ -143,9 +165,13 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
   }
   const Suspension& suspension = *facts.suspension;
   std::string signals;
-  for (const Waitpoint& waitpoint : facts.waitpoints)
+  for (const Waitpoint& waitpoint : facts.waitpoints) {
+    const bool of_a_former = waitpoint.state == "active" && waitpoint.activated_at &&
+                             *waitpoint.activated_at != suspension.suspended_at;
+    if (of_a_former) continue;
     signals += fmt::format("{}{} at waitpoint {}", signals.empty() ? "" : ", ",
                            waitpoint.signals.empty() ? "any signal" : waitpoint.signals, waitpoint.id);
+  }
   const std::string waits =
       signals.empty() ? "no waitpoint of its is open, so no signal can reach it" : "it waits for " + signals;
   const Inspection* inspection = facts.inspection("suspension_timeout");
@@ -199,7 +225,13 @@ void add_flow(const Facts& facts, std::vector<Finding>& found) {
       found.push_back(
           {"to_be_cancelled",
            fmt::format("{} does not need it any more: it is to be cancelled", to_string(downstream.id)),
-           tick("edge_cancel_dispatcher", downstream.id)});
+           downstream.enqueued ? tick("edge_cancel_dispatcher", downstream.id)
+                               : remedy("cancel_forgotten", downstream.id,
+                                        {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))}})});
+  if (facts.fan_in && facts.fan_in->cancels_rest && !facts.fan_in->enqueued_at)
+    found.push_back(
+        {"cancel_forgotten", std::string(audit::check_named("cancel_forgotten").meaning),
+         remedy("cancel_forgotten", facts.id, {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))}})});
   if (facts.fan_in && facts.fan_in->enqueued_at)
     found.push_back(
         {"siblings_to_cancel",
