@@ -231,7 +231,9 @@ class Checks {
     Lines lines;
     for (const check::Index& index : check::unused(connection_, its.name, plans.indexes))
       lines.push_back({"scan", Verdict::problem, fmt::format("{} does not use {}", its.name, index.name),
-                       fmt::format("make it where it is missing, then ANALYZE {};", index.table)});
+                       fmt::format("make it as `ff-reconcilerd migrate sql` prints it where it is missing or "
+                                   "on other columns, then ANALYZE {};",
+                                   index.table)});
     for (const std::string& table : plans.wholly_read)
       lines.push_back({"scan", Verdict::problem, fmt::format("{} reads all of {}", its.name, table),
                        "make the indexes that are missing, then ANALYZE " + table + ";"});
@@ -300,6 +302,16 @@ class Checks {
   bool usable_ = false;
 };
 
+std::string way_to_reach(const pg::Error& error) {
+  constexpr std::string_view kTooManyConnections = "53300";
+  if (error.sqlstate() == kTooManyConnections)
+    return "end sessions that nobody needs, lower database.pool_size of the daemons, or raise "
+           "max_connections";
+  if (std::string_view(error.what()).find("password file") != std::string_view::npos)
+    return "see that the file is there, has the password in its first line, and may be read by this account";
+  return "see that the server runs, and that host, port, role, password and pg_hba.conf are right";
+}
+
 }  // namespace
 
 int check_db(const Arguments& arguments) {
@@ -311,8 +323,7 @@ int check_db(const Arguments& arguments) {
   } catch (const pg::Error& error) {
     const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
     if (!away) throw;
-    report.add({{"reachable", Verdict::problem, printable(error.what()),
-                 "see that the server runs, and that host, port, role, password and pg_hba.conf are right"}});
+    report.add({{"reachable", Verdict::problem, printable(error.what()), way_to_reach(error)}});
     report.end();
     return kUnreachable;
   }
