@@ -236,8 +236,8 @@ TEST_CASE("each reconciler moves its rows with its own grants, and without any o
     CHECK(due.size() == 1 + reconciler.companions.size());
     auto connection = stage.connect();
     const auto work = [&] {
-      if (!reconciler.partition_count.empty()) connection.execute(std::string(reconciler.partition_count));
       for (const auto& [pair, keys] : due) {
+        if (!pair->partition_count.empty()) connection.execute(std::string(pair->partition_count));
         found_out(connection, *pair);
         connection.execute(reconcile::Statements(*pair).page.over({{0}}),
                            page_params(*pair, {{0}}, Milliseconds{0}, 1));

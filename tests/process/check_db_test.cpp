@@ -79,10 +79,26 @@ TEST_CASE("check-db of a database that is fit ends with 0, writes nothing, and p
     CHECK(line["verdict"] != "problem");
     checks.insert(line["check"].get<std::string>());
   }
-  CHECK(checks == std::set<std::string>{"reachable", "writable", "server_version", "tls", "privileges",
-                                        "schema", "indexes", "triggers", "partitions", "pauses", "replicas",
-                                        "scan", "locks", "strangers", "listen", "long_transactions",
-                                        "oldest_snapshot", "autovacuum", "dead_rows"});
+  CHECK(checks == std::set<std::string>{"reachable",
+                                        "writable",
+                                        "server_version",
+                                        "tls",
+                                        "locked_tables",
+                                        "privileges",
+                                        "schema",
+                                        "indexes",
+                                        "triggers",
+                                        "partitions",
+                                        "pauses",
+                                        "replicas",
+                                        "scan",
+                                        "locks",
+                                        "strangers",
+                                        "listen",
+                                        "long_transactions",
+                                        "oldest_snapshot",
+                                        "autovacuum",
+                                        "dead_rows"});
   CHECK(told.faults("scan").empty());
   CHECK(diff(before, snapshot(bench.db)).empty());
 
