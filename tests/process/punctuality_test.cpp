@@ -42,7 +42,7 @@ TEST_CASE("after a scan that a lock of three seconds held up nothing is more tha
 TEST_CASE("no reconciler waits for the backlogs of others, be they as many as there are threads") {
   const Database database;
   auto db = database.connect();
-  constexpr int kBacklog = 30'000;
+  constexpr int kBacklog = 60'000;
   insert_many_lapsed(db, {.count = kBacklog, .policy = max_retries(3)});
   insert_core(db, {.partition = {3}, .state = delayed(), .deadline_at_ms = 1});
   db.execute(
@@ -60,7 +60,7 @@ TEST_CASE("no reconciler waits for the backlogs of others, be they as many as th
                                   "  delayed_promoter: {batch_size: 1}\n  lease_expiry: {batch_size: 1}\n"
                                   "  pending_waitpoint_expiry: {interval: 1s}\n"});
   REQUIRE(wait_until([&] { return daemon.ready() && left() < kBacklog; }));
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 3; ++i) {
     insert_waitpoint(db, {.partition = {3}, .execution = new_uuid(), .expires_at_ms = now_ms(db)});
     const auto inserted = std::chrono::steady_clock::now();
     CHECK(wait_until([&] { return number(db, "SELECT count(*) FROM ff_waitpoint_pending") == 0; }));
@@ -76,7 +76,8 @@ TEST_CASE("a role's setting that was wrong is picked up once it is mended, witho
   migrate::up(db, Database::kFanOut);
   db.execute("ALTER DATABASE flow SET search_path = nowhere");
   RunningDaemon daemon({.conninfo = server.conninfo("flow"), .config = "recovery_grace: 0s\n"});
-  REQUIRE(wait_until([&] { return daemon.state() == "schema"; }));
+  REQUIRE(wait_until([&] { return daemon.state() == "schema_outdated"; }));
   db.execute("ALTER DATABASE flow RESET search_path");
-  CHECK(wait_until([&] { return daemon.ready(); }, 10s));
+  // A schema that is not as needed is asked for every half minute.
+  CHECK(wait_until([&] { return daemon.ready(); }, 60s));
 }
