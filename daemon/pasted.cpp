@@ -29,7 +29,7 @@ std::string Pasted::operator()(std::string command) const {
   quoted += '\'';
   // What follows is a comment, or another program's.
   const auto end = std::min({command.find(" #"), command.find(" |"), command.find(", then"), command.size()});
-  const bool takes_it_bare = std::string_view(command).substr(0, end) == "ff-reconcilerd check-config";
+  const bool takes_it_bare = command.compare(0, end, "ff-reconcilerd check-config") == 0;
   return command.insert(end, (takes_it_bare ? " " : " --config ") + quoted);
 }
 

@@ -81,8 +81,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   // As far as the next scan is away, which is further while nothing is announced.
   const Milliseconds scan_ahead =
       2 * interval + (is_unchanged() ? safety_interval(interval) : Milliseconds{0});
-  progress_.scanned = 0;
-  progress_.processed = 0;
+  progress_.scanned = progress_.processed = 0;
   observer_.tick_started({name_, progress_});
   const reconcile::TickReport report =
       tick({.deadline = started + kTickBudget,

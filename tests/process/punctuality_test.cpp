@@ -42,7 +42,7 @@ TEST_CASE("after a scan that a lock of three seconds held up nothing is more tha
 TEST_CASE("no reconciler waits for the backlogs of others, be they as many as there are threads") {
   const Database database;
   auto db = database.connect();
-  constexpr int kBacklog = 60'000;
+  constexpr int kBacklog = 10'000;
   insert_many_lapsed(db, {.count = kBacklog, .policy = max_retries(3)});
   insert_core(db, {.partition = {3}, .state = delayed(), .deadline_at_ms = 1});
   db.execute(
@@ -54,10 +54,14 @@ TEST_CASE("no reconciler waits for the backlogs of others, be they as many as th
     return std::min(number(db, "SELECT count(*) FROM ff_exec_core WHERE public_state = 'delayed'"),
                     number(db, "SELECT count(*) FROM ff_exec_core WHERE public_state = 'active'"));
   };
-  // So small are the batches that neither backlog is gone while the test lasts.
+  // So slow is each row that neither backlog is gone while the test lasts.
+  db.execute_script(
+      "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
+      " $$BEGIN PERFORM pg_catalog.pg_sleep(0.002); RETURN new; END$$;"
+      "CREATE TRIGGER slow BEFORE UPDATE ON ff_exec_core FOR EACH ROW EXECUTE FUNCTION slow()");
   RunningDaemon daemon({.conninfo = database.conninfo(),
                         .config = "threads: 2\nrecovery_grace: 0s\nreconcilers:\n"
-                                  "  delayed_promoter: {batch_size: 1}\n  lease_expiry: {batch_size: 1}\n"
+                                  "  delayed_promoter: {batch_size: 100}\n  lease_expiry: {batch_size: 100}\n"
                                   "  pending_waitpoint_expiry: {interval: 1s}\n"});
   REQUIRE(wait_until([&] { return daemon.ready() && left() < kBacklog; }));
   for (int i = 0; i < 3; ++i) {
