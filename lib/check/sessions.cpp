@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kLockedTables = R"sql(
 SELECT DISTINCT coalesce(p.relname, c.relname)::text AS name, l.pid,
        coalesce(nullif(a.application_name, ''), 'no application_name') AS who, coalesce(a.state, 'state unknown') AS what,
-       floor(extract(epoch FROM clock_timestamp() - a.xact_start) * 1000)::bigint AS age_ms
+       floor(extract(epoch FROM statement_timestamp() - a.xact_start) * 1000)::bigint AS age_ms
   FROM pg_locks l
   JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
   JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p') AND c.relname LIKE 'ff\_%'
