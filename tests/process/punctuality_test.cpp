@@ -52,7 +52,7 @@ TEST_CASE("no reconciler waits for the backlogs of others, be they as many as th
       pg::Params::of(kBacklog));
   const auto left = [&] {
     return std::min(number(db, "SELECT count(*) FROM ff_exec_core WHERE public_state = 'delayed'"),
-                    number(db, "SELECT count(*) FROM ff_exec_core WHERE public_state = 'active'"));
+                    number(db, "SELECT count(*) FROM ff_exec_core WHERE lifecycle_phase = 'active'"));
   };
   // So slow is each row that neither backlog is gone while the test lasts.
   db.execute_script(
