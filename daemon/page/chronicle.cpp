@@ -15,7 +15,8 @@ Milliseconds latest(const reconcile::TickReport& report) {
   Milliseconds late{0};
   if (!report.lateness.empty()) late = report.lateness.worst();
   if (report.complete && report.oldest_due && report.scanned > report.processed)
-    late = std::max(late, report.database_time - *report.oldest_due);
+    // A time before 1970 is no time; a difference from it might not even fit.
+    late = std::max(late, report.database_time - std::max(*report.oldest_due, UnixMillis{}));
   return std::max(late, Milliseconds{0});
 }
 

@@ -24,10 +24,14 @@ std::optional<Milliseconds> overdue_beside_quarantine(const ReconcilerView& view
     if (std::ranges::none_of(last.set_aside, is_there)) oldest = std::min(oldest.value_or(since), since);
   }
   if (!oldest) return std::nullopt;
-  return std::max(database_now(*view.seen, now) - *oldest, Milliseconds{0});
+  return waited(*oldest, database_now(*view.seen, now));
 }
 
 }  // namespace
+
+Milliseconds waited(UnixMillis since, UnixMillis now) {
+  return std::max(now - std::max(since, UnixMillis{}), Milliseconds{0});
+}
 
 UnixMillis database_now(const StatusBoard::Entry& seen, UnixMillis now) {
   if (count(seen.last_scan) == 0 || count(seen.last.database_time) == 0) return now;
@@ -36,7 +40,7 @@ UnixMillis database_now(const StatusBoard::Entry& seen, UnixMillis now) {
 
 std::optional<Milliseconds> overdue(const ReconcilerView& view, UnixMillis now) {
   if ((view.left() <= 0 && !view.has_more()) || !view.seen->last.oldest_due) return std::nullopt;
-  return std::max(database_now(*view.seen, now) - *view.seen->last.oldest_due, Milliseconds{0});
+  return waited(*view.seen->last.oldest_due, database_now(*view.seen, now));
 }
 
 std::optional<Milliseconds> late_by(const ReconcilerView& view, UnixMillis now) {

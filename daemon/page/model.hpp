@@ -50,6 +50,9 @@ struct Model {
   std::optional<Milliseconds> renewed_every;  ///< the browser asks again by itself
 };
 
+/// For how long a row has been due, not less than nothing. A time before 1970 is no time: a difference from it might not
+/// even fit.
+Milliseconds waited(UnixMillis since, UnixMillis now);
 /// The database's clock at the moment `now` of ours, as the reconciler's last scan saw it.
 UnixMillis database_now(const StatusBoard::Entry& seen, UnixMillis now);
 /// For how long the oldest row that was left over has been due; nothing where none was.

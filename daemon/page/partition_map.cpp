@@ -45,8 +45,8 @@ std::map<PartitionKey, Overdue> overdue_partitions(const Model& model) {
     const UnixMillis now = database_now(*view.seen, model.now);
     for (const auto& [partition, since] : view.seen->last.oldest_due_in) {
       Overdue& worst = all[partition];
-      if (worst.reconciler.empty() || now - since > worst.waited)
-        worst = {partition, std::max(now - since, Milliseconds{0}), view.name};
+      const Milliseconds waiting = waited(since, now);
+      if (worst.reconciler.empty() || waiting > worst.waited) worst = {partition, waiting, view.name};
     }
   }
   return all;
