@@ -1,4 +1,5 @@
 #include "status_board.hpp"
+#include "reconcile/candidate.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -41,14 +42,10 @@ ordered_json moment_json(UnixMillis at) {
 ordered_json set_aside_json(const reconcile::TickReport& report, UnixMillis told_at) {
   auto rows = ordered_json::array();
   for (const reconcile::SetAside& row : report.set_aside) {
-    ordered_json key = key_json(*row.pair, row.key);
-    const auto execution = key.find(row.pair->execution_column);
-    const bool named = !row.pair->execution_column.empty() && execution != key.end();
+    const auto execution = reconcile::execution_of(*row.pair, row.key);
     rows.push_back({{"partition", row.key.partition.value},
-                    {"key", key},
-                    {"execution", named ? ordered_json("{fp:" + std::to_string(row.key.partition.value) +
-                                                       "}:" + execution->get<std::string>())
-                                        : ordered_json()},
+                    {"key", key_json(*row.pair, row.key)},
+                    {"execution", execution ? ordered_json(to_string(*execution)) : ordered_json()},
                     {"sqlstate", row.sqlstate},
                     {"message", row.message},
                     {"tries", row.tries},

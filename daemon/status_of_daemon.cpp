@@ -5,6 +5,7 @@
 #include "base/printable.hpp"
 #include "explain/words.hpp"
 #include "page/markup.hpp"
+#include "reconcile/holder_text.hpp"
 #include "storm_report.hpp"
 
 namespace ff::daemon {
@@ -67,11 +68,11 @@ std::string held_row_text(const ordered_json& row, UnixMillis now) {
           : fmt::format("partition {} {}", row.at("partition").get<int>(), printable(row.at("key").dump()));
   std::string by;
   for (const ordered_json& holder : row.at("holders")) {
-    std::string who = holder.at("pid").is_null()
-                          ? "the prepared transaction " + shown(holder.at("application"))
-                          : "pid " + number_of(holder.at("pid")) + " (" + shown(holder.at("application")) +
-                                (holder.at("state").is_null() ? "" : ", " + shown(holder.at("state"))) + ")";
-    by += (by.empty() ? "" : ", ") + who + " in " + shown(holder.at("table"));
+    const reconcile::Holder who{.table = shown(holder.at("table")),
+                                .pid = holder.at("pid").is_null() ? 0 : holder.at("pid").get<int>(),
+                                .application = shown(holder.at("application")),
+                                .state = shown(holder.at("state"))};
+    by += (by.empty() ? "" : ", ") + reconcile::text_of(who) + " in " + who.table;
   }
   return fmt::format("          {} is locked by {}, first seen {}\n", name,
                      by.empty() ? "somebody who is not to be seen" : by,

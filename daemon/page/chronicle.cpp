@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/printable.hpp"
+#include "page/model.hpp"
 
 namespace ff::daemon::page {
 namespace {
@@ -15,8 +16,7 @@ Milliseconds latest(const reconcile::TickReport& report) {
   Milliseconds late{0};
   if (!report.lateness.empty()) late = report.lateness.worst();
   if (report.complete && report.oldest_due && report.scanned > report.processed)
-    // A time before 1970 is no time; a difference from it might not even fit.
-    late = std::max(late, report.database_time - std::max(*report.oldest_due, UnixMillis{}));
+    late = std::max(late, waited(*report.oldest_due, report.database_time));
   return std::max(late, Milliseconds{0});
 }
 

@@ -92,9 +92,9 @@ closing AS MATERIALIZED (
    WHERE (partition_key, flow_id) NOT IN (
            SELECT partition_key, flow_id FROM wanted GROUP BY partition_key, flow_id HAVING count(*) = {slice})
 ),
-{hold_of_flow:ff_edge, edge_id},
-{hold_of_flow:ff_edge_group, downstream_eid},
-{hold_of_flow:ff_pending_cancel_groups, downstream_eid},
+{hold:closing, flow_id, ff_edge, edge_id},
+{hold:closing, flow_id, ff_edge_group, downstream_eid},
+{hold:closing, flow_id, ff_pending_cancel_groups, downstream_eid},
 incomplete AS MATERIALIZED (
   SELECT partition_key, flow_id
     FROM wanted

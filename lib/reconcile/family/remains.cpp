@@ -61,50 +61,31 @@ constexpr std::string_view kNextMembers = R"sql(
                         ORDER BY n.execution_id
                         LIMIT {slice}) m)sql";
 
-// Rows of a table that belong to executions in `core`, and those executions of which one is in other hands.
+// Rows of a table that belong to those in `owners`, each known by its `owner`, and those of which a row is in other hands.
 constexpr std::string_view kHold = R"sql(
 {table}_held AS MATERIALIZED (
-  SELECT x.partition_key, x.execution_id, x.{id}
-    FROM core c
-    JOIN {schema}.{table} x ON x.partition_key = c.partition_key AND x.execution_id = c.execution_id
+  SELECT x.partition_key, x.{owner}, x.{id}
+    FROM {owners} o
+    JOIN {schema}.{table} x ON x.partition_key = o.partition_key AND x.{owner} = o.{owner}
    WHERE {in_partitions:x}
      FOR UPDATE OF x SKIP LOCKED
 ),
 {table}_missed AS MATERIALIZED (
-  SELECT partition_key, execution_id
-    FROM (SELECT x.partition_key, x.execution_id, x.{id}
-            FROM core c
-            JOIN {schema}.{table} x ON x.partition_key = c.partition_key AND x.execution_id = c.execution_id
-           WHERE {in_partitions:x}
-          EXCEPT
-          SELECT * FROM {table}_held) missed
-))sql";
-
-// The same of the flows in `closing`.
-constexpr std::string_view kHoldOfFlow = R"sql(
-{table}_held AS MATERIALIZED (
-  SELECT x.partition_key, x.flow_id, x.{id}
-    FROM closing f
-    JOIN {schema}.{table} x ON x.partition_key = f.partition_key AND x.flow_id = f.flow_id
-   WHERE {in_partitions:x}
-     FOR UPDATE OF x SKIP LOCKED
-),
-{table}_missed AS MATERIALIZED (
-  SELECT partition_key, flow_id
-    FROM (SELECT x.partition_key, x.flow_id, x.{id}
-            FROM closing f
-            JOIN {schema}.{table} x ON x.partition_key = f.partition_key AND x.flow_id = f.flow_id
+  SELECT partition_key, {owner}
+    FROM (SELECT x.partition_key, x.{owner}, x.{id}
+            FROM {owners} o
+            JOIN {schema}.{table} x ON x.partition_key = o.partition_key AND x.{owner} = o.{owner}
            WHERE {in_partitions:x}
           EXCEPT
           SELECT * FROM {table}_held) missed
 ))sql";
 
 constexpr std::string_view kHoldRemains = R"sql(
-{hold:ff_attempt, attempt_index},
-{hold:ff_suspension_current, suspension_id},
-{hold:ff_waitpoint_pending, waitpoint_id},
-{hold:ff_claim_grant, grant_id},
-{hold:ff_completion_event, event_id},
+{hold:core, execution_id, ff_attempt, attempt_index},
+{hold:core, execution_id, ff_suspension_current, suspension_id},
+{hold:core, execution_id, ff_waitpoint_pending, waitpoint_id},
+{hold:core, execution_id, ff_claim_grant, grant_id},
+{hold:core, execution_id, ff_completion_event, event_id},
 withheld AS MATERIALIZED (
   SELECT * FROM ff_attempt_missed
    UNION ALL SELECT * FROM ff_suspension_current_missed
@@ -174,8 +155,7 @@ std::vector<Fragment> fragments() {
              AND {has_not_ended:o}
            LIMIT 1))sql"},
           {"next_members", std::string(kNextMembers)},
-          {"hold(table, id)", std::string(kHold)},
-          {"hold_of_flow(table, id)", std::string(kHoldOfFlow)},
+          {"hold(owners, owner, table, id)", std::string(kHold)},
           {"hold_remains", std::string(kHoldRemains)},
           {"remove_doomed", std::string(kRemoveDoomed)},
           {"slice", "1000"},
