@@ -71,7 +71,7 @@ std::string held_row_text(const ordered_json& row, UnixMillis now) {
     const reconcile::Holder who{.table = shown(holder.at("table")),
                                 .pid = holder.at("pid").is_null() ? 0 : holder.at("pid").get<int>(),
                                 .application = shown(holder.at("application")),
-                                .state = shown(holder.at("state"))};
+                                .state = holder.at("state").is_null() ? "" : shown(holder.at("state"))};
     by += (by.empty() ? "" : ", ") + reconcile::text_of(who) + " in " + who.table;
   }
   return fmt::format("          {} is locked by {}, first seen {}\n", name,

@@ -45,8 +45,37 @@ TEST_CASE("the status of a daemon names who holds a row that it cannot move, unt
   CHECK(row["holders"][0]["state"] == "idle in transaction");
   CHECK(row["holders"][0]["table"] == "ff_exec_core");
   CHECK(row["holders"][0]["since_ms"].get<std::int64_t>() > now_ms(db) - 60'000);
+  const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
+  const std::string told = run_binary({"status", "--url", url}).out;
+  CHECK_THAT(told, Catch::Contains("{fp:3}:" + to_string(id) + " is locked by pid " + std::to_string(pid) +
+                                   " (some worker, idle in transaction) in ff_exec_core, first seen "));
   somebody.execute("ROLLBACK");
   CHECK(wait_until([&] { return held(daemon).empty(); }));
   CHECK(core(db, id)["lifecycle_phase"] == "runnable");
   CHECK(daemon.process().err_has("is no longer held"));
+}
+
+TEST_CASE("a holder whose state a role may not see is named without it") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE ROLE near_sighted LOGIN");
+  const Ended grants =
+      run_binary({"migrate", "grants", "--role", "near_sighted"}, {{"FF_DATABASE_URL", database.conninfo()}});
+  db.execute_script(grants.out);
+  const Uuid id = insert_core(db, {.partition = {3}, .policy = max_retries(3)});
+  insert_attempt(db, {.partition = {3}, .execution = id, .lease_expires_at_ms = now_ms(db) - 1000});
+  auto somebody = database.connect();
+  somebody.execute("BEGIN");
+  somebody.execute("SELECT FROM ff_exec_core WHERE execution_id = $1 FOR UPDATE", pg::Params::of(id));
+  {
+    RunningDaemon daemon({.conninfo = database.conninfo() + " user=near_sighted",
+                          .config = "recovery_grace: 0s\nreconcilers: {lease_expiry: {interval: 50ms}}\n"});
+    REQUIRE(wait_until([&] { return daemon.ready() && !held(daemon).empty(); }));
+    const Ended told = run_binary({"status", "--url", "http://127.0.0.1:" + std::to_string(daemon.port())});
+    CHECK(told.code == 0);
+    CHECK_THAT(told.out, Catch::Contains(to_string(id) + " is locked by pid "));
+    CHECK(daemon.stop() == 0);
+  }
+  somebody.execute("ROLLBACK");
+  db.execute_script("DROP OWNED BY near_sighted; DROP ROLE near_sighted");
 }
