@@ -146,4 +146,72 @@ inline void check_causes(const std::vector<Cause>& causes) {
   }
 }
 
+inline CoreRow in_state(State state) {
+  return {.state = std::move(state)};
+}
+
+// What else is set in its row.
+inline Uuid core_with(ExplainStage& stage, CoreRow row, const std::string& assignments) {
+  const Uuid id = stage.core(std::move(row));
+  stage.set(id, assignments);
+  return id;
+}
+
+inline Uuid suspended_with(ExplainStage& stage, std::optional<std::int64_t> timeout_in_ms,
+                           bool with_waitpoint = true) {
+  const Uuid id = stage.core(in_state(suspended()));
+  stage.attempt({.execution = id});
+  const auto timeout = timeout_in_ms ? std::optional(stage.now + *timeout_in_ms) : std::nullopt;
+  insert_suspension(stage.db, {.partition = {3}, .execution = id, .timeout_at_ms = timeout});
+  if (with_waitpoint)
+    insert_waitpoint(stage.db, {.partition = {3}, .execution = id, .waitpoint_key = "approval"});
+  return id;
+}
+
+// What the cancel of its flow still owes it.
+inline void insert_cancel_backlog(pg::Connection& db, PartitionKey partition, const Uuid& flow,
+                                  const Uuid& execution, std::int64_t requested_at_ms) {
+  insert(db, "ff_cancel_backlog",
+         {{"partition_key", partition.value},
+          {"flow_id", to_string(flow)},
+          {"requested_at_ms", requested_at_ms},
+          {"cancellation_policy", "cancel_all"}});
+  insert(db, "ff_cancel_backlog_member",
+         {{"partition_key", partition.value},
+          {"flow_id", to_string(flow)},
+          {"execution_id", to_string(ExecutionId{partition, execution})}});
+}
+
+// Of two upstreams, the first with this in its row.
+inline FanIn fan_in(ExplainStage& stage, GroupRow group, const std::string& upstream = {}) {
+  if (group.policy.is_null()) group.policy = {{"kind", "all_of"}};
+  const FanIn made = insert_fan_in(stage.db, 2, std::move(group));
+  for (const Uuid& id : made.upstreams)
+    insert_attempt(stage.db, {.partition = {3}, .execution = id, .lease_expires_at_ms = stage.now + kHour});
+  if (!upstream.empty()) stage.set(made.upstreams[0], upstream);
+  return made;
+}
+
+// Satisfied, with an upstream that is to be cancelled.
+inline FanIn one_too_many(ExplainStage& stage) {
+  FanIn made = fan_in(stage, {.policy = {{"kind", "any_of"}}, .success = 1, .running = 1});
+  stage.db.execute(
+      "UPDATE ff_edge_group SET cancel_siblings_pending_flag = true,"
+      " cancel_siblings_pending_members = ARRAY[$1::text]",
+      pg::Params::of(made.upstreams[1]));
+  return made;
+}
+
+const char* const kEnded =
+    "lifecycle_phase = 'cancelled', public_state = 'cancelled', eligibility_state = 'not_applicable'";
+
+// A parent that has one child, which is counted or not.
+inline FanIn parent(ExplainStage& stage, GroupRow group) {
+  group.policy = {{"kind", "all_of"}};
+  const FanIn made = insert_fan_in(stage.db, 1, std::move(group), in_state(runnable()));
+  stage.set(made.downstream,
+            "eligibility_state = 'blocked_by_dependencies', blocking_reason = 'waiting_for_children'");
+  return made;
+}
+
 }  // namespace ff::test

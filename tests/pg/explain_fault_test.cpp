@@ -1,0 +1,111 @@
+// What is wrong with an execution, made on purpose: `explain` says what `audit` says of it, and nothing that would harm or
+// lead nowhere.
+#include <catch2/catch.hpp>
+
+#include "explain_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+std::string causes(const std::vector<explain::Finding>& found) {
+  std::string all;
+  for (const explain::Finding& each : found) all += (all.empty() ? "" : " ") + std::string(each.cause);
+  return all;
+}
+
+Uuid of_cancelled_flow(ExplainStage& stage, State state, const std::string& raw_fields = "{}") {
+  const Uuid flow = new_uuid();
+  insert(stage.db, "ff_flow_core",
+         {{"partition_key", 3},
+          {"flow_id", to_string(flow)},
+          {"public_flow_state", "cancelled"},
+          {"created_at_ms", 5},
+          {"raw_fields", Json::parse(raw_fields)}});
+  return stage.core({.flow = flow, .state = std::move(state)});
+}
+
+}  // namespace
+
+TEST_CASE("explain does not advise to begin the work of a cancelled flow") {
+  ExplainStage stage;
+  CHECK(causes(explain::findings(stage.ask(of_cancelled_flow(stage, runnable())))) == "flow_cancelled");
+  CHECK(causes(explain::findings(stage.ask(of_cancelled_flow(stage, blocked())))) == "flow_cancelled");
+  CHECK(causes(explain::findings(stage.ask(of_cancelled_flow(stage, cancelled())))) == "ended");
+  const Uuid at_work = of_cancelled_flow(stage, active());
+  stage.attempt({.execution = at_work, .lease_expires_at_ms = stage.now + kHour});
+  CHECK(causes(explain::findings(stage.ask(at_work))) == "flow_cancelled lease_runs");
+  const Uuid may_finish =
+      of_cancelled_flow(stage, runnable(), R"({"cancellation_policy": "cancel_pending"})");
+  CHECK(causes(explain::findings(stage.ask(may_finish))) == "unclaimed");
+}
+
+TEST_CASE("explain finds what audit finds in the execution's own rows, and says the same") {
+  check_causes({
+      {"waiting_but_leased",
+       [](auto& s) { return core_with(s, in_state(runnable()), "ownership_state = 'leased'"); },
+       "SET ownership_state = 'unowned' WHERE"},
+      {"waiting_in_part",
+       [](auto& s) { return core_with(s, in_state(runnable()), "attempt_state = 'attempt_terminal'"); },
+       "SET attempt_state = 'pending_retry_attempt' WHERE"},
+      {"alive_after_its_end",
+       [](auto& s) { return core_with(s, in_state(runnable()), "terminal_at_ms = 5"); }, "cancel_execution"},
+      {"negative_attempt_index",
+       [](auto& s) { return core_with(s, in_state(submitted()), "attempt_index = -1"); },
+       "SET attempt_index = "},
+      {"active_in_part",
+       [](auto& s) {
+         const Uuid id = s.leased(kHour);
+         s.set(id, "ownership_state = 'unowned'");
+         return id;
+       },
+       "SET ownership_state = 'leased'"},
+      {"lease_without_worker",
+       [](auto& s) {
+         const Uuid id = s.leased(kHour);
+         s.db.execute("UPDATE ff_attempt SET worker_id = NULL, worker_instance_id = NULL");
+         return id;
+       },
+       "UPDATE ff_attempt SET lease_expires_at_ms = NULL"},
+      {"lease_for_ever", [](auto& s) { return s.leased(90'000 * kHour); },
+       "UPDATE ff_attempt SET lease_expires_at_ms"},
+  });
+  ExplainStage stage;
+  const Uuid id = core_with(stage, in_state(runnable()), "ownership_state = 'leased'");
+  CHECK(causes(explain::findings(stage.ask(id))) == "waiting_but_leased");
+}
+
+TEST_CASE("explain names nothing beside the cause that would move nothing") {
+  ExplainStage stage;
+  const Uuid promised = stage.leased(-kMinute);
+  stage.grant(promised, "reclaim", kHour);
+  CHECK(causes(explain::findings(stage.ask(promised))) == "lease_promised");
+  // A waitpoint of a former suspension is none to deliver to.
+  const Uuid suspended = suspended_with(stage, kHour);
+  stage.db.execute("UPDATE ff_waitpoint_pending SET state = 'active', activated_at_ms = 5");
+  const auto found = explain::findings(stage.ask(suspended));
+  CHECK_THAT(finding(found, "suspended_until")->text, Catch::StartsWith("no waitpoint of its is open"));
+  CHECK(finding(found, "waitpoint_astray") != nullptr);
+}
+
+TEST_CASE("what has to stand still first has not been moved meanwhile") {
+  ExplainStage stage;
+  const FanIn made = fan_in(stage, {.success = 1, .running = 1});
+  for (const std::size_t upstream : {0U, 1U}) end_upstream(stage.db, made, upstream);
+  stage.db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 5");
+  for (const explain::Verdict& each : explain::verdicts(stage.ask(made.downstream)))
+    if (each.reconciler == "group_recount") {
+      CHECK(each.word == "later");
+      CHECK_THAT(each.text, Catch::EndsWith(", has to stand still for 1 m first"));
+    }
+}
+
+TEST_CASE("explain says of a cancel what there is to say") {
+  ExplainStage stage;
+  const Uuid id =
+      core_with(stage, in_state(cancelled()), "cancellation_reason = '', cancelled_by = 'cancel_backlog'");
+  const auto found = explain::findings(stage.ask(id));
+  CHECK_THAT(finding(found, "ended")->text,
+             !Catch::Contains("cancelled:") && Catch::Contains(", by cancel_backlog"));
+}
