@@ -154,9 +154,9 @@ Daemon::Daemon(config::Config config, std::string config_file)
               },
               [this](const Coverage& coverage) { set_coverage(coverage); },
               [this](pg::Connection& connection) {
-                pause_watch_.look(connection);
-                release_watch_.look(connection);
-                look_at_storm(connection);
+                pause_watch_.poll(connection);
+                release_watch_.poll(connection);
+                read_storm(connection);
               }),
           observers_, clock_),
       notifications_(connector_,
@@ -267,7 +267,7 @@ void Daemon::pauses_changed(const std::vector<pause::Pause>& in_force) {
 }
 
 // As lease_expiry sees them, or who else takes leases.
-void Daemon::look_at_storm(pg::Connection& connection) {
+void Daemon::read_storm(pg::Connection& connection) {
   ScannerFilter filter;
   Partitions covered;
   {
@@ -276,7 +276,7 @@ void Daemon::look_at_storm(pg::Connection& connection) {
     for (const config::Reconciler& its : current_.reconcilers)
       if (its.name == "lease_expiry") filter = its.filter;
   }
-  storm_watch_.look(connection, covered, filter);
+  storm_watch_.poll(connection, covered, filter);
 }
 
 std::vector<std::string> Daemon::reload(config::Config wanted) {

@@ -92,7 +92,7 @@ class Daemon {
   void set_coverage(const Coverage& coverage);
   void tell_members();  // under mutex_
   void pauses_changed(const std::vector<pause::Pause>& in_force);
-  void look_at_storm(pg::Connection& connection);
+  void read_storm(pg::Connection& connection);
 
   std::vector<std::unique_ptr<Member>> make_members();
   std::vector<supervisor::Runner*> runners() const;

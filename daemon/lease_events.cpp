@@ -168,7 +168,7 @@ Present present(const pg::Connector& connector, bool follow, const pg::Interrupt
     try {
       pg::Connection connection = connector.connect(Clock::system().now() + kConnectWithin, &end);
       const auto time = connection.execute(kClock).one().get<std::int64_t>(0);
-      return {{lease::look(connection, {}, 0).newest.event_id}, unix_millis(time)};
+      return {{lease::read_head(connection, {}, 0).newest.event_id}, unix_millis(time)};
     } catch (const pg::Error& error) {
       const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
       if (!follow || !away || error.interrupted()) throw;

@@ -16,7 +16,7 @@ const pause::Pause* of(const std::vector<pause::Pause>& pauses, const std::strin
 
 }  // namespace
 
-void PauseWatch::look(pg::Connection& connection) {
+void PauseWatch::poll(pg::Connection& connection) {
   Failure failure;
   try {
     failure = learn(connection);

@@ -27,7 +27,7 @@ class PauseWatch {
       : pauses_(pauses), clock_(clock), hooks_(std::move(hooks)) {}
 
   /// Does not throw.
-  void look(pg::Connection& connection);
+  void poll(pg::Connection& connection);
 
  private:
   struct Failure {

@@ -7,7 +7,7 @@
 
 namespace ff::daemon {
 
-void ReleaseWatch::look(pg::Connection& connection) {
+void ReleaseWatch::poll(pg::Connection& connection) {
   std::string why;
   try {
     pause::Releases found = pause::try_to_read_releases(connection);

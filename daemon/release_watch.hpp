@@ -15,7 +15,7 @@ class ReleaseWatch {
   explicit ReleaseWatch(supervisor::Releases& releases) : releases_(releases) {}
 
   /// Does not throw.
-  void look(pg::Connection& connection);
+  void poll(pg::Connection& connection);
 
  private:
   supervisor::Releases& releases_;

@@ -39,9 +39,9 @@ ordered_json moment_json(UnixMillis at) {
 }
 
 // What is needed to find the row and to try it by hand; not what is in it.
-ordered_json set_aside_json(const reconcile::TickReport& report, UnixMillis told_at) {
+ordered_json quarantine_json(const reconcile::TickReport& report, UnixMillis told_at) {
   auto rows = ordered_json::array();
-  for (const reconcile::SetAside& row : report.set_aside) {
+  for (const reconcile::QuarantinedRow& row : report.quarantine_rows) {
     const auto execution = reconcile::execution_of(*row.pair, row.key);
     rows.push_back({{"partition", row.key.partition.value},
                     {"key", key_json(*row.pair, row.key)},
@@ -124,7 +124,7 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
     entry.last.next_due = event.report.next_due;
     entry.last.all_known_until = event.report.all_known_until;
     entry.last.quarantined = event.report.quarantined;
-    entry.last.set_aside = event.report.set_aside;
+    entry.last.quarantine_rows = event.report.quarantine_rows;
     entry.last.held = event.report.held;
     entry.last.hold = event.report.hold;
   }
@@ -216,7 +216,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool, std::optional<Un
     line["consecutive_failures"] = entry.consecutive_failures;
     line["last_failure"] = entry.last_failure;
     line["quarantined"] = entry.last.quarantined;
-    line["quarantine"] = set_aside_json(entry.last, entry.last_tick);
+    line["quarantine"] = quarantine_json(entry.last, entry.last_tick);
     line["held"] = held_json(entry.last, entry.last_tick);
     line["processed_total"] = entry.totals.processed;
     line["errors_total"] = entry.totals.errors;

@@ -16,7 +16,7 @@ constexpr Milliseconds kClaimsEvery = 10s;
 
 }  // namespace
 
-void StormWatch::look(pg::Connection& connection, const Partitions& partitions, const ScannerFilter& filter) {
+void StormWatch::poll(pg::Connection& connection, const Partitions& partitions, const ScannerFilter& filter) {
   std::string why;
   try {
     if (storm_.breaks()) count_leases(connection, partitions, filter);

@@ -19,7 +19,7 @@ class StormWatch {
   StormWatch(reconcile::Storm& storm, const Clock& clock) : storm_(storm), clock_(clock) {}
 
   /// Does not throw.
-  void look(pg::Connection& connection, const Partitions& partitions, const ScannerFilter& filter);
+  void poll(pg::Connection& connection, const Partitions& partitions, const ScannerFilter& filter);
 
  private:
   void count_leases(pg::Connection& connection, const Partitions& partitions, const ScannerFilter& filter);

@@ -8,7 +8,7 @@
 
 #include "config/config.hpp"
 #include "pg/connect.hpp"
-#include "sandbox/private_server.hpp"
+#include "testserver/private_server.hpp"
 
 namespace ff::daemon {
 
@@ -36,7 +36,7 @@ class DemoDatabase {
  private:
   void make_schema(pg::Connection& connection, const std::function<void(const std::string&)>& tell);
 
-  std::optional<sandbox::PrivateServer> server_;
+  std::optional<testserver::PrivateServer> server_;
   config::Database config_;
   std::unique_ptr<const pg::Connector> connector_;
   std::string description_;

@@ -1,3 +1,5 @@
+#include "demo/demo.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,8 +7,6 @@
 #include <iostream>
 #include <thread>
 
-#include "commands.hpp"
-#include "config/problem.hpp"
 #include "demo/database.hpp"
 #include "demo/signals.hpp"
 #include "demo/system.hpp"
@@ -94,10 +94,10 @@ int conclude(DemoSystem& system) {
     for (const std::string& error : errors) std::cerr << "ff-reconcilerd: " << error << '\n';
     return kInternal;
   }
-  const std::vector<sandbox::Verdict> verdicts = system.close_books();
+  const std::vector<simulation::Verdict> verdicts = system.close_books();
   std::cout << summary(system.scene(), verdicts, style_of_output()) << system.remains() << std::flush;
   const bool balanced =
-      std::all_of(verdicts.begin(), verdicts.end(), [](const sandbox::Verdict& v) { return v.balanced; });
+      std::all_of(verdicts.begin(), verdicts.end(), [](const simulation::Verdict& v) { return v.balanced; });
   return balanced ? kDone : kProblem;
 }
 
@@ -113,7 +113,7 @@ int show_and_check(DemoDatabase& database, const StopSignals& signals, std::opti
 
 }  // namespace
 
-int demo(const Arguments& arguments) {
+int run_demo(const Arguments& arguments) {
   constexpr std::int64_t kLongest = std::int64_t{7} * 24 * 3600;
   const auto given_seconds = arguments.number("seconds", 1, kLongest);
   const auto length = given_seconds ? std::optional(Milliseconds{*given_seconds * 1000}) : std::nullopt;

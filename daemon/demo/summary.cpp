@@ -18,7 +18,7 @@ std::string outcomes(const StatusBoard::Totals& totals) {
 }
 
 // The question as the first column of a line; where its answer does not fit beside it, as a line of its own.
-std::string lead(const sandbox::Verdict& verdict, int columns) {
+std::string lead(const simulation::Verdict& verdict, int columns) {
   constexpr std::size_t kIndent = 9;
   constexpr std::size_t kQuestion = 39;
   const std::size_t width = kIndent + kQuestion + verdict.numbers.size();
@@ -48,11 +48,12 @@ std::string line(const Scene& scene) {
   return text;
 }
 
-std::string summary(const Scene& scene, const std::vector<sandbox::Verdict>& verdicts, const Style& style) {
+std::string summary(const Scene& scene, const std::vector<simulation::Verdict>& verdicts,
+                    const Style& style) {
   const auto coloured = [&](const std::string& text, const char* sgr) {
     return style.colour ? fmt::format("\033[{}m{}\033[0m", sgr, text) : text;
   };
-  const sandbox::WorkCounts& work = scene.work;
+  const simulation::WorkCounts& work = scene.work;
   std::string text = "\n" + coloured("Summary", kBold) + fmt::format(", {} long\n", clock(scene.elapsed));
   for (const Scene::Reconciler& its : scene.reconcilers)
     if (its.totals.processed > 0 || its.totals.errors > 0)
@@ -66,7 +67,7 @@ std::string summary(const Scene& scene, const std::vector<sandbox::Verdict>& ver
   text += "\n";
   text += "\n" + coloured("The books", kBold) + "\n";
   bool balanced = true;
-  for (const sandbox::Verdict& verdict : verdicts) {
+  for (const simulation::Verdict& verdict : verdicts) {
     balanced = balanced && verdict.balanced;
     text += "  " + (verdict.balanced ? coloured("right", kGreen) : coloured("WRONG", kRed)) + "  " +
             lead(verdict, style.columns) + coloured(verdict.numbers, kDim) + "\n";

@@ -21,11 +21,11 @@ constexpr Milliseconds kShutdownGrace = 2s;
 constexpr Milliseconds kPatience = 25s;
 constexpr Milliseconds kLongestInterval = 1s;
 constexpr Milliseconds kStaleThreshold = 200ms;
-constexpr Milliseconds kBetweenLooks = 500ms;
+constexpr Milliseconds kBetweenScans = 500ms;
 constexpr std::size_t kHappenings = 40;
 constexpr PartitionKey kLastPartition{15};
 
-sandbox::Realm realm_in(const DemoDatabase& database) {
+simulation::Realm realm_in(const DemoDatabase& database) {
   std::string name = "demo";
   if (!database.is_private()) name += fmt::format("-{:08x}", std::random_device{}());
   return {name, partition_range(PartitionKey{0}, kLastPartition)};
@@ -69,12 +69,12 @@ DemoSystem::DemoSystem(DemoDatabase& database, std::optional<Milliseconds> lengt
   daemon_ = std::make_unique<Daemon>(daemon_config());
   daemon_runs_ = true;
   daemon_->start();
-  sandbox::WorkloadOptions work;
+  simulation::WorkloadOptions work;
   work.name = realm_.name;
   work.partitions = realm_.partitions;
   work.lease_ttl = kLease;
   work.budgets = database.is_private();
-  workload_ = std::make_unique<sandbox::Workload>(database.connector(), work);
+  workload_ = std::make_unique<simulation::Workload>(database.connector(), work);
 }
 
 DemoSystem::~DemoSystem() {
@@ -106,19 +106,19 @@ config::Config DemoSystem::daemon_config() const {
   return config;
 }
 
-void DemoSystem::look() {
+void DemoSystem::poll() {
   const SteadyTime now = Clock::system().now();
   if (now < next_scan_) return;
-  census_ = sandbox::take_census(connection_, realm_);
-  for (const sandbox::TakenLease& taken : sandbox::taken_leases(connection_, realm_, last_taken_)) {
+  census_ = simulation::take_census(connection_, realm_);
+  for (const simulation::TakenLease& taken : simulation::taken_leases(connection_, realm_, last_taken_)) {
     last_taken_ = taken.event_id;
     const std::string execution = taken.execution.substr(0, 8);
     workload_->tell(taken.by_deadline ? execution + " ran past its deadline: the daemon ended it"
                                       : "the lease of " + execution + " lapsed: the daemon took it back");
   }
   const SteadyTime done = Clock::system().now();
-  constexpr int kRestForEachLook = 10;
-  next_scan_ = done + std::max<SteadyTime::duration>(kBetweenLooks, kRestForEachLook * (done - now));
+  constexpr int kRestForEachScan = 10;
+  next_scan_ = done + std::max<SteadyTime::duration>(kBetweenScans, kRestForEachScan * (done - now));
 }
 
 std::string DemoSystem::why_off(const reconcile::Reconciler& reconciler) const {
@@ -128,7 +128,7 @@ std::string DemoSystem::why_off(const reconcile::Reconciler& reconciler) const {
 }
 
 Scene DemoSystem::scene() {
-  look();
+  poll();
   Scene scene;
   scene.now = Clock::system().now();
   scene.elapsed = std::chrono::duration_cast<Milliseconds>(scene.now - started_);
@@ -162,8 +162,9 @@ void DemoSystem::finish() {
 }
 
 bool DemoSystem::settled() {
-  return workload_->ended() && (!workload_->errors().empty() ||
-                                sandbox::open_work(connection_, realm_, database_.is_private()).total() == 0);
+  return workload_->ended() &&
+         (!workload_->errors().empty() ||
+          simulation::open_work(connection_, realm_, database_.is_private()).total() == 0);
 }
 
 Milliseconds DemoSystem::longest_settling() const {
@@ -177,25 +178,27 @@ void DemoSystem::stop_daemon() {
   daemon_->stop();
 }
 
-std::vector<sandbox::Verdict> DemoSystem::close_books() {
+std::vector<simulation::Verdict> DemoSystem::close_books() {
   if (!workload_->ended())
     throw std::runtime_error("the simulated workers have not ended in time: nothing can be compared");
   stop_daemon();
   std::string metrics;
   const int status = http_get_status("127.0.0.1", daemon_->http_port(), "/metrics", 5s, &metrics);
   if (status != 200) throw std::runtime_error(fmt::format("/metrics answers {}", status));
-  sandbox::Books books =
-      sandbox::check_books(connection_, realm_, workload_->ledger(), database_.is_private());
-  for (const sandbox::Tally& tally : books.tallies) books.verdicts.push_back(compare_metrics(metrics, tally));
+  simulation::Books books =
+      simulation::check_books(connection_, realm_, workload_->ledger(), database_.is_private());
+  for (const simulation::Tally& tally : books.tallies)
+    books.verdicts.push_back(compare_metrics(metrics, tally));
   next_scan_ = {};
   return std::move(books.verdicts);
 }
 
-sandbox::Verdict DemoSystem::compare_metrics(const std::string& metrics, const sandbox::Tally& tally) const {
-  using Compare = sandbox::Tally::Compare;
+simulation::Verdict DemoSystem::compare_metrics(const std::string& metrics,
+                                                const simulation::Tally& tally) const {
+  using Compare = simulation::Tally::Compare;
   std::int64_t said = processed_in(metrics, known(tally.reconciler), tally.outcomes);
   for (const std::string& other : tally.others) said += processed_in(metrics, known(other), tally.outcomes);
-  sandbox::Verdict verdict{.question = "/metrics of " + tally.reconciler};
+  simulation::Verdict verdict{.question = "/metrics of " + tally.reconciler};
   const char* bound = tally.compare == Compare::at_least  ? "at least "
                       : tally.compare == Compare::at_most ? "at most "
                                                           : "";

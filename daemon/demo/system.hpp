@@ -7,9 +7,9 @@
 
 #include "daemon.hpp"
 #include "demo/database.hpp"
+#include "demo/simulation/books.hpp"
+#include "demo/simulation/workload.hpp"
 #include "demo/view.hpp"
-#include "sandbox/books.hpp"
-#include "sandbox/workload.hpp"
 
 namespace ff::daemon {
 
@@ -38,7 +38,7 @@ class DemoSystem {
 
   /// Stops the daemon and compares workers, database and /metrics. Throws pg::Error, or std::runtime_error
   /// when workers are still at work or /metrics does not answer.
-  std::vector<sandbox::Verdict> close_books();
+  std::vector<simulation::Verdict> close_books();
 
   const std::string& database() const { return database_.description(); }
   bool private_database() const { return database_.is_private(); }
@@ -51,21 +51,21 @@ class DemoSystem {
   config::Config daemon_config() const;
   /// Empty: it is on.
   std::string why_off(const reconcile::Reconciler& reconciler) const;
-  void look();
+  void poll();
   void stop_daemon();
-  sandbox::Verdict compare_metrics(const std::string& metrics, const sandbox::Tally& tally) const;
+  simulation::Verdict compare_metrics(const std::string& metrics, const simulation::Tally& tally) const;
 
   DemoDatabase& database_;
   const std::optional<Milliseconds> length_;
   const SteadyTime started_;
-  const sandbox::Realm realm_;
+  const simulation::Realm realm_;
   pg::Connection connection_;
   std::unique_ptr<Daemon> daemon_;
   bool daemon_runs_ = false;
-  std::unique_ptr<sandbox::Workload> workload_;
+  std::unique_ptr<simulation::Workload> workload_;
 
   Rates rates_;
-  sandbox::Census census_;
+  simulation::Census census_;
   std::int64_t last_taken_ = 0;
   SteadyTime next_scan_{};
 };

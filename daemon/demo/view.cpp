@@ -8,7 +8,7 @@ namespace ff::daemon {
 namespace {
 
 using namespace std::chrono_literals;
-using Doing = sandbox::WorkerState::Doing;
+using Doing = simulation::WorkerState::Doing;
 using TextLines = std::vector<std::string>;
 
 constexpr Milliseconds kRateWindow = 5s;
@@ -31,7 +31,7 @@ std::string outcomes(const StatusBoard::Totals& totals, int room) {
   return fits(text.size()) ? text : beginning + rest;
 }
 
-std::string brief(const sandbox::Claim& claim) {
+std::string brief(const simulation::Claim& claim) {
   return to_string(claim.execution.uuid).substr(0, 8);
 }
 
@@ -133,7 +133,7 @@ TextLines grid(const Scene& scene, const Style& style) {
   return lines;
 }
 
-std::string worker_line(const Scene& scene, const sandbox::WorkerState& worker, const Style& style) {
+std::string worker_line(const Scene& scene, const simulation::WorkerState& worker, const Style& style) {
   const Milliseconds done = since(scene, worker.since);
   StyledLine line(style);
   line.add(" " + worker.id).column(static_cast<int>(kIdWidth) + 2);
@@ -162,7 +162,7 @@ std::string worker_line(const Scene& scene, const sandbox::WorkerState& worker, 
 }
 
 TextLines workers(const Scene& scene, const Style& style) {
-  const sandbox::WorkCounts& work = scene.work;
+  const simulation::WorkCounts& work = scene.work;
   TextLines lines{
       StyledLine(style)
           .add(" WORKERS", kBold)
@@ -170,12 +170,13 @@ TextLines workers(const Scene& scene, const Style& style) {
           .add(fmt::format("{} claims, {} crashes, {} back too late ({} refused)", work.claimed, work.crashed,
                            work.ghosts_refused + work.ghosts_accepted, work.ghosts_refused),
                kDim)};
-  for (const sandbox::WorkerState& worker : scene.workers) lines.push_back(worker_line(scene, worker, style));
+  for (const simulation::WorkerState& worker : scene.workers)
+    lines.push_back(worker_line(scene, worker, style));
   return lines;
 }
 
 TextLines executions(const Scene& scene, const Style& style) {
-  const sandbox::Census& census = scene.census;
+  const simulation::Census& census = scene.census;
   StyledLine alive(style);
   alive.add(" EXECUTIONS", kBold).column(22);
   alive.add(fmt::format("waiting {}   ", census.of("waiting") + census.of("resumable")));

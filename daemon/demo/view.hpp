@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "demo/simulation/books.hpp"
+#include "demo/simulation/workload.hpp"
 #include "demo/terminal.hpp"
-#include "sandbox/books.hpp"
-#include "sandbox/workload.hpp"
 #include "status_board.hpp"
 
 namespace ff::daemon {
@@ -43,10 +43,10 @@ struct Scene {
   bool private_database = true;
   Milliseconds lease_ttl{0};
   std::vector<Reconciler> reconcilers;
-  std::vector<sandbox::WorkerState> workers;
-  sandbox::WorkCounts work;
-  sandbox::Census census;
-  std::vector<sandbox::Happening> latest;  ///< oldest first
+  std::vector<simulation::WorkerState> workers;
+  simulation::WorkCounts work;
+  simulation::Census census;
+  std::vector<simulation::Happening> latest;  ///< oldest first
 };
 
 /// "01:05"
@@ -62,6 +62,6 @@ std::vector<std::string> screen(const Scene& scene, const Style& style);
 std::string line(const Scene& scene);
 
 /// The end: what was done, and what the books say.
-std::string summary(const Scene& scene, const std::vector<sandbox::Verdict>& verdicts, const Style& style);
+std::string summary(const Scene& scene, const std::vector<simulation::Verdict>& verdicts, const Style& style);
 
 }  // namespace ff::daemon

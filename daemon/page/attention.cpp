@@ -23,13 +23,13 @@ using List = std::vector<Attention>;
 // As the alert FfReconcilerBacklog has it.
 constexpr Milliseconds kMuchTooLate = 300s;
 
-void look_at_scheduler(const Model& model, List& list) {
+void add_scheduler(const Model& model, List& list) {
   if (model.alive) return;
   list.push_back({Severity::problem, "The scheduler makes no progress, so /livez answers 503",
                   "A tick takes longer than a tick can, or the machine has no time for the process."});
 }
 
-void look_at_state(const Model& model, List& list) {
+void add_state(const Model& model, List& list) {
   const auto& board = model.board;
   if (board.state == supervisor::State::stopping) {
     list.push_back({Severity::warning, "It is stopping", board.reason});
@@ -51,7 +51,7 @@ void look_at_state(const Model& model, List& list) {
   }
 }
 
-void look_at_pauses(const Model& model, List& list) {
+void add_pauses(const Model& model, List& list) {
   for (const pause::Pause& pause : model.board.pauses)
     list.push_back({Severity::warning,
                     pause.reconciler == pause::kAll ? std::string("All reconcilers are paused")
@@ -60,7 +60,7 @@ void look_at_pauses(const Model& model, List& list) {
                     {pause::resume_line(pause)}});
 }
 
-void look_at_holds(const Model& model, List& list) {
+void add_holds(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
     if (!view.held() || view.paused) continue;
     const reconcile::Hold& hold = *view.seen->last.hold;
@@ -74,7 +74,7 @@ void look_at_holds(const Model& model, List& list) {
   }
 }
 
-void look_at_storm(const Model& model, List& list) {
+void add_storm(const Model& model, List& list) {
   const reconcile::StormView& storm = model.storm;
   if (storm.state == reconcile::Breaker::State::open)
     list.push_back(
@@ -96,7 +96,7 @@ void look_at_storm(const Model& model, List& list) {
                        storm.rate)});
 }
 
-void look_at_pauses_unread(const Model& model, List& list) {
+void add_pauses_unread(const Model& model, List& list) {
   if (model.board.pauses_unread.empty()) return;
   list.push_back({Severity::warning,
                   "What is paused cannot be read: what is known of it holds, and nothing more",
@@ -104,7 +104,7 @@ void look_at_pauses_unread(const Model& model, List& list) {
                   {"ff-reconcilerd check-db"}});
 }
 
-void look_at_failures(const Model& model, List& list) {
+void add_failures(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
     if (!view.enabled || view.paused || !view.seen ||
         view.seen->consecutive_failures < StatusBoard::kFaultyFrom)
@@ -117,7 +117,7 @@ void look_at_failures(const Model& model, List& list) {
   }
 }
 
-void look_at_quarantine(const Model& model, List& list) {
+void add_quarantine(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
     const auto rows = static_cast<std::int64_t>(view.quarantined());
     if (rows == 0) continue;
@@ -125,8 +125,8 @@ void look_at_quarantine(const Model& model, List& list) {
                                                 rows == 1 ? "1 row is" : rows_text(rows) + " are",
                                                 rows == 1 ? "it fails by itself" : "each fails by itself")};
     it.paste.push_back("ff-reconcilerd quarantine --url " + model.address);
-    if (!view.seen->last.set_aside.empty()) {
-      const reconcile::SetAside& first = view.seen->last.set_aside.front();
+    if (!view.seen->last.quarantine_rows.empty()) {
+      const reconcile::QuarantinedRow& first = view.seen->last.quarantine_rows.front();
       it.why = failure_text(first.sqlstate, first.message);
       for (std::string& command : commands_for(view.name, first)) it.paste.push_back(std::move(command));
     }
@@ -134,7 +134,7 @@ void look_at_quarantine(const Model& model, List& list) {
   }
 }
 
-void look_at_held_rows(const Model& model, List& list) {
+void add_held_rows(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
     if (!view.enabled || view.paused || !view.seen) continue;
     for (const reconcile::HeldRow& row : view.seen->last.held) {
@@ -150,7 +150,7 @@ void look_at_held_rows(const Model& model, List& list) {
   }
 }
 
-void look_at_lateness(const Model& model, List& list) {
+void add_lateness(const Model& model, List& list) {
   for (const ReconcilerView& view : model.reconcilers) {
     const auto waited = late_by(view, model.now);
     if (!waited) continue;
@@ -164,7 +164,7 @@ void look_at_lateness(const Model& model, List& list) {
   }
 }
 
-void look_at_connections(const Model& model, List& list) {
+void add_connections(const Model& model, List& list) {
   if (model.pool.waiting == 0) return;
   list.push_back({Severity::warning,
                   model.pool.waiting == 1 ? std::string("1 tick waits for a connection")
@@ -172,7 +172,7 @@ void look_at_connections(const Model& model, List& list) {
                   fmt::format("All {} of database.pool_size are in use.", model.pool.size)});
 }
 
-void look_at_configuration(const Model& model, List& list) {
+void add_configuration(const Model& model, List& list) {
   if (model.configuration_refused)
     list.push_back({Severity::warning,
                     "The file was refused at the last reload: the earlier configuration holds",
@@ -184,17 +184,16 @@ void look_at_configuration(const Model& model, List& list) {
 }
 
 // A line for each kind.
-constexpr void (*kLooks[])(const Model&, List&) = {
-    look_at_scheduler, look_at_state,    look_at_pauses,      look_at_pauses_unread,
-    look_at_holds,     look_at_storm,    look_at_failures,    look_at_quarantine,
-    look_at_held_rows, look_at_lateness, look_at_connections, look_at_configuration,
+constexpr void (*kAll[])(const Model&, List&) = {
+    add_scheduler, add_state,      add_pauses,    add_pauses_unread, add_holds,       add_storm,
+    add_failures,  add_quarantine, add_held_rows, add_lateness,      add_connections, add_configuration,
 };
 
 }  // namespace
 
 std::vector<Attention> needs_attention(const Model& model) {
   List list;
-  for (const auto look : kLooks) look(model, list);
+  for (const auto add : kAll) add(model, list);
   std::ranges::stable_sort(list, std::ranges::greater{}, &Attention::severity);
   for (Attention& it : list)
     for (std::string& command : it.paste) command = with_config(model, std::move(command));
@@ -205,7 +204,7 @@ std::string with_config(const Model& model, std::string command) {
   return Pasted(model.config_file)(std::move(command));
 }
 
-std::vector<std::string> commands_for(std::string_view reconciler, const reconcile::SetAside& row) {
+std::vector<std::string> commands_for(std::string_view reconciler, const reconcile::QuarantinedRow& row) {
   if (row.pair == nullptr) return {};
   // What goes into a shell is a uuid and nothing else.
   const auto id = reconcile::execution_of(*row.pair, row.key);

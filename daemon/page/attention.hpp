@@ -20,7 +20,7 @@ struct Attention {
 std::vector<Attention> needs_attention(const Model& model);
 
 /// The commands that go with a row: what explains it, what tries it at once. Nothing where it has no execution's id.
-std::vector<std::string> commands_for(std::string_view reconciler, const reconcile::SetAside& row);
+std::vector<std::string> commands_for(std::string_view reconciler, const reconcile::QuarantinedRow& row);
 /// A command with the configuration that the daemon has, which may say which database, filter and grace.
 std::string with_config(const Model& model, std::string command);
 

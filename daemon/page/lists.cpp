@@ -12,21 +12,22 @@
 namespace ff::daemon::page {
 namespace {
 
-struct QuarantinedRow {
+struct ListedRow {
   const ReconcilerView* view;
-  const reconcile::SetAside* row;
+  const reconcile::QuarantinedRow* row;
 };
 
-std::vector<QuarantinedRow> quarantined_rows(const Model& model) {
-  std::vector<QuarantinedRow> rows;
+std::vector<ListedRow> quarantined_rows(const Model& model) {
+  std::vector<ListedRow> rows;
   for (const ReconcilerView& view : model.reconcilers)
     if (view.quarantined() > 0)
-      for (const reconcile::SetAside& row : view.seen->last.set_aside) rows.push_back({&view, &row});
+      for (const reconcile::QuarantinedRow& row : view.seen->last.quarantine_rows)
+        rows.push_back({&view, &row});
   if (rows.size() > kMostQuarantinedShown) rows.resize(kMostQuarantinedShown);
   return rows;
 }
 
-std::string quarantined_row(const QuarantinedRow& its, const Model& model) {
+std::string quarantined_row(const ListedRow& its, const Model& model) {
   const auto& [view, row] = its;
   const UnixMillis next_try = view->seen->last_tick + row->next_try_in;
   std::vector<std::string> commands = commands_for(view->name, *row);
@@ -52,7 +53,7 @@ std::string quarantine_list(const Model& model) {
   if (in_all == 0) return "";
   const auto rows = quarantined_rows(model);
   std::string list = "<ul>\n";
-  for (const QuarantinedRow& row : rows) list += quarantined_row(row, model);
+  for (const ListedRow& row : rows) list += quarantined_row(row, model);
   list += "</ul>\n";
   if (rows.size() < in_all)
     list += fmt::format("<p class=\"note\">{} more are not shown.</p>\n",

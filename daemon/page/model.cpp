@@ -18,10 +18,11 @@ std::optional<Milliseconds> overdue_beside_quarantine(const ReconcilerView& view
   const reconcile::TickReport& last = view.seen->last;
   std::optional<UnixMillis> oldest;
   for (const auto& [partition, since] : last.oldest_due_in) {
-    const auto is_there = [&its = partition](const reconcile::SetAside& row) {
+    const auto is_there = [&its = partition](const reconcile::QuarantinedRow& row) {
       return row.key.partition == its;
     };
-    if (std::ranges::none_of(last.set_aside, is_there)) oldest = std::min(oldest.value_or(since), since);
+    if (std::ranges::none_of(last.quarantine_rows, is_there))
+      oldest = std::min(oldest.value_or(since), since);
   }
   if (!oldest) return std::nullopt;
   return waited(*oldest, database_now(*view.seen, now));

@@ -168,7 +168,7 @@ void Loader::settle_other_form(const Option& option, const Origin& origin) {
 
 Config Loader::finish(const std::function<std::string(const Database&)>& check) {
   read_url_file();
-  look_at_password_file();
+  check_password_file();
   inherit_filters();
   run_checks();
   check_database(check);
@@ -199,7 +199,7 @@ void Loader::read_url_file() {
 }
 
 // It is read anew for each connection, and may come later or be a pipe: but one that is there and empty is a mistake.
-void Loader::look_at_password_file() {
+void Loader::check_password_file() {
   const std::string& path = config_.database.password_file;
   std::error_code absent;
   if (path.empty() || !std::filesystem::is_regular_file(path, absent) ||

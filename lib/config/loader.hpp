@@ -37,7 +37,7 @@ class Loader {
   void apply(const Option& option, const Node& node, const Origin& origin);
   void settle_other_form(const Option& option, const Origin& origin);
   void read_url_file();
-  void look_at_password_file();
+  void check_password_file();
   void inherit_filters();
   void run_checks();
   void check_database(const std::function<std::string(const Database&)>& check);

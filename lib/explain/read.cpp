@@ -166,7 +166,7 @@ void read_workers(pg::Transaction& transaction, Facts& facts) {
 }
 
 // Only rows that are there without the filter, and not with it, are known to be left out by it.
-Inspection look_of(pg::Transaction& transaction, const Member& member, const ExecutionId& id) {
+Inspection inspect(pg::Transaction& transaction, const Member& member, const ExecutionId& id) {
   Inspection inspection{
       member.reconciler->name, member.enabled, member.scope.filter, member.scope.settings, {}, false, {}};
   const auto add = [&](const reconcile::Scope& scope) {
@@ -226,7 +226,7 @@ Facts read(pg::Connection& connection, const ExecutionId& id, const std::vector<
     const auto& its = member.reconciler->privileges;
     readable.insert(readable.end(), its.begin(), its.end());
     if (!member.reconciler->execution_column.empty())
-      facts.inspections.push_back(look_of(transaction, member, id));
+      facts.inspections.push_back(inspect(transaction, member, id));
   }
   facts.holders = reconcile::holders_of(transaction, id, readable);
   transaction.rollback();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kClaimable = "eligibility_state = 'eligible_now'";
 
-const Inspection* due_look(const Facts& facts, std::string_view reconciler) {
+const Inspection* due_inspection(const Facts& facts, std::string_view reconciler) {
   const Inspection* inspection = facts.inspection(reconciler);
   return inspection != nullptr && inspection->due() ? inspection : nullptr;
 }
@@ -84,7 +84,7 @@ void add_active(const Facts& facts, bool at_fault, std::vector<Finding>& found) 
     return;
   }
   if (*attempt->lease_expires_at < facts.now) return add_lapsed(facts, *attempt, found);
-  if (due_look(facts, "dead_worker") != nullptr) {
+  if (due_inspection(facts, "dead_worker") != nullptr) {
     found.push_back(
         {"holder_silent",
          fmt::format(
@@ -164,7 +164,7 @@ UnixMillis last_sign(const Facts& facts) {
 
 void add_claimable(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   const Core& core = *facts.core;
-  if (due_look(facts, "index_repair") != nullptr)
+  if (due_inspection(facts, "index_repair") != nullptr)
     found.push_back({"attempt_missing",
                      "it is to go on with an attempt that is not there, so claim_resumed_execution and "
                      "issue_grant_and_claim refuse it: index_repair names the one that is",
@@ -213,11 +213,11 @@ void add_ended(const Facts& facts, std::vector<Finding>& found) {
   if (!core.cancelled_by.value_or("").empty()) text += ", by " + *core.cancelled_by;
   if (core.last_failure) text += ", last failure: " + *core.last_failure;
   found.push_back({"ended", text, "nothing moves it any more; FlowFabric's replay begins it anew"});
-  if (due_look(facts, "suspension_timeout") != nullptr)
+  if (due_inspection(facts, "suspension_timeout") != nullptr)
     found.push_back({"suspension_left",
                      "its suspension or waitpoints are left: a late signal would begin it anew",
                      tick("suspension_timeout", facts.id)});
-  if (due_look(facts, "lease_expiry") != nullptr)
+  if (due_inspection(facts, "lease_expiry") != nullptr)
     found.push_back({"lease_left", "a lease of its is left", tick("lease_expiry", facts.id)});
 }
 

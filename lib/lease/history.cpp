@@ -86,7 +86,7 @@ void History::live() {
   while (!interrupt_.raised()) {
     try {
       wait_for_subscriptions();
-      connected_life();
+      serve_connection();
     } catch (const pg::Error& error) {
       if (!error.interrupted()) report_failure(error);
     } catch (const std::exception& error) {  // an answer that does not read as it should
@@ -104,7 +104,7 @@ void History::wait_for_subscriptions() {
 }
 
 // From one connection to its end, or to that of the last subscription.
-void History::connected_life() {
+void History::serve_connection() {
   pg::Listener listener(connector_.connect(now() + kConnectWithin, &interrupt_));
   listener.listen({kChannel});
   reader_.connection_changed();

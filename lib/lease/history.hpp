@@ -65,7 +65,7 @@ class History {
   Streams streams();
   void live();
   void wait_for_subscriptions();
-  void connected_life();
+  void serve_connection();
   void reconnected();
   void report_failure(const std::exception& error);
 

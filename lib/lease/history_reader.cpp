@@ -55,7 +55,7 @@ const Means& HistoryReader::means_of(pg::Connection& connection) {
 // In two statements, so that an idle poll costs one, and so that the writers are read after the event was seen.
 Sighting HistoryReader::sight(pg::Connection& connection, const Streams& streams) {
   const Means& means = means_of(connection);
-  const Outlook seen = look(connection, means, ids_.known());
+  const OutboxHead seen = read_head(connection, means, ids_.known());
   std::int64_t reached = frontier_.settled().event_id;
   for (const auto& stream : streams) reached = std::max(reached, stream->cursor().event_id);
   if (const auto fault = ids_.note(seen, reached, clock_.now())) spdlog::warn("{}", *fault);

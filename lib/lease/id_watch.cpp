@@ -11,7 +11,7 @@ constexpr std::chrono::minutes kSayAgain{1};
 
 }  // namespace
 
-std::optional<std::string> IdWatch::note(const Outlook& seen, std::int64_t reached, SteadyTime at) {
+std::optional<std::string> IdWatch::note(const OutboxHead& seen, std::int64_t reached, SteadyTime at) {
   if (seen.known_hash && *seen.known_hash != known_.hash) {
     known_.hash = *seen.known_hash;
     return fmt::format(

@@ -23,7 +23,7 @@ class IdWatch {
 
   /// What has to be said aloud: when it begins, and again each minute while it lasts. `reached`: the highest id
   /// that is settled or in a cursor.
-  std::optional<std::string> note(const Outlook& seen, std::int64_t reached, SteadyTime at);
+  std::optional<std::string> note(const OutboxHead& seen, std::int64_t reached, SteadyTime at);
 
   /// The last event that is settled, as the look saw it that saw it first.
   void settled(const Fingerprint& event);

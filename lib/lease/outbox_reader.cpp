@@ -15,7 +15,7 @@ SELECT has_table_privilege('pg_catalog.pg_locks', 'SELECT')
   FROM pg_get_serial_sequence({schema_text} || 'ff_lease_event', 'event_id') AS name)sql";
 
 // $1: the id whose event is asked for; $2: the sequence, or null.
-constexpr std::string_view kLook = R"sql(
+constexpr std::string_view kReadHead = R"sql(
 WITH outbox AS NOT MATERIALIZED (
   SELECT event_id, hashtextextended(concat_ws(' ', execution_id, event_type, occurred_at_ms), 0) AS hash
     FROM {schema}.ff_lease_event)
@@ -122,8 +122,8 @@ Means means(pg::Connection& connection) {
   return {row.get<bool>(0), row.get<std::optional<std::string>>(1), row.get<bool>(2)};
 }
 
-Outlook look(pg::Connection& connection, const Means& means, std::int64_t known) {
-  const pg::Result result = connection.execute(kLook, pg::Params::of(known, means.sequence));
+OutboxHead read_head(pg::Connection& connection, const Means& means, std::int64_t known) {
+  const pg::Result result = connection.execute(kReadHead, pg::Params::of(known, means.sequence));
   const pg::Row row = result.one();
   if (row.get<bool>(0))
     throw pg::Error(

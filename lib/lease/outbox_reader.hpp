@@ -28,13 +28,13 @@ struct Means {
 Means means(pg::Connection& connection);
 
 /// What the outbox says of itself, in one snapshot.
-struct Outlook {
+struct OutboxHead {
   Fingerprint newest;                      ///< the visible event with the highest id; 0: there is none
   std::optional<std::int64_t> known_hash;  ///< of what has the id that was asked for; nothing: nothing has
   std::optional<std::int64_t> drawn;       ///< the last id that was drawn; nothing: `means` has no sequence
 };
 /// Throws pg::Error not_writable on a standby, where nobody can know who is writing on the primary.
-Outlook look(pg::Connection& connection, const Means& means, std::int64_t known);
+OutboxHead read_head(pg::Connection& connection, const Means& means, std::int64_t known);
 
 /// Who has written to the outbox and may commit yet: not in the snapshot of an earlier statement, whole in that
 /// of a later one.

@@ -6,7 +6,7 @@ namespace ff::pg {
 namespace {
 
 // An Interrupt cannot notify a condition variable; whoever waits for a place looks at it this often.
-constexpr Milliseconds kLookAtInterrupt{50};
+constexpr Milliseconds kInterruptPoll{50};
 
 }  // namespace
 
@@ -66,7 +66,7 @@ Pool::Place Pool::take_idle_or_slot(SteadyTime deadline, std::string_view famili
       throw Error(Error::Kind::timeout,
                   "all " + std::to_string(size_) + " connections of the pool are in use");
     }
-    returned_.wait_until(lock, std::min<SteadyTime>(deadline, now + kLookAtInterrupt), available);
+    returned_.wait_until(lock, std::min<SteadyTime>(deadline, now + kInterruptPoll), available);
   }
   --waiting_;
   ++in_use_;

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "pg/transaction.hpp"
-#include "reconcile/look_for_holders.hpp"
+#include "reconcile/find_holders.hpp"
 #include "reconcile/pager.hpp"
 #include "reconcile/seen.hpp"
 
@@ -154,8 +154,8 @@ void Engine::end_tick(TickReport& report) {
   end_storm(report);
   report.quarantined = job_->quarantine.size();
   if (report.quarantined == 0) return;
-  report.set_aside = job_->quarantine.told(job_->clock.now());
-  for (SetAside& row : report.set_aside) row.pair = &job_->reconciler;
+  report.quarantine_rows = job_->quarantine.told(job_->clock.now());
+  for (QuarantinedRow& row : report.quarantine_rows) row.pair = &job_->reconciler;
 }
 
 TickReport Engine::with_worker(const std::function<void(Worker&)>& work) {
@@ -212,7 +212,7 @@ void Engine::scan_and_work_off(Worker& worker) {
   if (job_->prelude && !report.failure && !report.more && !options.dry_run &&
       !report.skipped.contains(Skip::locked))
     job_->prelude->settled();
-  look_for_holders(*job_, worker.connection());
+  find_holders(*job_, worker.connection());
 }
 
 TickReport Engine::work_off_upcoming() {

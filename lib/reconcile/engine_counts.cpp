@@ -9,7 +9,7 @@ namespace ff::reconcile {
 namespace {
 
 // How far ahead a backlog's next due row is looked for.
-constexpr Milliseconds kBacklogLooksAhead = std::chrono::hours{24};
+constexpr Milliseconds kBacklogHorizon = std::chrono::hours{24};
 
 void keep_earlier(std::optional<UnixMillis>& to, const std::optional<UnixMillis>& from) {
   if (from && (!to || *from < *to)) to = from;
@@ -45,7 +45,7 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
   const bool walks = job_->reconciler.walk.has_value();
   const auto slices = walks ? from_the_start.next(*job_, worker.connection(), cap) : whole(job_->groups);
   Backlog backlog;
-  const Seen seen = sort_out(scan(worker, slices, kBacklogLooksAhead));
+  const Seen seen = sort_out(scan(worker, slices, kBacklogHorizon));
   for (const Candidate& row : seen.coming) {
     const UnixMillis takeable_at = row.due_at + job_->holdoff();
     if (!backlog.next_due || takeable_at < *backlog.next_due) backlog.next_due = takeable_at;
@@ -56,7 +56,7 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
       job_->reconciler.foreseen && seen.oldest_of_many.empty() && (!walks || from_the_start.at_end());
   if (read_all && !worker.report().failure)
     backlog.known_until =
-        seen.cut_off ? *seen.cut_off + job_->holdoff() : backlog.database_time + kBacklogLooksAhead;
+        seen.cut_off ? *seen.cut_off + job_->holdoff() : backlog.database_time + kBacklogHorizon;
   return backlog;
 }
 

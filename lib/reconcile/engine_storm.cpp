@@ -9,8 +9,8 @@ namespace ff::reconcile {
 namespace {
 
 // While the breaker is open, it is looked at least so often.
-constexpr Milliseconds kLookEvery{10'000};
-constexpr Milliseconds kLookSooner{1000};
+constexpr Milliseconds kCheckEvery{10'000};
+constexpr Milliseconds kCheckSooner{1000};
 // A row may be written so long after the moment at which it falls due, and is then still read into the queue.
 constexpr Milliseconds kWrittenLater{5000};
 
@@ -71,7 +71,7 @@ bool Engine::storm_lets_act(Worker& worker, std::int64_t lapsed, UnixMillis data
   worker.report().more = true;
   // Those that have been held before are taken all the same.
   const bool all = *held_after_ == UnixMillis::min();
-  worker.report().wait = std::min(verdict.open_for, all ? kLookEvery : kLookSooner);
+  worker.report().wait = std::min(verdict.open_for, all ? kCheckEvery : kCheckSooner);
   if (!all) return true;
   queue_.clear();
   queue_read_until_.reset();

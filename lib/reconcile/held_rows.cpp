@@ -32,14 +32,14 @@ void HeldRows::found(const RowKey& key, const std::optional<ExecutionId>& execut
   entry.last = now;
 }
 
-std::vector<HeldRow> HeldRows::to_look_into(SteadyTime now) {
+std::vector<HeldRow> HeldRows::to_inspect(SteadyTime now) {
   {
     const std::lock_guard lock(mutex_);
-    if (looked_at_ && now < *looked_at_ + kLookEvery) return {};
+    if (inspected_at_ && now < *inspected_at_ + kInspectEvery) return {};
   }
   auto rows = told(now);
   const std::lock_guard lock(mutex_);
-  if (!rows.empty()) looked_at_ = now;
+  if (!rows.empty()) inspected_at_ = now;
   return rows;
 }
 

@@ -21,14 +21,14 @@ class HeldRows {
   /// So many are looked into, and told of, those first that have waited longest.
   static constexpr std::size_t kMostTold = 3;
   /// How often it is looked who holds them.
-  static constexpr Milliseconds kLookEvery{5'000};
+  static constexpr Milliseconds kInspectEvery{5'000};
 
   void begin_tick();
   /// This tick would have moved the row, but somebody holds it. `execution`: whose row it is, if anybody's.
   void found(const RowKey& key, const std::optional<ExecutionId>& execution, SteadyTime now);
 
-  /// The rows that are noticed, if it is time to look who holds them; then it is not again for kLookEvery.
-  std::vector<HeldRow> to_look_into(SteadyTime now);
+  /// The rows that are noticed, if it is time to look who holds them; then it is not again for kInspectEvery.
+  std::vector<HeldRow> to_inspect(SteadyTime now);
   /// Who holds a row, as far as was to be seen. True: nobody knew of it before.
   bool note(const RowKey& key, std::vector<Holder> holders);
 
@@ -52,7 +52,7 @@ class HeldRows {
   mutable std::mutex mutex_;
   std::map<RowKey, Entry> rows_;  // guarded by mutex_, as are the next
   std::int64_t tick_ = 0;
-  std::optional<SteadyTime> looked_at_;
+  std::optional<SteadyTime> inspected_at_;
 };
 
 }  // namespace ff::reconcile

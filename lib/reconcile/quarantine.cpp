@@ -41,7 +41,7 @@ void Quarantine::forget_old(SteadyTime now) {
   std::erase_if(rows_, [&](const auto& row) { return row.second.until + kLongestPause < now; });
 }
 
-std::vector<SetAside> Quarantine::told(SteadyTime now) const {
+std::vector<QuarantinedRow> Quarantine::told(SteadyTime now) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::map<RowKey, Entry>::const_iterator> next;
   for (auto row = rows_.begin(); row != rows_.end(); ++row) next.push_back(row);
@@ -49,7 +49,7 @@ std::vector<SetAside> Quarantine::told(SteadyTime now) const {
   std::partial_sort(next.begin(), most, next.end(), [](const auto& a, const auto& b) {
     return std::tie(a->second.until, a->first) < std::tie(b->second.until, b->first);
   });
-  std::vector<SetAside> told;
+  std::vector<QuarantinedRow> told;
   for (auto row = next.begin(); row != most; ++row) {
     const auto& [key, entry] = **row;
     told.push_back({key, nullptr, entry.tries, entry.sqlstate, entry.message,

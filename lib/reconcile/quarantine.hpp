@@ -26,7 +26,7 @@ class Quarantine {
   /// So many of the rows are told of, those first that are tried next: where there are thousands, they have a reason in
   /// common.
   static constexpr std::size_t kMostTold = 100;
-  std::vector<SetAside> told(SteadyTime now) const;
+  std::vector<QuarantinedRow> told(SteadyTime now) const;
 
   std::size_t size() const;
   bool empty() const { return size() == 0; }

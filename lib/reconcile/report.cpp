@@ -47,7 +47,7 @@ void TickReport::add(TickReport&& other) {
 
 void TickReport::add_companion(TickReport&& companions) {
   quarantined += companions.quarantined;
-  append(set_aside, std::move(companions.set_aside));
+  append(quarantine_rows, std::move(companions.quarantine_rows));
   append(held, std::move(companions.held));
   add(std::move(companions));
 }

@@ -60,7 +60,7 @@ void Monitor::check_now() {
 void Monitor::check_soon() {
   {
     const std::lock_guard lock(mutex_);
-    look_wanted_ = true;
+    soon_wanted_ = true;
   }
   wake_.notify_all();
 }
@@ -70,8 +70,8 @@ void Monitor::run(const std::stop_token& stop) {
     check_once(stop);
     std::unique_lock lock(mutex_);
     wake_.wait_until(lock, stop, availability_.next_check(clock_.now(), random_share()),
-                     [&] { return check_wanted_ || look_wanted_; });
-    check_wanted_ = look_wanted_ = false;
+                     [&] { return check_wanted_ || soon_wanted_; });
+    check_wanted_ = soon_wanted_ = false;
   }
 }
 

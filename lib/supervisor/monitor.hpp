@@ -61,7 +61,7 @@ class Monitor {
   std::string told_reason_;
   bool told_authentication_ = false;
   bool check_wanted_ = false;  // it was asked for
-  bool look_wanted_ = false;   // likewise, without a doubt about the server
+  bool soon_wanted_ = false;   // likewise, without a doubt about the server
   bool unchecked_ = false;     // it has not ended yet
   std::jthread thread_;
 };

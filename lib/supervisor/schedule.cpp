@@ -13,7 +13,7 @@ constexpr Milliseconds kLongestWhileAway = 1s;
 constexpr Milliseconds kLongestWhileRefused = 8s;
 constexpr Milliseconds kBreath = 2ms;
 constexpr Milliseconds kLongestSafety = 30s;
-constexpr int kRestAfterLook = 4;
+constexpr int kRestAfterScan = 4;
 
 Milliseconds doubled(Milliseconds first, int times, Milliseconds most) {
   Milliseconds value = first;
@@ -38,7 +38,7 @@ Milliseconds safety_interval(Milliseconds interval) {
 }
 
 SteadyTime rested_from_scan(Milliseconds interval, SteadyTime started, SteadyTime finished) {
-  return finished + std::min<SteadyTime::duration>(kRestAfterLook * (finished - started), interval);
+  return finished + std::min<SteadyTime::duration>(kRestAfterScan * (finished - started), interval);
 }
 
 NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {

@@ -1,14 +1,14 @@
 #pragma once
 
 #include "pg/connect.hpp"
-#include "sandbox/private_server.hpp"
+#include "testserver/private_server.hpp"
 
 namespace ff::bench {
 
 /// What every measurement is given. The database is migrated with 256 hash children and has no rows when a
 /// measurement starts; it leaves none behind.
 struct Bench {
-  sandbox::PrivateServer& server;
+  testserver::PrivateServer& server;
   std::string database;
   const pg::Connector& connector;  ///< to that database over the Unix socket
   bool quick = false;              ///< few rows, one round: to see that it works, not to quote

@@ -40,13 +40,13 @@ DaemonProcess::DaemonProcess(const std::string& conninfo, const std::string& con
   const auto file = directory_.path() / "config.yaml";
   const bool says = config.find("storm:") != std::string::npos;
   write_file(file, kConfig + std::string(says ? "" : "storm: off\n") + config);
-  process_ = std::make_unique<sandbox::ChildProcess>(
-      sandbox::Command{.program = FF_BINARY,
-                       .arguments = {"run", "--config", file.string()},
-                       .environment = {"FF_DATABASE_URL=" + conninfo},
-                       .directory = directory_.path(),
-                       .output = directory_.path() / "log",
-                       .account = {}});
+  process_ = std::make_unique<testserver::ChildProcess>(
+      testserver::Command{.program = FF_BINARY,
+                          .arguments = {"run", "--config", file.string()},
+                          .environment = {"FF_DATABASE_URL=" + conninfo},
+                          .directory = directory_.path(),
+                          .output = directory_.path() / "log",
+                          .account = {}});
 }
 
 std::string DaemonProcess::log() const {

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/time.hpp"
-#include "sandbox/child_process.hpp"
 #include "support/metrics_text.hpp"
 #include "support/process.hpp"
+#include "testserver/child_process.hpp"
 
 namespace ff::bench {
 
@@ -43,7 +43,7 @@ class DaemonProcess {
   [[noreturn]] void fail(const std::string& what) const;
 
   test::TemporaryDirectory directory_;
-  std::unique_ptr<sandbox::ChildProcess> process_;
+  std::unique_ptr<testserver::ChildProcess> process_;
   unsigned short port_ = 0;  // 0: the daemon has not told it yet
 };
 

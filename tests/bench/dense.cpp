@@ -65,7 +65,7 @@ void measure(pg::Connection& seeding, const pg::Connector& connector, Rows rows,
   };
   const auto before_ours = [&] {
     ours.start_over();
-    ours.look();
+    ours.warm_up();
   };
   regime.ways = {{"ours", {}}, {"row by row", {}}, {"floor", {}}};
   for (int round = 0; round < rounds; ++round) {

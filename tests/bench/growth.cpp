@@ -41,7 +41,7 @@ class Growth {
   double ours(int rows) {
     fill(rows, kPartitions);
     ours_.start_over();
-    ours_.look();
+    ours_.warm_up();
     return measured(rows, [&] { ours_.tick(); });
   }
   double floor(int rows) {

@@ -119,7 +119,7 @@ std::optional<Arguments> read(const std::vector<std::string>& words) {
 
 // Durable, and otherwise as a server for this would be set: memory for what is worked on, and checkpoints and
 // vacuum when the benchmark says so, because otherwise they come in the middle of somebody's turn.
-sandbox::ServerOptions server_options() {
+testserver::ServerOptions server_options() {
   return {.durable = true,
           .settings = {{"shared_buffers", "1GB"},
                        {"max_wal_size", "8GB"},
@@ -151,7 +151,7 @@ bool fast_enough(const std::vector<Regime>& regimes) {
 }
 
 int measure(const Arguments& arguments) {
-  sandbox::PrivateServer server(server_options());
+  testserver::PrivateServer server(server_options());
   server.create_database(kDatabase);
   const pg::Connector connector({.conninfo = server.conninfo(kDatabase)});
   Report report(std::cout, arguments.output, this_machine(connector), arguments.quick);

@@ -79,7 +79,7 @@ double most_resident_mib_of(pid_t pid) {
   throw std::runtime_error(fmt::format("process {} does not say how much memory it took", pid));
 }
 
-double cpu_seconds_of_server(sandbox::PrivateServer& server) {
+double cpu_seconds_of_server(testserver::PrivateServer& server) {
   const pid_t postmaster = server.pid().value();
   double sum = cpu_seconds_of(postmaster);
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -2,7 +2,7 @@
 
 #include <sys/types.h>
 
-#include "sandbox/private_server.hpp"
+#include "testserver/private_server.hpp"
 
 namespace ff::bench {
 
@@ -14,7 +14,7 @@ double most_resident_mib_of(pid_t pid);
 
 /// The time of all processes of the server so far: of those that run, and, to the hundredth of a second, of
 /// those that have ended. The server must be running.
-double cpu_seconds_of_server(sandbox::PrivateServer& server);
+double cpu_seconds_of_server(testserver::PrivateServer& server);
 
 /// Of the calling thread.
 double cpu_seconds_of_this_thread();

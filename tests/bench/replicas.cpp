@@ -91,7 +91,7 @@ class Runs {
     add_lapsed_leases(seeding_, rows_, kPartitions);
     for (OurTimeout* replica : replicas) {
       replica->start_over();
-      replica->look();
+      replica->warm_up();
     }
     const WorkedOff done = work_off(replicas, rows_);
     const pg::Result events = seeding_.execute(kLeaseEvents, {}, Clock::system().now() + kPatience);

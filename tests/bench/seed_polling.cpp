@@ -70,24 +70,24 @@ SELECT namespace, worker_instance_id FROM ff_worker_registry
  WHERE partition_key = $1 AND last_heartbeat_ms + liveness_ttl_ms < $2
  LIMIT $3)sql";
 
-struct Look {
+struct Poll {
   std::string_view candidates;
   Milliseconds interval;
   SteadyTime next{};
 };
 
-constexpr std::array kLooks{
-    Look{kDelayedPromoter, 750ms}, Look{kLeaseExpiry, 1500ms},   Look{kAttemptTimeout, 2s},
-    Look{kExecutionDeadline, 5s},  Look{kSuspensionTimeout, 2s}, Look{kPendingWaitpointExpiry, 5s},
-    Look{kDependency, 1s},         Look{kCancelGroups, 1s},      Look{kCancelGroups, 10s},
-    Look{kBudgetReset, 15s},       Look{kWorkerRegistryTtl, 30s}};
+constexpr std::array kPolls{
+    Poll{kDelayedPromoter, 750ms}, Poll{kLeaseExpiry, 1500ms},   Poll{kAttemptTimeout, 2s},
+    Poll{kExecutionDeadline, 5s},  Poll{kSuspensionTimeout, 2s}, Poll{kPendingWaitpointExpiry, 5s},
+    Poll{kDependency, 1s},         Poll{kCancelGroups, 1s},      Poll{kCancelGroups, 10s},
+    Poll{kBudgetReset, 15s},       Poll{kWorkerRegistryTtl, 30s}};
 
 void require_nothing(const pg::Result& found) {
   if (!found.empty())
     throw std::runtime_error(fmt::format("{} rows are due where none should be", found.size()));
 }
 
-void look(pg::Connection& connection, std::string_view candidates) {
+void poll(pg::Connection& connection, std::string_view candidates) {
   static const Partitions partitions = partition_range({0}, {255});
   constexpr std::int64_t kBatch = 1000;
   constexpr std::int64_t kGroupBatch = 50;
@@ -116,14 +116,14 @@ void SeedPolling::stop() {
 }
 
 void SeedPolling::live(pg::Connection connection) {
-  auto looks = kLooks;
+  auto polls = kPolls;
   const auto stopped = stopped_.get_future();
   for (;;) {
-    Look& first = *std::min_element(looks.begin(), looks.end(),
-                                    [](const Look& a, const Look& b) { return a.next < b.next; });
+    Poll& first = *std::min_element(polls.begin(), polls.end(),
+                                    [](const Poll& a, const Poll& b) { return a.next < b.next; });
     if (stopped.wait_until(first.next) == std::future_status::ready) return;
     first.next = std::max(first.next, Clock::system().now()) + first.interval;
-    look(connection, first.candidates);
+    poll(connection, first.candidates);
     ++passes_;
     cpu_seconds_ = cpu_seconds_of_this_thread();
   }

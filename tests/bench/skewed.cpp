@@ -117,7 +117,7 @@ class Skewed {
   // With a new engine: what another case has taught it of batches and bad rows is none of this one's.
   Taken take(std::int64_t to_move, std::int64_t to_leave) {
     ours_.start_over();
-    ours_.look();
+    ours_.warm_up();
     const SteadyTime started = Clock::system().now();
     ours_.tick();
     const Taken taken{to_move, seconds_since(started)};

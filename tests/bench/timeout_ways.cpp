@@ -93,7 +93,7 @@ void OurTimeout::over_each_connection(const std::function<void()>& work) {
   }
 }
 
-void OurTimeout::look() {
+void OurTimeout::warm_up() {
   std::stop_source only_look;
   only_look.request_stop();
   over_each_connection([&] {

@@ -21,7 +21,7 @@ class OurTimeout {
   void start_over();
   /// Looks over each connection, and moves nothing: then the server knows the plan of the look, as it does
   /// once a daemon has been running. (It forgets plans when statistics are made anew.)
-  void look();
+  void warm_up();
   /// Moves everything that is due over each connection, and takes it back. Throws std::runtime_error when that
   /// is nothing, and pg::Error.
   void rehearse();
@@ -49,7 +49,7 @@ class TimeoutFloor {
  public:
   TimeoutFloor(const pg::Connector& connector, int connections);
 
-  /// Has the server plan the statements, and changes nothing: what OurTimeout::look() is for the others.
+  /// Has the server plan the statements, and changes nothing: what OurTimeout::warm_up() is for the others.
   void plan();
   void run();
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "sandbox/worker.hpp"
+#include "demo/simulation/worker.hpp"
 
 namespace ff::bench {
 namespace {
@@ -46,13 +46,13 @@ void timed(const Shift& shift, SteadyTime moment, Distribution& latency, const S
 
 WorkerLatency live(pg::Connection connection, int number, const Shift& shift,
                    const std::vector<ExecutionId>& executions) {
-  sandbox::Worker worker(connection, fmt::format("steady-{}", number), kLease, kLane);
+  simulation::Worker worker(connection, fmt::format("steady-{}", number), kLease, kLane);
   WorkerLatency latency;
   Distribution of_no_interest;
   SteadyTime moment = shift.begins + number * kCycle / kWorkers;
   for (const ExecutionId& execution : executions) {
     if (shift.over) return latency;
-    std::optional<sandbox::Claim> claim;
+    std::optional<simulation::Claim> claim;
     timed(shift, moment, latency.claim, [&] { claim = worker.claim_one(execution); });
     require(claim.has_value(), "claim");
     timed(shift, moment + kBetweenSteps, latency.renew, [&] { require(worker.renew(*claim), "renewal"); });
@@ -71,8 +71,8 @@ WorkerLatency latency_during(const pg::Connector& connector, const std::function
   std::vector<std::vector<ExecutionId>> executions;
   for (int i = 0; i < kWorkers; ++i) {
     connections.push_back(connector.connect(Clock::system().now() + kConnectTime));
-    executions.push_back(
-        sandbox::create(connections.back(), {.lane = kLane, .name_space = kLane}, partitions, kExecutions));
+    executions.push_back(simulation::create(connections.back(), {.lane = kLane, .name_space = kLane},
+                                            partitions, kExecutions));
   }
   Shift shift{.begins = Clock::system().now()};
   std::vector<std::future<WorkerLatency>> workers;

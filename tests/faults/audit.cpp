@@ -4,14 +4,14 @@
 
 #include <fstream>
 
-#include "sandbox/audit.hpp"
+#include "demo/simulation/audit.hpp"
 #include "support/engine.hpp"
 
 namespace ff::faults {
 namespace {
 
 using namespace std::chrono_literals;
-using sandbox::Verdict;
+using simulation::Verdict;
 
 // A row that has failed often is left out for a minute and more.
 constexpr Milliseconds kSettlingTime = 3min;
@@ -27,7 +27,7 @@ void settle(World& world, pg::Connection& db) {
       test::wait_until([&] { return world.load().ended() || !errors().empty(); }, kSettlingTime);
   if (!errors().empty()) throw std::runtime_error("a worker ended before its time: " + errors().front());
   if (!over) throw std::runtime_error("the workers do not end");
-  const auto left = [&] { return sandbox::open_work(db, world.realm(), true).total(); };
+  const auto left = [&] { return simulation::open_work(db, world.realm(), true).total(); };
   if (!test::wait_until([&] { return left() == 0; }, kSettlingTime))
     throw std::runtime_error(fmt::format("{} things are left that nobody moves", left()));
 }
@@ -91,9 +91,9 @@ void compare(Verdict& verdict, const char* what, std::int64_t told, std::int64_t
 std::vector<Verdict> as_far_as_known(World& world, pg::Connection& db) {
   Verdict states{
       .question = "every execution is in a legal state, with one event for each end and each lease",
-      .numbers = fmt::format("{} rules", sandbox::audit_rules().size())};
-  for (std::string& line : sandbox::audit(db)) contradict(states, std::move(line));
-  const sandbox::WorkCounts counts = world.load().ledger().counts();
+      .numbers = fmt::format("{} rules", simulation::audit_rules().size())};
+  for (std::string& line : simulation::audit(db)) contradict(states, std::move(line));
+  const simulation::WorkCounts counts = world.load().ledger().counts();
   Verdict work{.question = "no work that was told done is lost, and none is done twice"};
   const auto events = [&](const std::string& outcome) {
     return test::number(db, "SELECT count(*) FROM ff_completion_event WHERE outcome = $1",
@@ -111,7 +111,7 @@ std::vector<Verdict> as_far_as_known(World& world, pg::Connection& db) {
 
 Verdict load(World& world) {
   Verdict verdict{.question = "there was a load"};
-  const sandbox::WorkCounts counts = world.load().ledger().counts();
+  const simulation::WorkCounts counts = world.load().ledger().counts();
   verdict.numbers = fmt::format("{} claims, {} crashes, {} suspended, {} flows", counts.claimed,
                                 counts.crashed, counts.suspended, counts.flows);
   if (counts.claimed == 0 || counts.crashed == 0) contradict(verdict, "nobody worked, or nobody crashed");
@@ -128,7 +128,7 @@ std::vector<Verdict> audit(World& world, bool after_outages, const std::array<Fo
   verdicts.push_back(ends(world));
   std::vector<Verdict> books =
       after_outages ? as_far_as_known(world, db)
-                    : sandbox::check_books(db, world.realm(), world.load().ledger(), true).verdicts;
+                    : simulation::check_books(db, world.realm(), world.load().ledger(), true).verdicts;
   std::move(books.begin(), books.end(), std::back_inserter(verdicts));
   verdicts.push_back(deadlocks(world));
   return verdicts;

@@ -5,16 +5,16 @@
 #include <stdexcept>
 #include <thread>
 
+#include "demo/simulation/outage.hpp"
 #include "faults/faults.hpp"
 #include "faults/world.hpp"
-#include "sandbox/outage.hpp"
 #include "support/standstill.hpp"
 
 namespace ff::faults {
 namespace {
 
 using namespace std::chrono_literals;
-using sandbox::PrivateServer;
+using testserver::PrivateServer;
 
 // What it takes to come up is the server's business.
 Heal restart(World& world) {
@@ -27,7 +27,7 @@ bool accepts_connections(const World& world) {
     world.connect();
     return true;
   } catch (const pg::Error& error) {
-    if (!sandbox::is_an_outage(error)) throw;
+    if (!simulation::is_an_outage(error)) throw;
     return false;
   }
 }

@@ -34,7 +34,7 @@ Json to_json(const ChapterResult& chapter) {
             {"audit", Json::array()},
             {"failure", chapter.failure}};
   for (const FaultResult& fault : chapter.faults) json["faults"].push_back(to_json(fault));
-  for (const sandbox::Verdict& verdict : chapter.verdicts)
+  for (const simulation::Verdict& verdict : chapter.verdicts)
     json["audit"].push_back({{"question", verdict.question},
                              {"true", verdict.balanced},
                              {"numbers", verdict.numbers},
@@ -54,7 +54,7 @@ bool ChapterResult::good() const {
   return failure.empty() && !verdicts.empty() &&
          std::all_of(faults.begin(), faults.end(), [](const FaultResult& each) { return each.good(); }) &&
          std::all_of(verdicts.begin(), verdicts.end(),
-                     [](const sandbox::Verdict& each) { return each.balanced; });
+                     [](const simulation::Verdict& each) { return each.balanced; });
 }
 
 std::string to_text(Milliseconds length) {
@@ -85,7 +85,7 @@ void print(const FaultResult& result) {
 }
 
 void print(const ChapterResult& result) {
-  for (const sandbox::Verdict& verdict : result.verdicts) {
+  for (const simulation::Verdict& verdict : result.verdicts) {
     fmt::print("{} {}: {}\n", verdict.balanced ? "  " : "! ", verdict.question, verdict.numbers);
     for (const std::string& line : verdict.evidence) fmt::print("     {}\n", line);
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/time.hpp"
-#include "sandbox/books.hpp"
+#include "demo/simulation/books.hpp"
 
 namespace ff::faults {
 
@@ -31,8 +31,8 @@ struct FaultResult {
 struct ChapterResult {
   std::string name;
   std::vector<FaultResult> faults{};
-  std::vector<sandbox::Verdict> verdicts{};
-  sandbox::WorkCounts work{};
+  std::vector<simulation::Verdict> verdicts{};
+  simulation::WorkCounts work{};
   std::string failure{};  ///< what ended it before its time
 
   bool good() const;

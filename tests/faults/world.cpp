@@ -33,8 +33,8 @@ void put_first(const std::filesystem::path& file, const std::string& line) {
 }  // namespace
 
 World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brief_(brief), generator_(seed) {
-  server_ =
-      std::make_unique<sandbox::PrivateServer>(sandbox::ServerOptions{.settings = options.server_settings});
+  server_ = std::make_unique<testserver::PrivateServer>(
+      testserver::ServerOptions{.settings = options.server_settings});
   make_database();
   network_ = std::make_unique<test::Proxy>(server_->socket_directory());
   replicas_ = std::make_unique<Replicas>(
@@ -45,8 +45,8 @@ World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brie
                             },
                         .config = daemon_config()});
   holders_ = std::make_unique<test::Holders>(*connector_, kHolders, kHeldPartition, kHeldLease, kHeldLane);
-  load_ = std::make_unique<sandbox::Workload>(
-      *connector_, sandbox::WorkloadOptions{
+  load_ = std::make_unique<simulation::Workload>(
+      *connector_, simulation::WorkloadOptions{
                        .name = kLane, .partitions = realm().partitions, .outlives_outages = options.outages});
 }
 
@@ -58,7 +58,7 @@ World::~World() {
   server_.reset();
 }
 
-sandbox::Realm World::realm() const {
+simulation::Realm World::realm() const {
   return {kLane, partition_range(PartitionKey{0}, kLastPartition)};
 }
 
@@ -69,7 +69,7 @@ void World::make_database() {
                                         .statement_timeout = kStatementTime});
   auto db = connect();
   migrate::up(db, test::Database::kFanOut);
-  sandbox::create(db, {.lane = kHeldLane}, {kHeldPartition}, 2 * kHolders);
+  simulation::create(db, {.lane = kHeldLane}, {kHeldPartition}, 2 * kHolders);
   make_role(db);
 }
 

@@ -5,12 +5,12 @@
 #include <random>
 #include <string>
 
+#include "demo/simulation/workload.hpp"
 #include "faults/replicas.hpp"
 #include "faults/result.hpp"
-#include "sandbox/private_server.hpp"
-#include "sandbox/workload.hpp"
 #include "support/holders.hpp"
 #include "support/proxy.hpp"
+#include "testserver/private_server.hpp"
 
 namespace ff::faults {
 
@@ -40,7 +40,7 @@ class World {
   }
   std::int64_t random(std::int64_t least, std::int64_t most);
 
-  sandbox::PrivateServer& server() { return *server_; }
+  testserver::PrivateServer& server() { return *server_; }
   /// A new session of the superuser, whom nobody stops.
   pg::Connection connect() const;
   /// Ends all sessions of the daemons.
@@ -48,9 +48,9 @@ class World {
 
   test::Proxy& network() { return *network_; }
   Replicas& replicas() { return *replicas_; }
-  sandbox::Workload& load() { return *load_; }
+  simulation::Workload& load() { return *load_; }
   test::Holders& holders() { return *holders_; }
-  sandbox::Realm realm() const;
+  simulation::Realm realm() const;
   /// Where the password is that the daemons read.
   void write_password(const std::string& password) const;
 
@@ -67,12 +67,12 @@ class World {
   const bool brief_;
   std::mt19937_64 generator_;
   test::TemporaryDirectory directory_;
-  std::unique_ptr<sandbox::PrivateServer> server_;
+  std::unique_ptr<testserver::PrivateServer> server_;
   std::optional<pg::Connector> connector_;
   std::unique_ptr<test::Proxy> network_;
   std::unique_ptr<Replicas> replicas_;
   std::unique_ptr<test::Holders> holders_;
-  std::unique_ptr<sandbox::Workload> load_;
+  std::unique_ptr<simulation::Workload> load_;
   FaultResult* result_ = nullptr;
 };
 

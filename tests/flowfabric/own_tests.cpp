@@ -18,8 +18,8 @@
 #include <set>
 #include <sstream>
 
-#include "sandbox/private_server.hpp"
 #include "support/process.hpp"
+#include "testserver/private_server.hpp"
 
 namespace ff::test {
 namespace {
@@ -189,7 +189,7 @@ class OwnTests {
   const fs::path logs_;
   const std::vector<std::string> subscribers_;
   const std::vector<std::string> others_;
-  sandbox::PrivateServer server_;
+  testserver::PrivateServer server_;
   std::map<std::string, int> written_;
   double moved_ = 0;
   double errors_ = 0;

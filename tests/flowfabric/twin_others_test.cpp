@@ -1,9 +1,9 @@
 // What clients and the register do in the simulation leaves the rows that the real one leaves.
 #include <catch2/catch.hpp>
 
-#include "sandbox/budget.hpp"
-#include "sandbox/flow.hpp"
-#include "sandbox/registration.hpp"
+#include "demo/simulation/budget.hpp"
+#include "demo/simulation/flow.hpp"
+#include "demo/simulation/registration.hpp"
 #include "support/rows.hpp"
 #include "support/twin.hpp"
 
@@ -28,7 +28,7 @@ TEST_CASE("a flow is staged as FlowFabric stages it") {
     std::string simulated;
   };
   const Policy policies[] = {
-      {{{"policy", "all_of"}}, sandbox::kAllOf},
+      {{{"policy", "all_of"}}, simulation::kAllOf},
       {{{"policy", "any_of"}}, R"({"kind": "any_of", "on_satisfied": "cancel_remaining"})"},
       {{{"policy", "quorum"}, {"k", 2}, {"on_satisfied", "let_run"}},
        R"({"kind": "quorum", "k": 2, "on_satisfied": "let_run"})"}};
@@ -55,13 +55,13 @@ TEST_CASE("a flow is staged as FlowFabric stages it") {
                                            {"apply", true}});
               },
               [&](SimulatedSide& simulated) {
-                const sandbox::FlowRow flow{{3}, new_uuid(), "ns"};
+                const simulation::FlowRow flow{{3}, new_uuid(), "ns"};
                 pg::Transaction transaction(simulated.db());
                 create_flow(transaction, flow);
-                sandbox::NewExecution like{.flow = flow.id, .name_space = "ns", .instance_tag = "i-1"};
-                const auto ready = sandbox::create(transaction, like, {flow.partition}, 2);
+                simulation::NewExecution like{.flow = flow.id, .name_space = "ns", .instance_tag = "i-1"};
+                const auto ready = simulation::create(transaction, like, {flow.partition}, 2);
                 like.blocked = true;
-                const auto joined = sandbox::create(transaction, like, {flow.partition}, 1);
+                const auto joined = simulation::create(transaction, like, {flow.partition}, 1);
                 add_members(transaction, flow, 3);
                 add_fan_in(transaction, flow, ready, joined.front(), policy.simulated);
                 transaction.commit();
@@ -90,7 +90,7 @@ TEST_CASE("a budget is made, used and exceeded as FlowFabric does it") {
               },
               [&](SimulatedSide& simulated) {
                 const auto execution = simulated.create();
-                const sandbox::Budget budget{made.at("budget"), {5}, 5min, kLimit};
+                const simulation::Budget budget{made.at("budget"), {5}, 5min, kLimit};
                 create_budget(simulated.db(), budget, "default");
                 for (const std::int64_t amount : {std::int64_t{50}, second})
                   spend(simulated.db(), budget, execution.uuid, "tokens", amount);
@@ -99,7 +99,7 @@ TEST_CASE("a budget is made, used and exceeded as FlowFabric does it") {
 }
 
 TEST_CASE("a worker is registered, lives and is refused as FlowFabric does it") {
-  const sandbox::Registration its{"ns", "w1", "default", 5min};
+  const simulation::Registration its{"ns", "w1", "default", 5min};
   const Json same = {{"worker", "w1"}, {"namespace", "ns"}, {"ttl_ms", 300'000}};
   constexpr const char* kSilence = "UPDATE ff_worker_registry SET last_heartbeat_ms = 5";
   CHECK(differences([&](RealSide& real) { real.call("register_worker", same); },

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 namespace {
 
 using Lines = std::vector<std::string>;
-using sandbox::kSignal;
+using simulation::kSignal;
 
 constexpr Milliseconds kFiveMinutes = 5min;
 constexpr std::int64_t kFiveMinutesMs = 300'000;
@@ -21,7 +21,7 @@ void grant_and_claim_execution(RealSide& real, const Subject& subject) {
   real.call("claim_execution", {{"execution", subject.name}, {"worker", "w1"}, {"as", "h"}});
 }
 
-sandbox::Claim granted_claim(SimulatedSide& simulated, const ExecutionId& execution) {
+simulation::Claim granted_claim(SimulatedSide& simulated, const ExecutionId& execution) {
   simulated.granted.grant(execution, SimulatedSide::kLease);
   return simulated.granted.claim_granted(execution).value();
 }
@@ -143,7 +143,7 @@ TEST_CASE("a waitpoint that is made first, and then used, is written as FlowFabr
     real.claimed();
     return real.call("create_waitpoint", {{"handle", "h"}, {"key", "a"}, {"expires_in_ms", 600'000}});
   };
-  const auto simulate = [](SimulatedSide& simulated, const sandbox::Claim& claim) {
+  const auto simulate = [](SimulatedSide& simulated, const simulation::Claim& claim) {
     return simulated.worker.create_waitpoint(claim, "a", 10min);
   };
   CHECK(differences([&](RealSide& real) { make(real); },
@@ -173,7 +173,7 @@ TEST_CASE("a signal, enough or not, writes what FlowFabric's writes, and so does
   const auto simulate = [](SimulatedSide& simulated) {
     const auto claim = simulated.claimed();
     CHECK(simulated.worker.suspend(claim, {.timeout_behavior = "fail", .waitpoints = {{.key = "a"}}}));
-    return std::pair(claim.execution, sandbox::waitpoints_of(simulated.db(), claim.execution).at(0));
+    return std::pair(claim.execution, simulation::waitpoints_of(simulated.db(), claim.execution).at(0));
   };
   for (const bool enough : {false, true}) {
     const std::string name = enough ? kSignal : "noise";
@@ -188,8 +188,9 @@ TEST_CASE("a signal, enough or not, writes what FlowFabric's writes, and so does
               },
               [&](SimulatedSide& simulated) {
                 const auto [execution, waitpoint] = simulate(simulated);
-                const auto delivery = sandbox::deliver_signal(simulated.db(), execution, waitpoint, name);
-                CHECK(delivery == (enough ? sandbox::Delivery::satisfied : sandbox::Delivery::appended));
+                const auto delivery = simulation::deliver_signal(simulated.db(), execution, waitpoint, name);
+                CHECK(delivery ==
+                      (enough ? simulation::Delivery::satisfied : simulation::Delivery::appended));
                 if (enough) CHECK(simulated.worker.claim_resumed(execution));
               }) == Lines{});
   }
@@ -229,8 +230,8 @@ TEST_CASE("a failure after a typed claim, with retries left or not, writes what 
               [&](SimulatedSide& simulated) {
                 const auto claim = granted_claim(simulated, simulated.create());
                 const auto failed = simulated.granted.fail(claim, retries, kFiveMinutes, "why");
-                CHECK(failed == (retries > 0 ? sandbox::GrantedWorker::Failed::to_be_retried
-                                             : sandbox::GrantedWorker::Failed::ended));
+                CHECK(failed == (retries > 0 ? simulation::GrantedWorker::Failed::to_be_retried
+                                             : simulation::GrantedWorker::Failed::ended));
               }) == Lines{});
   }
 }

@@ -30,7 +30,7 @@ struct FeedModel {
     auto operator<=>(const State&) const = default;
   };
 
-  enum class Verb { insert, commit, roll_back, look };
+  enum class Verb { insert, commit, roll_back, poll };
   struct Step {
     Verb verb;
     int id = 0;
@@ -40,16 +40,16 @@ struct FeedModel {
   bool waits = true;
 
   std::vector<Step> steps(const State& s) const {
-    std::vector<Step> next{{Verb::look}};
+    std::vector<Step> next{{Verb::poll}};
     if (s.drawn < kMostIds) next.push_back({Verb::insert, s.drawn + 1});
     for (const int id : s.open) next.insert(next.end(), {{Verb::commit, id}, {Verb::roll_back, id}});
     return next;
   }
 
   State after(State s, const Step& step) const {
-    s.looked = step.verb == Verb::look;
+    s.looked = step.verb == Verb::poll;
     if (s.looked) {
-      look(s);
+      poll(s);
     } else if (step.verb == Verb::insert) {
       s.open.insert(s.drawn = step.id);
     } else {
@@ -68,7 +68,7 @@ struct FeedModel {
   }
 
  private:
-  void look(State& s) const {
+  void poll(State& s) const {
     for (Waiting& each : s.waiting)
       std::erase_if(each.writers, [&](int writer) { return !s.open.contains(writer); });
     const int newest = s.committed.empty() ? 0 : *s.committed.rbegin();

@@ -1,7 +1,7 @@
 // attempt_timeout beside workers that hold, renew or complete what it is about to take, or wake up late.
 #include <catch2/catch.hpp>
 
-#include "sandbox/worker.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/lapsed_race.hpp"
 
 using namespace ff;
@@ -44,8 +44,8 @@ TEST_CASE("attempt_timeout takes a row whose key others refer to while it works"
 TEST_CASE("attempt_timeout refuses a worker that wakes up after its attempt was taken") {
   const Database database;
   auto db = database.connect();
-  const auto id = sandbox::create(db, {.partition = {3}, .max_retries = GENERATE(0, 1)});
-  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
+  const auto id = simulation::create(db, {.partition = {3}, .max_retries = GENERATE(0, 1)});
+  simulation::Worker worker(db, "w1", Milliseconds{30'000});
   const auto claim = worker.claim_one(id).value();
   db.execute("UPDATE ff_attempt SET lease_expires_at_ms = 5");
   EngineFixture engine(database, "attempt_timeout");
@@ -60,8 +60,8 @@ TEST_CASE("attempt_timeout refuses a worker that wakes up after its attempt was 
 TEST_CASE("attempt_timeout refuses a worker whose stale attempt was cleared") {
   const Database database;
   auto db = database.connect();
-  const auto id = sandbox::create(db, {.partition = {3}});
-  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
+  const auto id = simulation::create(db, {.partition = {3}});
+  simulation::Worker worker(db, "w1", Milliseconds{30'000});
   const auto claim = worker.claim_one(id).value();
   db.execute_script(
       "UPDATE ff_attempt SET lease_expires_at_ms = 5; UPDATE ff_exec_core SET attempt_index = 1");

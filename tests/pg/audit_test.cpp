@@ -1,16 +1,16 @@
-#include "sandbox/audit.hpp"
+#include "demo/simulation/audit.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
 #include <thread>
 
-#include "sandbox/worker.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/database.hpp"
 #include "support/rows.hpp"
 
 using namespace ff;
-using sandbox::Worker;
+using simulation::Worker;
 using Words = std::vector<std::string>;
 
 namespace {
@@ -50,7 +50,9 @@ const Seeded kSeeded[] = {
 
 void populate(pg::Connection& db) {
   Worker worker{db, "w1", kLease};
-  const auto claim = [&] { return worker.claim_one(sandbox::create(db, {.partition = kPartition})).value(); };
+  const auto claim = [&] {
+    return worker.claim_one(simulation::create(db, {.partition = kPartition})).value();
+  };
   worker.complete(claim());
   claim();
   worker.suspend(claim(), {});
@@ -63,12 +65,12 @@ TEST_CASE("the audit is clean while workers do everything at once, and afterward
   const test::Database database;
   auto db = database.connect();
   const Partitions partitions = partition_range({0}, {7});
-  sandbox::create(db, {.max_retries = 1, .name_space = "ns", .instance_tag = "i-1"}, partitions, 120);
+  simulation::create(db, {.max_retries = 1, .name_space = "ns", .instance_tag = "i-1"}, partitions, 120);
   const auto work = [&](unsigned seed) {
     auto connection = database.connect();
     Worker worker{connection, "w" + std::to_string(seed), kLease};
     std::minstd_rand random(seed);
-    const auto step = [&](const sandbox::Claim& claim) {
+    const auto step = [&](const simulation::Claim& claim) {
       if (random() % 2 == 0) worker.renew(claim);
       switch (random() % 6) {
         case 0:
@@ -99,9 +101,9 @@ TEST_CASE("the audit is clean while workers do everything at once, and afterward
   std::vector<std::thread> threads;
   for (unsigned seed = 1; seed <= 3; ++seed) threads.emplace_back(work, seed);
   // All rules see one snapshot, so no transaction is ever seen by halves.
-  for (int i = 0; i < 10; ++i) CHECK(sandbox::audit(db) == Words{});
+  for (int i = 0; i < 10; ++i) CHECK(simulation::audit(db) == Words{});
   for (auto& thread : threads) thread.join();
-  CHECK(sandbox::audit(db) == Words{});
+  CHECK(simulation::audit(db) == Words{});
   for (const char* outcome : {"success", "failed", "retry", "interrupted", "attempt_interrupted"}) {
     CAPTURE(outcome);
     CHECK(test::row(db, "SELECT count(*) FROM ff_attempt WHERE outcome = $1",
@@ -117,24 +119,24 @@ TEST_CASE("the audit reports a seeded violation of each rule, with the execution
     const test::Database database;
     auto db = database.connect();
     populate(db);
-    REQUIRE(sandbox::audit(db) == Words{});
+    REQUIRE(simulation::audit(db) == Words{});
     db.execute_script(seeded.damage);
-    const Words found = sandbox::audit(db);
+    const Words found = simulation::audit(db);
     const auto of_rule = std::ranges::find_if(found, [&](const std::string& line) {
       return line.starts_with(std::string(seeded.rule) + " {fp:7}:");
     });
     CHECK(of_rule != found.end());
   }
-  const auto all = sandbox::audit_rules();
+  const auto all = simulation::audit_rules();
   CHECK(rules == Words(all.begin(), all.end()));
 }
 
 TEST_CASE("the audit lists as many violations of a rule as asked for and counts the rest") {
   const test::Database database;
   auto db = database.connect();
-  sandbox::create(db, {}, {{0}}, 5);
+  simulation::create(db, {}, {{0}}, 5);
   db.execute_script("UPDATE ff_exec_core SET public_state = 'suspended'");
-  const Words found = sandbox::audit(db, {.limit_per_rule = 2});
+  const Words found = simulation::audit(db, {.limit_per_rule = 2});
   REQUIRE(found.size() == 3);
   CHECK(found.back() == "illegal_state: and 3 more");
 }
@@ -145,8 +147,8 @@ TEST_CASE("the audit forgives the beginnings that retention has deleted, but no 
   populate(db);
   db.execute_script(
       "DELETE FROM ff_completion_event; DELETE FROM ff_lease_event WHERE event_type = 'acquired'");
-  CHECK(sandbox::audit(db, {.whole_outboxes = false}) == Words{});
-  CHECK_FALSE(sandbox::audit(db).empty());
+  CHECK(simulation::audit(db, {.whole_outboxes = false}) == Words{});
+  CHECK_FALSE(simulation::audit(db).empty());
   db.execute_script(std::string(kSeeded[10].damage));
-  CHECK_FALSE(sandbox::audit(db, {.whole_outboxes = false}).empty());
+  CHECK_FALSE(simulation::audit(db, {.whole_outboxes = false}).empty());
 }

@@ -1,7 +1,7 @@
 // The demo's books do not balance when anything was overlooked.
 #include <catch2/catch.hpp>
 
-#include "sandbox/books.hpp"
+#include "demo/simulation/books.hpp"
 #include "support/database.hpp"
 #include "support/rows.hpp"
 
@@ -14,23 +14,23 @@ namespace {
 struct Bookkeeper {
   test::Database database;
   pg::Connection db = database.connect();
-  sandbox::Realm realm{"demo", {PartitionKey{3}}};
-  sandbox::Ledger ledger;
+  simulation::Realm realm{"demo", {PartitionKey{3}}};
+  simulation::Ledger ledger;
 
   std::vector<std::string> wrong() {
     std::vector<std::string> questions;
-    for (const sandbox::Verdict& verdict : sandbox::check_books(db, realm, ledger, true).verdicts)
+    for (const simulation::Verdict& verdict : simulation::check_books(db, realm, ledger, true).verdicts)
       if (!verdict.balanced) questions.push_back(verdict.question);
     return questions;
   }
-  sandbox::Claim claim_new() {
+  simulation::Claim claim_new() {
     const ExecutionId id =
-        sandbox::create(db, {.partition = {3}, .lane = realm.name, .name_space = realm.name});
+        simulation::create(db, {.partition = {3}, .lane = realm.name, .name_space = realm.name});
     ledger.created({id}, std::nullopt);
     ledger.claimed();
     return worker().claim_one(id).value();
   }
-  sandbox::Worker worker() { return {db, "w1", 30s, realm.name}; }
+  simulation::Worker worker() { return {db, "w1", 30s, realm.name}; }
   void dispatch_all() { db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 1"); }
 };
 
@@ -42,7 +42,7 @@ TEST_CASE("books in which a crash was not noticed do not balance") {
   Bookkeeper books;
   CHECK(books.wrong().empty());
 
-  const sandbox::Claim claim = books.claim_new();
+  const simulation::Claim claim = books.claim_new();
   books.ledger.crashed(claim);
   CHECK(books.wrong() ==
         Questions{"every execution is in a legal state", "every crash was noticed, exactly once"});
@@ -57,7 +57,7 @@ TEST_CASE("books in which a crash was not noticed do not balance") {
 
 TEST_CASE("books in which a delay or an ending was overlooked do not balance") {
   Bookkeeper books;
-  const sandbox::Claim delayed = books.claim_new();
+  const simulation::Claim delayed = books.claim_new();
   CHECK(books.worker().delay(delayed, 1ms));
   books.ledger.delayed(delayed);
   CHECK(books.wrong() == Questions{"every execution is in a legal state", "every delay has ended"});
@@ -66,7 +66,7 @@ TEST_CASE("books in which a delay or an ending was overlooked do not balance") {
       "deadline_at_ms = NULL");
   CHECK(books.wrong().empty());
 
-  const sandbox::Claim completed = books.claim_new();
+  const simulation::Claim completed = books.claim_new();
   CHECK(books.worker().complete(completed));
   books.ledger.completed(completed);
   CHECK(books.wrong() == Questions{"every ending was passed on"});
@@ -74,8 +74,8 @@ TEST_CASE("books in which a delay or an ending was overlooked do not balance") {
 
 TEST_CASE("books in which a suspension ended otherwise than it had to do not balance") {
   Bookkeeper books;
-  const sandbox::Claim claim = books.claim_new();
-  const sandbox::Suspension suspension{
+  const simulation::Claim claim = books.claim_new();
+  const simulation::Suspension suspension{
       .timeout_in = 1ms, .timeout_behavior = "escalate", .waitpoints = {{.key = "approval"}}};
   CHECK(books.worker().suspend(claim, suspension));
   books.ledger.suspended(claim, suspension);
@@ -124,7 +124,7 @@ TEST_CASE("books in which a flow, a budget or a worker was forgotten do not bala
       pg::Params::of(PartitionKey{3}, flow, downstream));
   CHECK(books.wrong().empty());
 
-  const sandbox::Claim claim = books.worker().claim_one({PartitionKey{3}, upstream}).value();
+  const simulation::Claim claim = books.worker().claim_one({PartitionKey{3}, upstream}).value();
   CHECK(books.worker().complete(claim));
   books.ledger.completed(claim);
   books.dispatch_all();

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include "demo/simulation/audit.hpp"
+#include "demo/simulation/worker.hpp"
 #include "pg/transaction.hpp"
-#include "sandbox/audit.hpp"
-#include "sandbox/worker.hpp"
 #include "support/still_stage.hpp"
 
 using namespace ff;
@@ -175,18 +175,18 @@ TEST_CASE("delayed_promoter changes nothing when it runs again") {
 TEST_CASE("an execution that its worker delayed can be claimed again once delayed_promoter has run") {
   const Database database;
   auto db = database.connect();
-  const auto id = sandbox::create(db, {.partition = {3}, .name_space = "a", .instance_tag = "1"});
-  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
+  const auto id = simulation::create(db, {.partition = {3}, .name_space = "a", .instance_tag = "1"});
+  simulation::Worker worker(db, "w1", Milliseconds{30'000});
   REQUIRE(worker.delay(worker.claim_one(id).value(), Milliseconds{0}));
   REQUIRE_FALSE(worker.claim_one(id));
   EngineFixture engine(database, "delayed_promoter");
   CHECK(outcomes(engine->tick()) == "promoted=1");
-  CHECK(sandbox::audit(db).empty());
+  CHECK(simulation::audit(db).empty());
   const auto again = worker.claim_one(id);
   REQUIRE(again);
   CHECK(worker.complete(*again));
   CHECK(lease_events(db).size() == 4);
-  CHECK(sandbox::audit(db).empty());
+  CHECK(simulation::audit(db).empty());
 }
 
 TEST_CASE("delayed_promoter tells executions of the same number in two partitions apart") {

@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "demo/simulation/audit.hpp"
+#include "demo/simulation/worker.hpp"
 #include "pg/transaction.hpp"
-#include "sandbox/audit.hpp"
-#include "sandbox/worker.hpp"
 #include "support/engine.hpp"
 #include "support/flow.hpp"
 #include "support/stalled_act.hpp"
@@ -199,7 +199,7 @@ TEST_CASE("dependency leaves a downstream for later that a worker claims after i
   const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf}, {.state = runnable()});
   const auto event = end_upstream(db, f, 0, "failed");
   StalledAct stalled(database, reconciler(), {{{3}, {std::to_string(event)}}});
-  sandbox::Worker worker(db, "w1", Milliseconds{60'000});
+  simulation::Worker worker(db, "w1", Milliseconds{60'000});
   const auto claim = worker.claim_one({{3}, f.downstream}).value();
   CHECK(stalled.finish().empty());
   CHECK(core(db, f.downstream)["lifecycle_phase"] == "active");

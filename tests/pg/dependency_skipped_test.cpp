@@ -1,7 +1,7 @@
 // dependency: a downstream that can never be satisfied ends as skipped, whatever it is doing.
 #include <catch2/catch.hpp>
 
-#include "sandbox/worker.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/engine.hpp"
 #include "support/flow.hpp"
 
@@ -91,7 +91,7 @@ TEST_CASE("dependency refuses the worker whose execution it has skipped") {
   const Database database;
   auto db = database.connect();
   const FanIn f = insert_fan_in(db, 1, {.policy = kAllOf}, {.state = runnable()});
-  sandbox::Worker worker(db, "w1", Milliseconds{60'000});
+  simulation::Worker worker(db, "w1", Milliseconds{60'000});
   const auto claim = worker.claim_one({{3}, f.downstream}).value();
   end_upstream(db, f, 0, "failed");
   tick(database);

@@ -3,9 +3,9 @@
 #include <limits>
 #include <thread>
 
+#include "demo/simulation/worker.hpp"
 #include "pg/edge_cancel_groups.hpp"
 #include "pg/transaction.hpp"
-#include "sandbox/worker.hpp"
 #include "support/stalled_act.hpp"
 
 using namespace ff;
@@ -218,7 +218,7 @@ TEST_CASE("edge_cancel_dispatcher refuses a worker whose execution it has cancel
   auto db = database.connect();
   const FanIn f = insert_listed(db, 1);
   make_claimable(db, f.upstreams[0]);
-  sandbox::Worker worker(db, "w1", Milliseconds{60'000});
+  simulation::Worker worker(db, "w1", Milliseconds{60'000});
   const auto claim = worker.claim_one({{3}, f.upstreams[0]}).value();
   EngineFixture engine(database, "edge_cancel_dispatcher");
   CHECK(engine->tick().processed == 1);
@@ -237,7 +237,7 @@ TEST_CASE(
   const FanIn f = insert_listed(db, 2);
   make_claimable(db, f.upstreams[0]);
   StalledAct stalled(database, dispatcher(), {key_of(f)});
-  sandbox::Worker worker(db, "w1", Milliseconds{60'000});
+  simulation::Worker worker(db, "w1", Milliseconds{60'000});
   const auto claim = worker.claim_one({{3}, f.upstreams[0]}).value();
   CHECK(stalled.finish() == std::vector<std::string>{"skipped_locked"});
   CHECK(core(db, f.upstreams[0])["lifecycle_phase"] == "active");
@@ -253,7 +253,7 @@ TEST_CASE("edge_cancel_dispatcher leaves a sibling as it is that completes after
   auto db = database.connect();
   const FanIn f = insert_listed(db, 1);
   make_claimable(db, f.upstreams[0]);
-  sandbox::Worker worker(db, "w1", Milliseconds{60'000});
+  simulation::Worker worker(db, "w1", Milliseconds{60'000});
   const auto claim = worker.claim_one({{3}, f.upstreams[0]}).value();
   StalledAct stalled(database, dispatcher(), {key_of(f)});
   REQUIRE(worker.complete(claim));

@@ -4,8 +4,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "sandbox/audit.hpp"
-#include "sandbox/worker.hpp"
+#include "demo/simulation/audit.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/deadlocks.hpp"
 #include "support/engine.hpp"
 
@@ -65,15 +65,16 @@ TEST_CASE("two engines at once over the same rows move each of them exactly once
 TEST_CASE("both reconcilers beside live workers that crash and wake up late leave every row sound") {
   const Database database;
   auto db = database.connect();
-  sandbox::create(db, {.max_retries = 3, .name_space = "a", .instance_tag = "1"}, sixteen_partitions(), 300);
+  simulation::create(db, {.max_retries = 3, .name_space = "a", .instance_tag = "1"}, sixteen_partitions(),
+                     300);
   const std::map<std::string, Settings> both{{"lease_expiry", {{"max_reclaims", 1}}},
                                              {"attempt_timeout", {}}};
 
   const auto work = [&](int seed) {
     auto connection = database.connect();
     // So short a lease lapses under the worker's hands as often as not.
-    sandbox::Worker worker(connection, "w" + std::to_string(seed), Milliseconds{seed == 0 ? 2 : 20});
-    std::vector<sandbox::Claim> abandoned;
+    simulation::Worker worker(connection, "w" + std::to_string(seed), Milliseconds{seed == 0 ? 2 : 20});
+    std::vector<simulation::Claim> abandoned;
     for (int i = seed; i < 400; ++i) {
       const auto claim = worker.claim(sixteen_partitions());
       if (!claim) continue;
@@ -105,7 +106,7 @@ TEST_CASE("both reconcilers beside live workers that crash and wake up late leav
     CHECK(errors[0] == 0);
     CHECK(errors[1] == 0);
   }
-  CHECK(sandbox::audit(db) == std::vector<std::string>{});
+  CHECK(simulation::audit(db) == std::vector<std::string>{});
   CHECK(number(db, "SELECT count(*) FROM ff_lease_event WHERE event_type = 'expired'") > 0);
   CHECK(deadlocks(db) == 0);
 }

@@ -98,7 +98,7 @@ TEST_CASE("row security that would hide rows is an error of whatever else reads 
   CHECK(is_refused([&] { migrate::flow_partitions(session); }));
   CHECK(is_refused([&] { migrate::inspect(session); }));
   CHECK(is_refused([&] { lease::read(session, {{.partition = {}}}, 1000, 10); }));
-  CHECK(is_refused([&] { lease::look(session, lease::means(session), 0); }));
+  CHECK(is_refused([&] { lease::read_head(session, lease::means(session), 0); }));
   CHECK(is_refused([&] { explain::read(session, {{3}, new_uuid()}, {}, sixteen_partitions()); }));
   EngineFixture engine(connector, "attempt_timeout");
   CHECK(is_refused([&] { engine->backlog(10); }));

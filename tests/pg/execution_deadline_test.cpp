@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
 #include <future>
 
+#include "demo/simulation/audit.hpp"
+#include "demo/simulation/worker.hpp"
 #include "pg/transaction.hpp"
-#include "sandbox/audit.hpp"
-#include "sandbox/worker.hpp"
 #include "support/still_stage.hpp"
 
 using namespace ff;
@@ -271,10 +271,10 @@ TEST_CASE("execution_deadline leaves an execution alone that is claimed while it
       " ALTER DATABASE " +
       database.name() + " SET search_path = gated, pg_catalog, public");
   auto actor = database.connect();
-  const auto id = sandbox::create(db, {.partition = {3}, .deadline_in = Milliseconds{-1000}});
+  const auto id = simulation::create(db, {.partition = {3}, .deadline_in = Milliseconds{-1000}});
   auto all = reconciler();
   all.parameters = [](const Settings&, const reconcile::Family&) { return pg::Params::of(true); };
-  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
+  simulation::Worker worker(db, "w1", Milliseconds{30'000});
   // The first claim, or the next attempt after one that fails meanwhile.
   const auto earlier = GENERATE(false, true) ? worker.claim_one(id) : std::nullopt;
 
@@ -288,7 +288,7 @@ TEST_CASE("execution_deadline leaves an execution alone that is claimed while it
   const auto claim = worker.claim_one(id);
   gate.execute("SELECT pg_advisory_unlock(7)");
   CHECK(acting.get().empty());
-  CHECK(sandbox::audit(db).empty());
+  CHECK(simulation::audit(db).empty());
   REQUIRE(claim);
   CHECK(worker.complete(*claim));
 }
@@ -326,15 +326,16 @@ TEST_CASE(
     "execution_deadline refuses a worker whose execution it has ended, and leaves everything in order") {
   const Database database;
   auto db = database.connect();
-  const sandbox::NewExecution late{.partition = {3}, .deadline_in = Milliseconds{-1000}, .name_space = "a"};
-  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
-  const auto running = worker.claim_one(sandbox::create(db, late)).value();
-  REQUIRE(worker.suspend(worker.claim_one(sandbox::create(db, late)).value(),
+  const simulation::NewExecution late{
+      .partition = {3}, .deadline_in = Milliseconds{-1000}, .name_space = "a"};
+  simulation::Worker worker(db, "w1", Milliseconds{30'000});
+  const auto running = worker.claim_one(simulation::create(db, late)).value();
+  REQUIRE(worker.suspend(worker.claim_one(simulation::create(db, late)).value(),
                          {.waitpoints = {{.key = "k"}, {}}}));
-  sandbox::create(db, late);
+  simulation::create(db, late);
   EngineFixture engine(database, "execution_deadline", {.settings = kIncludeWaiting});
   CHECK(outcomes(engine->tick()) == "expired=3");
-  CHECK(sandbox::audit(db).empty());
+  CHECK(simulation::audit(db).empty());
   const auto after = snapshot(db);
   CHECK_FALSE(worker.renew(running));
   CHECK_FALSE(worker.complete(running));

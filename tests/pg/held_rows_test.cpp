@@ -6,9 +6,9 @@
 
 #include "migrate/migrate.hpp"
 #include "reconcile/held_rows.hpp"
-#include "sandbox/private_server.hpp"
 #include "support/engine.hpp"
 #include "support/log_capture.hpp"
+#include "testserver/private_server.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -189,7 +189,7 @@ TEST_CASE("a tick does not look for longer because more rows are held") {
   spdlog::default_logger()->sinks().push_back(slow);
   third_tick(engine);
   CHECK(slow->lines == 1);
-  engine.clock().advance(reconcile::HeldRows::kLookEvery);
+  engine.clock().advance(reconcile::HeldRows::kInspectEvery);
   tick(engine);
   CHECK(slow->lines == 2);
 }
@@ -201,7 +201,7 @@ TEST_CASE("a dry run remembers no row that is held") {
 }
 
 TEST_CASE("a prepared transaction that holds a row is named, though it has no session") {
-  const sandbox::PrivateServer server({.settings = {{"max_prepared_transactions", "1"}}});
+  const testserver::PrivateServer server({.settings = {{"max_prepared_transactions", "1"}}});
   const pg::Connector connector({.conninfo = server.conninfo()});
   auto db = connector.connect(Clock::system().now() + 10s);
   migrate::up(db, Database::kFanOut);

@@ -225,11 +225,11 @@ TEST_CASE("one release lets go what two replicas hold, one of them a little late
   daemon::ReleaseWatch watch(releases);
   const TickOptions options{
       .released = [&](UnixMillis since) { return releases.of("execution_deadline", since, 5s).has_value(); }};
-  watch.look(t.db);
+  watch.poll(t.db);
   CHECK(is_held(first->tick(options)));
   pause::release(t.db, {"execution_deadline"}, "anna@bastion");
   CHECK(is_held(first->tick(options)));  // not read yet
-  watch.look(t.db);
+  watch.poll(t.db);
   const auto release = releases.of("execution_deadline", unix_millis(kNow), 5s);
   REQUIRE(release);
   CHECK(release->at == unix_millis(kNow));
@@ -242,7 +242,7 @@ TEST_CASE("one release lets go what two replicas hold, one of them a little late
   t.add(3, kNow, {8});
   CHECK(is_held(second->tick(options)));
   pause::release(t.db, {"*"}, "anna@bastion");
-  watch.look(t.db);
+  watch.poll(t.db);
   CHECK(second->tick(options).processed == 3);
 }
 
@@ -253,10 +253,10 @@ TEST_CASE("a release that is dated in the future, or of another reconciler, rele
       "UPDATE ff_reconciler_release SET released_at_ms = 9000000000000000000 WHERE reconciler = "
       "'execution_deadline'");
   supervisor::Releases releases;
-  daemon::ReleaseWatch(releases).look(t.db);
+  daemon::ReleaseWatch(releases).poll(t.db);
   CHECK_FALSE(releases.of("execution_deadline", unix_millis(kNow), 5s));
   CHECK(releases.of("outbox_retention", unix_millis(kNow), 5s));
   t.db.execute_script("DROP TABLE ff_reconciler_release");
-  daemon::ReleaseWatch(releases).look(t.db);
+  daemon::ReleaseWatch(releases).poll(t.db);
   CHECK(releases.of("outbox_retention", unix_millis(kNow), 5s));  // what is known stays
 }

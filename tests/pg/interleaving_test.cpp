@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "sandbox/audit.hpp"
+#include "demo/simulation/audit.hpp"
 #include "support/deadlocks.hpp"
 #include "support/interleaving.hpp"
 
@@ -57,7 +57,7 @@ std::string state_of(pg::Connection& db, const Seed& seed) {
 
 /// What is illegal, each line with the pair that has to answer for it.
 Lines audit(pg::Connection& db, const std::map<std::string, std::string>& stories) {
-  Lines lines = sandbox::audit(db);
+  Lines lines = simulation::audit(db);
   for (std::string& line : lines)
     for (const auto& [id, story] : stories)
       if (line.find(id) != std::string::npos) line += "  [" + story + "]";
@@ -83,7 +83,7 @@ Seeded seed_scene(pg::Connection& db, const Scene& scene, std::size_t count) {
       "FROM ff_lease_event e JOIN ff_attempt a ON a.execution_id::text = e.execution_id "
       "WHERE a.lease_expires_at_ms IS NULL");
   db.execute_script("ANALYZE");
-  REQUIRE(sandbox::audit(db) == Lines{});
+  REQUIRE(simulation::audit(db) == Lines{});
   return seeded;
 }
 

@@ -1,7 +1,7 @@
 // Who takes a lapsed lease when lease_expiry and attempt_timeout both run, and when only one does.
 #include <catch2/catch.hpp>
 
-#include "sandbox/worker.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/engine.hpp"
 
 using namespace ff;
@@ -122,8 +122,8 @@ TEST_CASE("without a limit of reclaims each of the two takes whatever it meets, 
 TEST_CASE("an execution whose workers crash again and again spends its retries and ends") {
   const Database database;
   auto db = database.connect();
-  const auto id = sandbox::create(db, {.partition = {3}, .max_retries = 2});
-  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
+  const auto id = simulation::create(db, {.partition = {3}, .max_retries = 2});
+  simulation::Worker worker(db, "w1", Milliseconds{30'000});
   Pair pair(database, 2);
   std::string story;
   while (const auto claim = worker.claim_one(id)) {

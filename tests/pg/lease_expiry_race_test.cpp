@@ -1,7 +1,7 @@
 // lease_expiry beside workers that hold or renew what it is about to take, or wake up late.
 #include <catch2/catch.hpp>
 
-#include "sandbox/worker.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/lapsed_race.hpp"
 
 using namespace ff;
@@ -27,9 +27,9 @@ TEST_CASE("lease_expiry takes a row whose key others refer to while it works") {
 TEST_CASE("lease_expiry refuses the worker it took the lease from and lets another continue the attempt") {
   const Database database;
   auto db = database.connect();
-  const auto id = sandbox::create(db, {.partition = {3}});
-  sandbox::Worker first(db, "w1", Milliseconds{30'000});
-  sandbox::Worker second(db, "w2", Milliseconds{30'000});
+  const auto id = simulation::create(db, {.partition = {3}});
+  simulation::Worker first(db, "w1", Milliseconds{30'000});
+  simulation::Worker second(db, "w2", Milliseconds{30'000});
   const auto claim = first.claim_one(id).value();
   db.execute("UPDATE ff_attempt SET lease_expires_at_ms = 5");
   EngineFixture engine(database, "lease_expiry");

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "sandbox/worker.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/engine.hpp"
 
 using namespace ff;
@@ -228,8 +228,8 @@ TEST_CASE("lease_expiry repeats each of its conditions under the lock") {
 TEST_CASE("lease_expiry counts how often an attempt was reclaimed") {
   const Database database;
   auto db = database.connect();
-  const auto id = sandbox::create(db, {.partition = {3}});
-  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
+  const auto id = simulation::create(db, {.partition = {3}});
+  simulation::Worker worker(db, "w1", Milliseconds{30'000});
   EngineFixture engine(database, "lease_expiry");
   for (int round = 1; round <= 5; ++round) {
     REQUIRE(worker.claim_one(id));

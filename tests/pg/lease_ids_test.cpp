@@ -54,7 +54,7 @@ TEST_CASE("a cursor from before the sequence jumped back is told of") {
 }
 
 TEST_CASE("a standby, which does not know who writes, is refused") {
-  sandbox::PrivateServer server;
+  testserver::PrivateServer server;
   const pg::Connector connector({.conninfo = server.conninfo() + " target_session_attrs=any"});
   {
     pg::Connection db = connector.connect(in(10s));

@@ -167,7 +167,7 @@ TEST_CASE("the transaction in the way is named in the log, and the hold is a met
 }
 
 TEST_CASE("an event of a transaction that gets prepared is waited for, before and after") {
-  sandbox::PrivateServer server({.settings = {{"max_prepared_transactions", "1"}}});
+  testserver::PrivateServer server({.settings = {{"max_prepared_transactions", "1"}}});
   const pg::Connector connector({.conninfo = server.conninfo()});
   pg::Connection db = connector.connect(in(10s));
   migrate::up(db, Database::kFanOut);

@@ -41,7 +41,7 @@ struct SeedQuery {
 /// Ours where pg_locks may not be read.
 struct ByMarks {
   void pass(pg::Connection& session) {
-    lease::Sighting seen{lease::look(session, {}, 0).newest};
+    lease::Sighting seen{lease::read_head(session, {}, 0).newest};
     seen.writers = lease::read_marks(session, frontier.awaited(), frontier.is_new(seen.newest.event_id));
     frontier.note(seen, SteadyTime{});
     const auto settled = frontier.settled().event_id;
@@ -106,7 +106,7 @@ Lost play_every_order(Before before) {
         Stepped ours(outbox.database, deaf);
         SeedQuery seed;
         ByMarks by_marks;
-        const auto look = [&] {
+        const auto poll = [&] {
           seed.pass(watching);
           by_marks.pass(watching);
           ours.pass();
@@ -115,9 +115,9 @@ Lost play_every_order(Before before) {
         for (int writer = 0; writer < kWriters; ++writer) writers.draw(writer);
         for (const int writer : ends) {
           writers.end(writer, writer != rolled_back);
-          look();
+          poll();
         }
-        look();
+        poll();
         // Anybody's transaction is in its way, the server's own among them.
         REQUIRE(wait_until([&] {
           by_marks.pass(watching);

@@ -1,6 +1,6 @@
 // `audit` as a whole: what is legal, what is only being done, and what it leaves alone.
+#include "demo/simulation/workload.hpp"
 #include "live_audit_stage.hpp"
-#include "sandbox/workload.hpp"
 #include "support/log_capture.hpp"
 
 using namespace ff;

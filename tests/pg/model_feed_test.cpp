@@ -22,17 +22,17 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  /// `look` says what has been delivered by now, in the ids of the database. Returns after how many steps that is not what
+  /// `poll` says what has been delivered by now, in the ids of the database. Returns after how many steps that is not what
   /// the model has delivered; nothing: it always is.
   std::optional<std::size_t> differs(const model::Trace<Model>& trace,
-                                     const std::function<std::vector<std::int64_t>()>& look) {
+                                     const std::function<std::vector<std::int64_t>()>& poll) {
     const Model model;
     Model::State wanted;
     std::optional<std::size_t> at;
     for (std::size_t i = 0; i < trace.size() && !at; ++i) {
       wanted = model.after(wanted, trace[i]);
       take(trace[i]);
-      if (trace[i].verb == Verb::look && as_in_model(look()) != wanted.delivered) at = i + 1;
+      if (trace[i].verb == Verb::poll && as_in_model(poll()) != wanted.delivered) at = i + 1;
     }
     end();
     return at;
@@ -42,7 +42,7 @@ class Replay {
   pg::Connection& session(int id) { return sessions_.at(static_cast<std::size_t>(id) - 1); }
 
   void take(const Model::Step& step) {
-    if (step.verb == Verb::look) return;
+    if (step.verb == Verb::poll) return;
     pg::Connection& its = session(step.id);
     if (step.verb == Verb::insert) {
       its.execute_script("BEGIN");
@@ -96,9 +96,9 @@ TEST_CASE("whatever order transactions commit in, no event is passed over and no
 TEST_CASE("a reader that goes by the last id passes events over, in the model and in the database") {
   const auto way = model::way_to_fault(Model{.waits = false});
   REQUIRE_FALSE(way.empty());
-  // What was passed over shows at the next look.
+  // What was passed over shows at the next poll.
   auto trace = way;
-  trace.push_back({Verb::look});
+  trace.push_back({Verb::poll});
   Outbox outbox;
   Replay replay(outbox);
   std::vector<std::int64_t> delivered{0};

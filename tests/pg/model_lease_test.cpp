@@ -2,9 +2,9 @@
 // that take lapsed leases back.
 #include <catch2/catch.hpp>
 
+#include "demo/simulation/worker.hpp"
 #include "model/explorer.hpp"
 #include "model/lease.hpp"
-#include "sandbox/worker.hpp"
 #include "support/engine.hpp"
 
 using namespace ff;
@@ -48,7 +48,7 @@ class Replay {
   Replay(const Database& database, const reconcile::Reconciler& reclaims,
          const reconcile::Reconciler& times_out)
       : db_(database.connect()),
-        workers_{sandbox::Worker(db_, "w1", kLong), sandbox::Worker(db_, "w2", kLong)},
+        workers_{simulation::Worker(db_, "w1", kLong), simulation::Worker(db_, "w2", kLong)},
         reclaims_(database, reclaims),
         times_out_(database, times_out) {}
 
@@ -101,7 +101,7 @@ class Replay {
 
   /// Refused, or done with, the claim is nobody's any more.
   bool write(std::size_t worker, Verb verb) {
-    const sandbox::Claim claim = claims_[worker].value();
+    const simulation::Claim claim = claims_[worker].value();
     const bool accepted =
         verb == Verb::renew ? workers_[worker].renew(claim) : workers_[worker].complete(claim);
     if (!accepted || verb == Verb::complete) claims_[worker].reset();
@@ -135,11 +135,11 @@ class Replay {
   }
 
   pg::Connection db_;
-  std::array<sandbox::Worker, Model::kWorkers> workers_;
+  std::array<simulation::Worker, Model::kWorkers> workers_;
   EngineFixture reclaims_;
   EngineFixture times_out_;
   ExecutionId execution_;
-  std::array<std::optional<sandbox::Claim>, Model::kWorkers> claims_;
+  std::array<std::optional<simulation::Claim>, Model::kWorkers> claims_;
   std::int64_t events_ = 0;
 };
 

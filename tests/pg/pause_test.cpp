@@ -135,20 +135,20 @@ TEST_CASE("a watch tells of each change once, in the log and to the daemon") {
   const Database database;
   auto db = database.connect();
   Watch its;
-  its.watch.look(db);
+  its.watch.poll(db);
   CHECK(its.changes == 0);
   CHECK(its.log.lines().empty());
   pause::pause(db, wish("lease_expiry", 1h));
-  its.watch.look(db);
-  its.watch.look(db);
+  its.watch.poll(db);
+  its.watch.poll(db);
   CHECK(its.changes == 1);
   CHECK(its.holds("lease_expiry"));
   CHECK(its.lines_with("warning lease_expiry paused by anna@bastion") == 1);
   its.clock.advance(1h);
   CHECK(its.pauses.in_force().empty());
   pause::resume(db, {"lease_expiry"});
-  its.watch.look(db);
-  its.watch.look(db);
+  its.watch.poll(db);
+  its.watch.poll(db);
   CHECK(its.changes == 2);
   CHECK(its.log.lines().size() == 2);
   CHECK(its.lines_with("info the pause of lease_expiry is over") == 1);
@@ -161,7 +161,7 @@ TEST_CASE(
   Watch its;
   pause::pause(db, wish("lease_expiry"));
   pause::pause(db, wish("dependency", 1h));
-  its.watch.look(db);
+  its.watch.poll(db);
   auto other = database.connect();
   std::optional<pg::Transaction> lock;
   SECTION("its privilege is gone") {
@@ -177,7 +177,7 @@ TEST_CASE(
     lock.emplace(other);
     lock->execute("LOCK TABLE {schema}.ff_reconciler_pause");
   }
-  for (int i = 0; i < supervisor::Pauses::kFailuresHeldFor; ++i) its.watch.look(db);
+  for (int i = 0; i < supervisor::Pauses::kFailuresHeldFor; ++i) its.watch.poll(db);
   CHECK(its.holds("lease_expiry"));
   CHECK(its.holds("dependency"));
   CHECK(its.lines_with("warning pauses cannot be read") == 1);
@@ -185,7 +185,7 @@ TEST_CASE(
   its.clock.advance(1h);
   CHECK(its.holds("lease_expiry"));
   CHECK_FALSE(its.holds("dependency"));
-  its.watch.look(db);
+  its.watch.poll(db);
   CHECK(its.lines_with("the pause of dependency is over") == 1);
   CHECK(its.unread.size() == 1);
   lock.reset();
@@ -202,12 +202,12 @@ TEST_CASE(
   std::optional<pg::Transaction> lock(other);
   lock->execute("LOCK TABLE {schema}.ff_reconciler_pause");
   Watch its;
-  its.watch.look(db);
+  its.watch.poll(db);
   CHECK(its.holds("dependency"));
   CHECK(its.releases == 0);
   SECTION("the table can be read in time") {
     lock.reset();
-    its.watch.look(db);
+    its.watch.poll(db);
     CHECK(its.releases == 1);
     REQUIRE(its.unread.size() == 2);
     CHECK_FALSE(its.unread[0].empty());
@@ -216,12 +216,12 @@ TEST_CASE(
     CHECK(its.holds("lease_expiry"));
   }
   SECTION("it stays locked") {
-    for (int i = 0; i < supervisor::Pauses::kFailuresHeldFor; ++i) its.watch.look(db);
+    for (int i = 0; i < supervisor::Pauses::kFailuresHeldFor; ++i) its.watch.poll(db);
     CHECK(its.releases == 1);
     CHECK(its.lines_with("error pauses were not read 5 times in a row") == 1);
     CHECK_FALSE(its.holds("lease_expiry"));
     lock.reset();
-    its.watch.look(db);
+    its.watch.poll(db);
     CHECK(its.releases == 1);
     CHECK(its.holds("lease_expiry"));
   }
@@ -233,7 +233,7 @@ TEST_CASE("a role that may not read the table is not held by its own first readi
   auto db = database.connect();
   db.execute_script("CREATE ROLE sees_no_pauses; SET ROLE sees_no_pauses");
   Watch its;
-  its.watch.look(db);
+  its.watch.poll(db);
   CHECK_FALSE(its.holds("lease_expiry"));
   CHECK(its.releases == 1);
   CHECK(its.lines_with("warning pauses cannot be read") == 1);
@@ -246,7 +246,7 @@ TEST_CASE("without the table nothing is paused, and nobody is warned") {
   db.execute("DROP TABLE ff_reconciler_pause");
   CHECK(pause::read(db).table == Table::missing);
   Watch its;
-  its.watch.look(db);
+  its.watch.poll(db);
   CHECK(its.changes == 0);
   CHECK(its.log.lines().empty());
 }

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include "demo/simulation/audit.hpp"
+#include "demo/simulation/worker.hpp"
 #include "pg/transaction.hpp"
-#include "sandbox/audit.hpp"
-#include "sandbox/worker.hpp"
 #include "support/still_stage.hpp"
 
 using namespace ff;
@@ -210,8 +210,8 @@ TEST_CASE("pending_waitpoint_expiry changes nothing when it runs again") {
 TEST_CASE("a worker's expired waitpoints are closed and its suspension goes on in order") {
   const Database database;
   auto db = database.connect();
-  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
-  const auto id = sandbox::create(db, {.partition = {3}});
+  simulation::Worker worker(db, "w1", Milliseconds{30'000});
+  const auto id = simulation::create(db, {.partition = {3}});
   const auto claim = worker.claim_one(id).value();
   worker.create_waitpoint(claim, "a", Milliseconds{-1000});
   worker.create_waitpoint(claim, "", Milliseconds{-1000});
@@ -220,7 +220,7 @@ TEST_CASE("a worker's expired waitpoints are closed and its suspension goes on i
   CHECK(outcomes(engine->tick()) == "closed=2");
   CHECK(snapshot(db, "ff_waitpoint_pending").size() == 1);
   CHECK(row(db, "SELECT member_map FROM ff_suspension_current")["member_map"].empty());
-  CHECK(sandbox::audit(db).empty());
+  CHECK(simulation::audit(db).empty());
 }
 
 TEST_CASE("pending_waitpoint_expiry tells waitpoints of the same number in two partitions apart") {

@@ -84,7 +84,7 @@ TEST_CASE("a session that the server ends is lost") {
 }
 
 TEST_CASE("an interrupt is obeyed though the whole server hangs") {
-  sandbox::PrivateServer server;
+  testserver::PrivateServer server;
   pg::Interrupt interrupt;
   auto db = pg::Connector({.conninfo = server.conninfo()}).connect(Clock::system().now() + 10s, &interrupt);
   ::kill(*server.pid(), SIGSTOP);  // who would take the request to cancel

@@ -57,7 +57,7 @@ struct ReadOnlyDatabase : Database {
 
 /// A database that asks its user "guarded" for a password: "right".
 struct PasswordServer {
-  sandbox::PrivateServer server;
+  testserver::PrivateServer server;
   std::filesystem::path file = server.directory() / "password";
 
   PasswordServer() {
@@ -206,7 +206,7 @@ TEST_CASE("after an attempt that failed the next begins behind it") {
 }
 
 TEST_CASE("what nobody has set does not override the service") {
-  const sandbox::PrivateServer server;
+  const testserver::PrivateServer server;
   const Impostor without_tls("N");
   const auto file = server.directory() / "services";
   std::ofstream(file) << "[real]\n"

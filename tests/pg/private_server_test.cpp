@@ -1,4 +1,4 @@
-#include "sandbox/private_server.hpp"
+#include "testserver/private_server.hpp"
 
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 
 using namespace ff;
 using Catch::Matchers::Contains;
-using sandbox::PrivateServer;
+using testserver::PrivateServer;
 namespace fs = std::filesystem;
 
 namespace {

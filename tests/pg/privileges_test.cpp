@@ -119,7 +119,7 @@ bool reads_all(RoleStage& stage) {
       family.push_back({&reconciler, true, first_partition(reconciler)});
     explain::read(*connection, {{0}, execution}, family, {{0}});
     const lease::Means means = lease::means(*connection);
-    lease::look(*connection, means, 0);
+    lease::read_head(*connection, means, 0);
     lease::read_writers(*connection);
     audit::Audit audit(*connection, {{{0}}, {{0}}, {{0}}, {{0}}});
     audit.check();

@@ -2,8 +2,8 @@
 // lapses.
 #include <catch2/catch.hpp>
 
-#include "sandbox/granted_worker.hpp"
-#include "sandbox/worker.hpp"
+#include "demo/simulation/granted_worker.hpp"
+#include "demo/simulation/worker.hpp"
 #include "supervisor/runner.hpp"
 #include "support/engine.hpp"
 #include "support/stalled_act.hpp"
@@ -109,7 +109,7 @@ TEST_CASE("what is granted behind the back of an act is not given to a second wo
   TickReport report;
   StalledAct act(database, [&] { report = engine->tick(); });
   auto session = database.connect();
-  sandbox::GrantedWorker second(session, "w2", Milliseconds{60'000});
+  simulation::GrantedWorker second(session, "w2", Milliseconds{60'000});
   REQUIRE(second.issue_reclaim_grant(promised, Milliseconds{60'000}));
   act.finish();
 
@@ -117,7 +117,7 @@ TEST_CASE("what is granted behind the back of an act is not given to a second wo
   CHECK(report.processed == 1);
   CHECK(report.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
   CHECK(core(db, other)["lifecycle_phase"] == "runnable");
-  sandbox::Worker third(db, "w3", Milliseconds{60'000});
+  simulation::Worker third(db, "w3", Milliseconds{60'000});
   CHECK_FALSE(third.claim_one(promised));
   CHECK(second.reclaim(promised));
 }

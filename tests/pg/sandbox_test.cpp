@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "sandbox/audit.hpp"
-#include "sandbox/worker.hpp"
+#include "demo/simulation/audit.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/database.hpp"
 #include "support/rows.hpp"
 
 using namespace ff;
-using sandbox::Claim;
-using sandbox::Worker;
+using simulation::Claim;
+using simulation::Worker;
 using test::Json;
 
 namespace {
@@ -46,15 +46,15 @@ struct Claimed {
   test::Database database;
   pg::Connection db = database.connect();
   Worker worker{db, "w1", kLease};
-  ExecutionId neighbour = sandbox::create(db, {.partition = kPartition, .name_space = "other"});
-  ExecutionId execution = sandbox::create(
+  ExecutionId neighbour = simulation::create(db, {.partition = kPartition, .name_space = "other"});
+  ExecutionId execution = simulation::create(
       db, {.partition = kPartition, .max_retries = 2, .name_space = "ns", .instance_tag = "i-1"});
   Json neighbour_before = test::core(db, neighbour.uuid);
   Claim claim = worker.claim_one(execution).value();
 
   ~Claimed() {
     CHECK(test::core(db, neighbour.uuid) == neighbour_before);
-    CHECK(sandbox::audit(db) == Words{});
+    CHECK(simulation::audit(db) == Words{});
   }
   Json core() { return test::core(db, execution.uuid); }
   Json attempt(int index = 0) { return test::attempt(db, execution.uuid, index); }
@@ -74,13 +74,13 @@ TEST_CASE("create makes an execution that can be claimed, with its namespace, ta
   const test::Database database;
   auto db = database.connect();
   const Uuid flow = test::new_uuid();
-  const auto id = sandbox::create(db, {.partition = kPartition,
-                                       .flow = flow,
-                                       .max_retries = 3,
-                                       .priority = 2,
-                                       .deadline_in = Milliseconds{60'000},
-                                       .name_space = "ns",
-                                       .instance_tag = "i-1"});
+  const auto id = simulation::create(db, {.partition = kPartition,
+                                          .flow = flow,
+                                          .max_retries = 3,
+                                          .priority = 2,
+                                          .deadline_in = Milliseconds{60'000},
+                                          .name_space = "ns",
+                                          .instance_tag = "i-1"});
   CHECK(state(db, id.uuid) ==
         Words{"runnable", "unowned", "eligible_now", "waiting", "pending_first_attempt"});
   const Json core = test::core(db, id.uuid);
@@ -98,7 +98,7 @@ TEST_CASE("create makes an execution that can be claimed, with its namespace, ta
 TEST_CASE("create deals many executions out over the partitions in turn") {
   const test::Database database;
   auto db = database.connect();
-  const auto ids = sandbox::create(db, {}, {{1}, {2}, {200}}, 10);
+  const auto ids = simulation::create(db, {}, {{1}, {2}, {200}}, 10);
   CHECK(ids.size() == 10);
   CHECK(std::ranges::count(ids, PartitionKey{1}, [](const ExecutionId& id) { return id.partition; }) == 4);
   CHECK(std::ranges::count(ids, PartitionKey{200}, [](const ExecutionId& id) { return id.partition; }) == 3);
@@ -123,9 +123,9 @@ TEST_CASE("claim over partitions takes the highest priority of its lane, and not
   const test::Database database;
   auto db = database.connect();
   Worker worker{db, "w1", kLease, "fast"};
-  sandbox::create(db, {.partition = {3}, .lane = "slow", .priority = 9});
-  sandbox::create(db, {.partition = {3}, .lane = "fast", .priority = 1});
-  const auto best = sandbox::create(db, {.partition = {3}, .lane = "fast", .priority = 5});
+  simulation::create(db, {.partition = {3}, .lane = "slow", .priority = 9});
+  simulation::create(db, {.partition = {3}, .lane = "fast", .priority = 1});
+  const auto best = simulation::create(db, {.partition = {3}, .lane = "fast", .priority = 5});
   CHECK_FALSE(worker.claim({{1}, {2}}));
   CHECK_FALSE(worker.claim({{1}}));
   const auto claim = worker.claim({{1}, {2}, {3}});
@@ -138,7 +138,7 @@ TEST_CASE("claim leaves alone what others hold or what cannot be claimed") {
   auto db = database.connect();
   auto other = database.connect();
   Worker worker{db, "w1", kLease};
-  const auto held = sandbox::create(db, {.partition = kPartition});
+  const auto held = simulation::create(db, {.partition = kPartition});
   pg::Transaction lock(other);
   lock.execute("SELECT FROM ff_exec_core FOR UPDATE");
   CHECK_FALSE(worker.claim({kPartition}));
@@ -257,7 +257,7 @@ TEST_CASE("suspend releases the lease at a new epoch and leaves its waitpoints b
   CHECK(first["execution_id"] == to_string(c.execution.uuid));
   CHECK(first["expires_at_ms"].get<std::int64_t>() == first["created_at_ms"].get<std::int64_t>() + 60'000);
   CHECK(first["state"] == "active");
-  CHECK(first["required_signal_names"] == Json{sandbox::kSignal});
+  CHECK(first["required_signal_names"] == Json{simulation::kSignal});
   CHECK(test::row(c.db, "SELECT * FROM ff_waitpoint_pending WHERE waitpoint_key = ''")["state"] == "active");
   CHECK(c.attempt()["outcome"] == "attempt_interrupted");
   CHECK(c.attempt()["worker_id"].is_null());

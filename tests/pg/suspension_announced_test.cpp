@@ -32,8 +32,8 @@ struct AnnouncedStage : SuspensionStage {
             {"occurred_at_ms", kNow - ago_ms},
             {"partition_key", partition.value}});
   }
-  /// As a daemon looks between two looks of the others.
-  TickReport look(const EngineOptions& options = {}) {
+  /// As a daemon looks between two scans of the others.
+  TickReport tick(const EngineOptions& options = {}) {
     EngineFixture engine(database, suspension_timeout(), options);
     return engine->tick({.scan = false, .companions_scan = false, .shortcuts_scan = true, .in_slices = true});
   }
@@ -57,7 +57,7 @@ TEST_CASE(
   t.tell(suspended);
   const auto before = snapshot(t.db);
 
-  CHECK(outcomes(t.look()) == "orphan_cleared=2");
+  CHECK(outcomes(t.tick()) == "orphan_cleared=2");
 
   CHECK(t.open(told) == 0);
   CHECK(number(t.db, "SELECT count(*) FROM ff_suspension_current WHERE execution_id = $1",
@@ -65,7 +65,7 @@ TEST_CASE(
   const auto changes = diff(before, snapshot(t.db));
   for (const Uuid& other : {untold, renewed, suspended}) CHECK(t.open(other) == 2);
   CHECK(changes.size() == 3);  // the suspension and its waitpoints
-  CHECK(t.look().scanned == 0);
+  CHECK(t.tick().scanned == 0);
 }
 
 TEST_CASE("an old event, one that names nothing, and one of another partition lead nowhere") {
@@ -84,7 +84,7 @@ TEST_CASE("an old event, one that names nothing, and one of another partition le
       " VALUES ('no uuid', 'revoked', $1, 3)",
       pg::Params::of(kNow));
   const auto before = snapshot(t.db);
-  CHECK(t.look().scanned == 0);
+  CHECK(t.tick().scanned == 0);
   CHECK(diff(before, snapshot(t.db)).empty());
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("a shortcut takes what the filter asks for, by the execution and not b
   const Uuid mine = t.cancelled_one({3}, origin("a", "1"));
   const Uuid others = t.cancelled_one({3}, origin("b", "1"));
   for (const Uuid& id : {mine, others}) t.tell(id);
-  CHECK(outcomes(t.look({.filter = for_both("a", {"cairn.instance_id", "1"})})) == "orphan_cleared=2");
+  CHECK(outcomes(t.tick({.filter = for_both("a", {"cairn.instance_id", "1"})})) == "orphan_cleared=2");
   CHECK(t.open(mine) == 0);
   CHECK(t.open(others) == 2);
 }
@@ -113,7 +113,7 @@ TEST_CASE("a cancelled flow of thousands is taken at one look, whoever else wrot
       SELECT 7, id, id, 'k', 't', 0 FROM member;
     INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
       SELECT id::text, 'revoked', 1800000000000, 7 FROM member)sql");
-  CHECK(outcomes(t.look()) == "orphan_cleared=3000");
+  CHECK(outcomes(t.tick()) == "orphan_cleared=3000");
   CHECK(number(t.db, "SELECT count(*) FROM ff_suspension_current") == 0);
 }
 

@@ -2,10 +2,10 @@
 // others are at them.
 #include <catch2/catch.hpp>
 
+#include "demo/simulation/audit.hpp"
+#include "demo/simulation/worker.hpp"
 #include "pg/suspension_stage.hpp"
 #include "pg/transaction.hpp"
-#include "sandbox/audit.hpp"
-#include "sandbox/worker.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -147,17 +147,17 @@ TEST_CASE(
     "suspension_timeout refuses a worker whose execution it has ended, and leaves everything in order") {
   const Database database;
   auto db = database.connect();
-  sandbox::Worker worker(db, "w1", Milliseconds{30'000});
-  std::vector<sandbox::Claim> claims;
+  simulation::Worker worker(db, "w1", Milliseconds{30'000});
+  std::vector<simulation::Claim> claims;
   for (const char* behavior : kBehaviors) {
-    claims.push_back(worker.claim_one(sandbox::create(db, {.partition = {3}, .name_space = "a"})).value());
+    claims.push_back(worker.claim_one(simulation::create(db, {.partition = {3}, .name_space = "a"})).value());
     REQUIRE(worker.suspend(
         claims.back(),
         {.timeout_in = Milliseconds{-1000}, .timeout_behavior = behavior, .waitpoints = {{.key = "k"}, {}}}));
   }
   EngineFixture engine(database, "suspension_timeout");
   CHECK(engine->tick().processed == 6);
-  CHECK(sandbox::audit(db).empty());
+  CHECK(simulation::audit(db).empty());
   const auto after = snapshot(db);
   for (const auto& claim : claims) CHECK_FALSE(worker.complete(claim));
   CHECK(diff(after, snapshot(db)).empty());

@@ -10,8 +10,8 @@
 
 #include "check/server.hpp"
 #include "pg/connect.hpp"
-#include "sandbox/private_server.hpp"
 #include "support/process.hpp"
+#include "testserver/private_server.hpp"
 
 using namespace ff;
 using Catch::Matchers::Contains;
@@ -42,7 +42,7 @@ std::string quoted(const std::string& text) {
 struct TlsServer {
   std::string address =
       "127.9." + std::to_string(::getpid() / 250 % 250) + "." + std::to_string(::getpid() % 250 + 1);
-  sandbox::PrivateServer server{{.settings = {{"listen_addresses", address}}}};
+  testserver::PrivateServer server{{.settings = {{"listen_addresses", address}}}};
   test::TemporaryDirectory directory;
 
   TlsServer() {

@@ -1,7 +1,7 @@
 // `audit` beside workers and a daemon that are at work: what they are just doing is no alarm.
 #include <catch2/catch.hpp>
 
-#include "sandbox/workload.hpp"
+#include "demo/simulation/workload.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
 #include "support/process.hpp"
@@ -12,7 +12,7 @@ using namespace ff::test;
 TEST_CASE("audit finds nothing while workers crash and a daemon rescues their work") {
   const Database database;
   RunningDaemon daemon({.conninfo = database.conninfo(), .config = "recovery_grace: 0s\n"});
-  sandbox::Workload load(database.connector(), {.name = "load", .partitions = partition_range({0}, {31})});
+  simulation::Workload load(database.connector(), {.name = "load", .partitions = partition_range({0}, {31})});
   auto db = database.connect();
   const auto lapses = [&] {
     return number(db, "SELECT count(*) FROM ff_lease_event WHERE event_type = 'expired'");

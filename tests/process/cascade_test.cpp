@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
-#include "sandbox/audit.hpp"
-#include "sandbox/worker.hpp"
+#include "demo/simulation/audit.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/engine.hpp"
 #include "support/flow.hpp"
 #include "support/process.hpp"
@@ -98,8 +98,8 @@ class Workers {
   void work(const Database& database, int number, const std::stop_token& stop) {
     try {
       auto db = database.connect();
-      sandbox::Worker worker(db, "w" + std::to_string(number), Milliseconds{600'000});
-      std::queue<sandbox::Claim> slow;
+      simulation::Worker worker(db, "w" + std::to_string(number), Milliseconds{600'000});
+      std::queue<simulation::Claim> slow;
       while (!stop.stop_requested()) {
         if (const auto claim = worker.claim({kPartition})) {
           if (fates_.at(claim->execution.uuid).slow)
@@ -118,7 +118,7 @@ class Workers {
     }
   }
 
-  void end(sandbox::Worker& worker, const sandbox::Claim& claim) {
+  void end(simulation::Worker& worker, const simulation::Claim& claim) {
     const bool succeeds = fates_.at(claim.execution.uuid).succeeds;
     const bool accepted = succeeds ? worker.complete(claim) : worker.fail(claim, false);
     refused_ += accepted ? 0 : 1;
@@ -218,7 +218,7 @@ TEST_CASE("a cascade whose daemon is killed fifteen times ends as the rules say,
   CHECK(number(db, "SELECT count(*) FROM ff_completion_event") == kLevels * kPerLevel);
   CHECK(number(db, "SELECT count(DISTINCT execution_id) FROM ff_completion_event") == kLevels * kPerLevel);
   CHECK(number(db, "SELECT count(*) FROM ff_edge_group WHERE cancel_siblings_pending_flag") == 0);
-  CHECK(sandbox::audit(db) == std::vector<std::string>{});
+  CHECK(simulation::audit(db) == std::vector<std::string>{});
   // It was a cascade: every kind of end, at the far end as well.
   std::map<std::string, int> kinds;
   std::map<std::string, int> last_level;

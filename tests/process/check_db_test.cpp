@@ -5,11 +5,11 @@
 #include <set>
 #include <sstream>
 
-#include "sandbox/private_server.hpp"
 #include "support/database.hpp"
 #include "support/pooler.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
+#include "testserver/private_server.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -192,7 +192,7 @@ TEST_CASE("check-db of a server that takes no writes looks at the rest all the s
 }
 
 TEST_CASE("check-db of a standby says that it is one") {
-  sandbox::PrivateServer server;
+  testserver::PrivateServer server;
   server.create_database("flow");
   const std::string conninfo = server.conninfo("flow");
   REQUIRE(run_binary({"migrate", "up", "--fan-out", "2"}, {{"FF_DATABASE_URL", conninfo}}).code == 0);

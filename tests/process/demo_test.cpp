@@ -10,12 +10,12 @@
 #include <sstream>
 #include <thread>
 
+#include "demo/simulation/books.hpp"
 #include "demo/view.hpp"
 #include "http_server.hpp"
-#include "sandbox/books.hpp"
-#include "sandbox/child_process.hpp"
 #include "support/database.hpp"
 #include "support/rows.hpp"
+#include "testserver/child_process.hpp"
 
 using namespace ff;
 using namespace std::chrono_literals;
@@ -43,13 +43,14 @@ struct OpenDirectory {
 /// directory.
 class Demo {
  public:
-  explicit Demo(std::vector<std::string> arguments, std::optional<sandbox::Account> account = std::nullopt) {
+  explicit Demo(std::vector<std::string> arguments,
+                std::optional<testserver::Account> account = std::nullopt) {
     fs::create_directory(temporary());
     fs::permissions(temporary(), fs::perms::all);
     fs::copy_file(FF_BINARY,
                   home_.path / "ff-reconcilerd");  // the build may lie where no other user can look
     arguments.insert(arguments.begin(), "demo");
-    process_.emplace(sandbox::Command{
+    process_.emplace(testserver::Command{
         .program = home_.path / "ff-reconcilerd",
         .arguments = arguments,
         .environment = {"TMPDIR=" + temporary().string(), std::string("PATH=") + std::getenv("PATH")},
@@ -118,7 +119,7 @@ class Demo {
   }
 
   OpenDirectory home_;
-  std::optional<sandbox::ChildProcess> process_;
+  std::optional<testserver::ChildProcess> process_;
 };
 
 bool is_alive(pid_t pid) {
@@ -134,11 +135,11 @@ bool gone_by(SteadyTime deadline, pid_t pid) {
 }
 
 /// Nobody in particular, where we can become that.
-std::optional<sandbox::Account> unprivileged() {
+std::optional<testserver::Account> unprivileged() {
   if (::geteuid() != 0) return std::nullopt;
   const passwd* nobody = ::getpwnam("nobody");
   REQUIRE(nobody != nullptr);
-  return sandbox::Account{"nobody", nobody->pw_uid, nobody->pw_gid};
+  return testserver::Account{"nobody", nobody->pw_uid, nobody->pw_gid};
 }
 
 constexpr const char* kWorking = "  ready  ";  // stands in the lines on what happens, once something does
@@ -268,8 +269,8 @@ TEST_CASE("the demo's screen fits into every terminal") {
     scene.reconcilers.push_back({std::string(name) + "_of_others", false, "", totals, 12.5});
     scene.reconcilers.push_back({"off_" + std::string(name), false, "for a reason", {}, 0});
   }
-  const sandbox::Claim claim{{PartitionKey{3}, test::new_uuid()}, 2, 3};
-  for (const auto doing : {sandbox::WorkerState::Doing::working, sandbox::WorkerState::Doing::crashed})
+  const simulation::Claim claim{{PartitionKey{3}, test::new_uuid()}, 2, 3};
+  for (const auto doing : {simulation::WorkerState::Doing::working, simulation::WorkerState::Doing::crashed})
     scene.workers.push_back({"w1.100", doing, claim, scene.now, 400ms});
   for (int i = 0; i < 50; ++i) scene.latest.push_back({scene.now, "something happened"});
   for (const int rows : {1, 5, 12, 24, 40, 100}) {

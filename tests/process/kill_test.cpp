@@ -4,7 +4,7 @@
 #include <random>
 #include <thread>
 
-#include "sandbox/audit.hpp"
+#include "demo/simulation/audit.hpp"
 #include "support/engine.hpp"
 #include "support/process.hpp"
 
@@ -74,7 +74,7 @@ TEST_CASE("a daemon that is killed twenty times in the middle of its work leaves
                         : 1;
     daemon.process().signal(SIGKILL);
     REQUIRE(daemon.process().wait() == 128 + SIGKILL);
-    const auto violations = sandbox::audit(db);
+    const auto violations = simulation::audit(db);
     CAPTURE(kill, violations);
     CHECK(violations.empty());
   }
@@ -84,7 +84,7 @@ TEST_CASE("a daemon that is killed twenty times in the middle of its work leaves
   RunningDaemon daemon(options);
   REQUIRE(wait_until([&] { return left(db) == 0; }));
   CHECK(daemon.stop() == 0);
-  CHECK(sandbox::audit(db).empty());
+  CHECK(simulation::audit(db).empty());
   CHECK(number(db, "SELECT count(*) FROM ff_lease_event WHERE event_type = 'expired'") == kRows);
   CHECK(number(db, "SELECT count(DISTINCT execution_id) FROM ff_lease_event WHERE event_type = 'expired'") ==
         kRows);

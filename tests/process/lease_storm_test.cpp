@@ -11,9 +11,9 @@
 #include "lease/history.hpp"
 #include "migrate/migrate.hpp"
 #include "pg/lease_outbox.hpp"
-#include "sandbox/private_server.hpp"
 #include "support/engine.hpp"
 #include "support/process.hpp"
+#include "testserver/private_server.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -36,7 +36,7 @@ struct Server {
   }
   pg::Connection connect() const { return connector.connect(in(10s)); }
 
-  sandbox::PrivateServer server{{.durable = true}};
+  testserver::PrivateServer server{{.durable = true}};
   const pg::Connector connector{{.conninfo = server.conninfo(), .application_name = "storm"}};
   const pg::Connector listening{{.conninfo = server.conninfo(), .application_name = "storm listener"}};
 };
@@ -216,7 +216,7 @@ TEST_CASE(
       if (step == kSteps) break;
       end_a_listener(server);
       if (step == kSteps / 3) server.server.restart();
-      if (step == 2 * kSteps / 3) server.server.restart(sandbox::PrivateServer::Stop::immediate);
+      if (step == 2 * kSteps / 3) server.server.restart(testserver::PrivateServer::Stop::immediate);
       if (step <= kKills) subscriber.kill_and_resume();
     }
   }

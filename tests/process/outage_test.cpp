@@ -4,15 +4,15 @@
 #include <csignal>
 
 #include "migrate/migrate.hpp"
-#include "sandbox/private_server.hpp"
 #include "support/database.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
+#include "testserver/private_server.hpp"
 
 using namespace ff;
 using namespace ff::test;
 using namespace std::chrono_literals;
-using sandbox::PrivateServer;
+using testserver::PrivateServer;
 
 namespace {
 

@@ -4,11 +4,11 @@
 #include <thread>
 
 #include "migrate/migrate.hpp"
-#include "sandbox/private_server.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
+#include "testserver/private_server.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -80,7 +80,7 @@ TEST_CASE("no reconciler waits for the backlogs of others, be they as many as th
 }
 
 TEST_CASE("a role's setting that was wrong is picked up once it is mended, without a restart") {
-  sandbox::PrivateServer server;
+  testserver::PrivateServer server;
   server.create_database("flow");
   auto db = pg::Connector({.conninfo = server.conninfo("flow")}).connect(Clock::system().now() + 10s);
   migrate::up(db, Database::kFanOut);

@@ -5,8 +5,8 @@
 #include <random>
 #include <thread>
 
-#include "sandbox/audit.hpp"
-#include "sandbox/worker.hpp"
+#include "demo/simulation/audit.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/deadlocks.hpp"
 #include "support/engine.hpp"
 #include "support/process.hpp"
@@ -53,7 +53,7 @@ class LiveWorker {
   }
 
  private:
-  void hold(const sandbox::Claim& claim, SteadyTime renewed) {
+  void hold(const simulation::Claim& claim, SteadyTime renewed) {
     if (generator_() % 4 == 0) {
       ++counts_.abandoned;
       return;
@@ -74,7 +74,7 @@ class LiveWorker {
   }
 
   pg::Connection connection_;
-  sandbox::Worker worker_;
+  simulation::Worker worker_;
   Counts& counts_;
   std::mt19937 generator_;
 };
@@ -100,12 +100,12 @@ void race(Milliseconds length) {
     for (auto& worker : workers)
       threads.emplace_back([&worker = *worker](const std::stop_token& stop) { worker.work(stop); });
     const SteadyTime end = Clock::system().now() + length;
-    sandbox::NewExecution like;
+    simulation::NewExecution like;
     like.max_retries = 2;
     like.name_space = "race";
     while (Clock::system().now() < end) {
       if (number(db, "SELECT count(*) FROM ff_exec_core WHERE lifecycle_phase = 'runnable'") < 50)
-        sandbox::create(db, like, partition_range({0}, {3}), 50);
+        simulation::create(db, like, partition_range({0}, {3}), 50);
       std::this_thread::sleep_for(20ms);
     }
   }
@@ -121,7 +121,7 @@ void race(Milliseconds length) {
   CHECK(counts.abandoned > 5);
   CHECK(counts.stolen == 0);
   CHECK(counts.failures == 0);
-  const auto violations = sandbox::audit(db);
+  const auto violations = simulation::audit(db);
   CAPTURE(violations);
   CHECK(violations.empty());
   CHECK(number(db, "SELECT count(*) FROM ff_completion_event WHERE outcome = 'success'") == counts.completed);

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 
+#include "demo/simulation/audit.hpp"
 #include "pg/transaction.hpp"
-#include "sandbox/audit.hpp"
 #include "support/database.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
@@ -66,7 +66,7 @@ TEST_CASE("a batch under way is finished within the grace") {
   CHECK(daemon.stop() == 0);
   CHECK(core(db, id)["public_state"] == "waiting");
   CHECK_FALSE(daemon.process().err_has("did not finish"));
-  CHECK(sandbox::audit(db).empty());
+  CHECK(simulation::audit(db).empty());
 }
 
 TEST_CASE("a batch that outlasts the grace is cancelled and rolled back") {

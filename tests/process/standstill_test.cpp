@@ -6,18 +6,18 @@
 #include <thread>
 
 #include "migrate/migrate.hpp"
-#include "sandbox/private_server.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
 #include "support/holders.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
 #include "support/standstill.hpp"
+#include "testserver/private_server.hpp"
 
 using namespace ff;
 using namespace ff::test;
 using namespace std::chrono_literals;
-using sandbox::PrivateServer;
+using testserver::PrivateServer;
 
 namespace {
 
@@ -49,7 +49,7 @@ TEST_CASE("no lease that lapsed while the server stood still is taken before its
   const pg::Connector connector({.conninfo = server.conninfo("flow"), .application_name = "ff-test"});
   auto db = connector.connect(Clock::system().now() + 10s);
   migrate::up(db, Database::kFanOut);
-  sandbox::create(db, {}, {{2}}, kWorkers);
+  simulation::create(db, {}, {{2}}, kWorkers);
   RunningDaemon daemon({.conninfo = server.conninfo("flow"), .config = config(true)});
   // Where a new connection had to be made, its failure would tell: so there are more than will be needed at a time.
   REQUIRE(wait_until([&] {

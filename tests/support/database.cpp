@@ -35,8 +35,8 @@ pg::ConnectOptions options_for(const std::string& conninfo) {
   return options;
 }
 
-sandbox::PrivateServer& Database::server() {
-  static sandbox::PrivateServer server;
+testserver::PrivateServer& Database::server() {
+  static testserver::PrivateServer server;
   return server;
 }
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "pg/connect.hpp"
-#include "sandbox/private_server.hpp"
+#include "testserver/private_server.hpp"
 
 namespace ff::test {
 
@@ -40,7 +40,7 @@ class Database {
   pg::Connection connect() const;
 
   /// The server of this test program. Tests that stop it start a PrivateServer of their own instead.
-  static sandbox::PrivateServer& server();
+  static testserver::PrivateServer& server();
 
  private:
   Database(std::string name, const std::string& from_template);

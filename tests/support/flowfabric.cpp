@@ -16,9 +16,9 @@
 #include <memory>
 #include <sstream>
 
-#include "sandbox/server_programs.hpp"
 #include "support/database.hpp"
 #include "support/process.hpp"
+#include "testserver/server_programs.hpp"
 
 namespace ff::test {
 namespace {
@@ -80,7 +80,7 @@ class FileLock {
 
 // "PostgreSQL 15.14 (Debian …)" as a name for a directory: "15.14".
 std::string server_version() {
-  const Ended ended = run({sandbox::find_server_programs() / "postgres", "--version"});
+  const Ended ended = run({testserver::find_server_programs() / "postgres", "--version"});
   const auto digit = ended.out.find_first_of("0123456789");
   if (ended.code != 0 || digit == std::string::npos) throw std::runtime_error("postgres --version failed");
   return ended.out.substr(digit, ended.out.find_first_not_of("0123456789.", digit) - digit);
@@ -100,7 +100,7 @@ void make_whole(const fs::path& path, const std::function<void(const fs::path& u
 }
 
 void migrate(const fs::path& data) {
-  sandbox::PrivateServer server({.settings = {{"min_wal_size", "32MB"}, {"max_wal_size", "64MB"}}});
+  testserver::PrivateServer server({.settings = {{"min_wal_size", "32MB"}, {"max_wal_size", "64MB"}}});
   server.create_database(FlowFabricDatabase::kName);
   {
     FlowFabric flowfabric(url_of(server, FlowFabricDatabase::kName));
@@ -240,13 +240,13 @@ std::string FlowFabric::refusal(std::string_view operation, Json arguments) {
   }
 }
 
-std::string url_of(const sandbox::PrivateServer& server, std::string_view database) {
+std::string url_of(const testserver::PrivateServer& server, std::string_view database) {
   return "postgresql://postgres@localhost/" + std::string(database) +
          "?host=" + server.socket_directory().string() + "&port=5432";
 }
 
-sandbox::PrivateServer& FlowFabricDatabase::server() {
-  static sandbox::PrivateServer server({.data = slot().data});
+testserver::PrivateServer& FlowFabricDatabase::server() {
+  static testserver::PrivateServer server({.data = slot().data});
   return server;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/time.hpp"
 #include "pg/connect.hpp"
-#include "sandbox/private_server.hpp"
+#include "testserver/private_server.hpp"
 
 /// The real FlowFabric: its workers, clients and operators, by way of the program in tests/flowfabric.
 namespace ff::test {
@@ -64,7 +64,7 @@ class FlowFabric {
 };
 
 /// How Rust's driver is told of a database of this server.
-std::string url_of(const sandbox::PrivateServer& server, std::string_view database);
+std::string url_of(const testserver::PrivateServer& server, std::string_view database);
 
 /// A database that FlowFabric's own migrations made, with a secret for tokens and grants. It lies on a server
 /// of this test program, whose data stay beside the build for the next program, because making them takes half
@@ -81,7 +81,7 @@ class FlowFabricDatabase {
   std::string url() const { return url_of(server(), kName); }
 
   static constexpr const char* kName = "flowfabric";
-  static sandbox::PrivateServer& server();
+  static testserver::PrivateServer& server();
 
  private:
   const pg::Connector connector_;

@@ -1,6 +1,6 @@
 #include "support/holders.hpp"
 
-#include "sandbox/outage.hpp"
+#include "demo/simulation/outage.hpp"
 #include "support/database.hpp"
 
 namespace ff::test {
@@ -21,20 +21,20 @@ Holders::Holders(const pg::Connector& connector, int number, PartitionKey partit
 
 // The server gives up on transactions that were silent for long: then over another connection.
 void Holders::live(int number, const std::stop_token& stop) {
-  std::optional<sandbox::Claim> claim;
+  std::optional<simulation::Claim> claim;
   for (bool held = true; held && !stop.stop_requested();) {
     try {
       auto db = connector_.connect(Clock::system().now() + kConnectTime);
-      sandbox::Worker worker(db, "holder-" + std::to_string(number), lease_, lane_);
+      simulation::Worker worker(db, "holder-" + std::to_string(number), lease_, lane_);
       held = hold(worker, claim, stop);
     } catch (const pg::Error& error) {
-      if (!sandbox::is_an_outage(error)) throw;
+      if (!simulation::is_an_outage(error)) throw;
       std::this_thread::sleep_for(kBetweenConnections);
     }
   }
 }
 
-bool Holders::hold(sandbox::Worker& worker, std::optional<sandbox::Claim>& claim,
+bool Holders::hold(simulation::Worker& worker, std::optional<simulation::Claim>& claim,
                    const std::stop_token& stop) {
   if (!claim && (claim = worker.claim({partition_}))) ++holding_;
   while (claim && !stop.stop_requested()) {

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "demo/simulation/worker.hpp"
 #include "pg/connect.hpp"
-#include "sandbox/worker.hpp"
 
 namespace ff::test {
 
@@ -17,7 +17,7 @@ class Holders {
  public:
   /// Each claims an execution of `lane` in `partition`, where there have to be as many. The connector must outlive it.
   Holders(const pg::Connector& connector, int number, PartitionKey partition, Milliseconds lease,
-          std::string lane = sandbox::kDefaultLane);
+          std::string lane = simulation::kDefaultLane);
 
   /// They go, and their leases stay.
   void stop() { threads_.clear(); }
@@ -27,7 +27,7 @@ class Holders {
 
  private:
   void live(int number, const std::stop_token& stop);
-  bool hold(sandbox::Worker& worker, std::optional<sandbox::Claim>& claim, const std::stop_token& stop);
+  bool hold(simulation::Worker& worker, std::optional<simulation::Claim>& claim, const std::stop_token& stop);
 
   const pg::Connector& connector_;
   const PartitionKey partition_;

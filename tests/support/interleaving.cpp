@@ -5,7 +5,7 @@
 namespace ff::test {
 namespace {
 
-using sandbox::Claim;
+using simulation::Claim;
 constexpr Milliseconds kLease{60'000};
 
 constexpr const char* kAcknowledgement = "server's acknowledgement";

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "sandbox/granted_worker.hpp"
-#include "sandbox/worker.hpp"
+#include "demo/simulation/granted_worker.hpp"
+#include "demo/simulation/worker.hpp"
 #include "support/engine.hpp"
 #include "support/stages.hpp"
 
@@ -80,8 +80,8 @@ class Actor {
   void add_verbs_of_few();
 
   pg::Connection connection_;
-  sandbox::Worker worker_;
-  sandbox::GrantedWorker granted_worker_;
+  simulation::Worker worker_;
+  simulation::GrantedWorker granted_worker_;
   BetweenLookAndAct clock_;
   std::vector<std::unique_ptr<EngineFixture>> engines_;
   std::vector<Step> steps_;

@@ -22,7 +22,7 @@ std::string configuration(const std::string& directory, const std::string& serve
 }  // namespace
 
 // It refuses to be root, and its account must reach the server's socket: so it takes the account of that.
-Pooler::Pooler(const sandbox::PrivateServer& server, std::string_view mode) {
+Pooler::Pooler(const testserver::PrivateServer& server, std::string_view mode) {
   const std::string server_socket = server.socket_directory();
   struct stat account {};
   if (::stat(server_socket.c_str(), &account) != 0 ||

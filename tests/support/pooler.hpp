@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "sandbox/private_server.hpp"
 #include "support/process.hpp"
+#include "testserver/private_server.hpp"
 
 namespace ff::test {
 
@@ -15,7 +15,7 @@ namespace ff::test {
 class Pooler {
  public:
   /// `mode`: its pool_mode. Throws std::runtime_error with what it said when it does not start.
-  Pooler(const sandbox::PrivateServer& server, std::string_view mode);
+  Pooler(const testserver::PrivateServer& server, std::string_view mode);
 
   /// What has to be appended to the server's own conninfo to go through it.
   std::string detour() const;

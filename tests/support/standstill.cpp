@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-pid_t pid_of(sandbox::PrivateServer& server) {
+pid_t pid_of(testserver::PrivateServer& server) {
   const auto pid = server.pid();
   if (!pid) throw std::runtime_error("a server that does not run cannot be stopped");
   return *pid;
@@ -18,7 +18,7 @@ pid_t pid_of(sandbox::PrivateServer& server) {
 
 }  // namespace
 
-Standstill::Standstill(sandbox::PrivateServer& server, std::set<pid_t> last)
+Standstill::Standstill(testserver::PrivateServer& server, std::set<pid_t> last)
     : postmaster_(pid_of(server)), last_(std::move(last)) {
   ::kill(postmaster_, SIGSTOP);  // first: it starts no further ones
   std::ifstream list("/proc/" + std::to_string(postmaster_) + "/task/" + std::to_string(postmaster_) +

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "sandbox/private_server.hpp"
+#include "testserver/private_server.hpp"
 
 namespace ff::test {
 
@@ -14,7 +14,7 @@ namespace ff::test {
 class Standstill {
  public:
   /// Throws std::runtime_error when it does not run.
-  explicit Standstill(sandbox::PrivateServer& server, std::set<pid_t> last = {});
+  explicit Standstill(testserver::PrivateServer& server, std::set<pid_t> last = {});
   ~Standstill();
   Standstill(const Standstill&) = delete;
   Standstill& operator=(const Standstill&) = delete;

@@ -102,8 +102,9 @@ std::vector<std::string> differences(const std::function<void(RealSide&)>& real,
 }
 
 Subject RealSide::create(Json more) {
-  Json arguments = {{"partition", 3},      {"namespace", "ns"},    {"tags", {{"cairn.instance_id", "i-1"}}},
-                    {"kind", "simulated"}, {"creator", "sandbox"}, {"runnable", "pending_first_attempt"}};
+  Json arguments = {
+      {"partition", 3},      {"namespace", "ns"},       {"tags", {{"cairn.instance_id", "i-1"}}},
+      {"kind", "simulated"}, {"creator", "simulation"}, {"runnable", "pending_first_attempt"}};
   arguments.update(more);
   const Json made = call("create_execution", arguments);
   return {{PartitionKey{made.at("partition").get<std::int16_t>()},
@@ -121,14 +122,14 @@ Json RealSide::claim() {
   return call("claim", {{"as", "h"}, {"worker", "w1"}});
 }
 
-ExecutionId SimulatedSide::create(sandbox::NewExecution like) {
+ExecutionId SimulatedSide::create(simulation::NewExecution like) {
   if (!like.flow) like.partition = {3};
   like.name_space = "ns";
   like.instance_tag = "i-1";
-  return sandbox::create(db_, like);
+  return simulation::create(db_, like);
 }
 
-sandbox::Claim SimulatedSide::claimed(const sandbox::NewExecution& like) {
+simulation::Claim SimulatedSide::claimed(const simulation::NewExecution& like) {
   return worker.claim_one(create(like)).value();
 }
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "demo/simulation/granted_worker.hpp"
+#include "demo/simulation/worker.hpp"
 #include "pg/connection.hpp"
-#include "sandbox/granted_worker.hpp"
-#include "sandbox/worker.hpp"
 #include "support/flowfabric.hpp"
 
 /// The same steps by the real FlowFabric and by the simulation, each on an empty database that FlowFabric's own
@@ -43,11 +43,11 @@ class RealSide {
 class SimulatedSide {
  public:
   pg::Connection& db() { return db_; }
-  sandbox::Worker worker{db_, "w1", kLease};
-  sandbox::GrantedWorker granted{db_, "w1", kLease};
+  simulation::Worker worker{db_, "w1", kLease};
+  simulation::GrantedWorker granted{db_, "w1", kLease};
 
-  ExecutionId create(sandbox::NewExecution like = {});
-  sandbox::Claim claimed(const sandbox::NewExecution& like = {});
+  ExecutionId create(simulation::NewExecution like = {});
+  simulation::Claim claimed(const simulation::NewExecution& like = {});
 
   static constexpr Milliseconds kLease{60'000};
 

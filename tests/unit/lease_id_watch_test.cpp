@@ -5,7 +5,7 @@
 
 using namespace ff;
 using lease::IdWatch;
-using lease::Outlook;
+using lease::OutboxHead;
 
 namespace {
 

@@ -45,7 +45,7 @@ ReconcilerView& of(Model& model, std::string_view name) {
   return *std::ranges::find(model.reconcilers, name, &ReconcilerView::name);
 }
 
-reconcile::SetAside set_aside(const std::string& message, const std::string& execution = kId) {
+reconcile::QuarantinedRow quarantined(const std::string& message, const std::string& execution = kId) {
   return {.key = {{3}, {execution, "0"}},
           .pair = reconcile::find_reconciler("lease_expiry"),
           .tries = 2,
@@ -101,8 +101,8 @@ TEST_CASE("whatever text comes from outside is escaped wherever it stands") {
   view.seen->consecutive_failures = 3;
   view.seen->last_failure = evil;
   view.seen->last.quarantined = 1;
-  view.seen->last.set_aside = {set_aside(evil, evil)};
-  view.seen->last.set_aside[0].sqlstate = evil;
+  view.seen->last.quarantine_rows = {quarantined(evil, evil)};
+  view.seen->last.quarantine_rows[0].sqlstate = evil;
   model.board.pauses = {{evil, evil, evil, kNow, {}}};
   model.board.pauses_unread = evil;
   of(model, "dependency").seen->last.held = {
@@ -121,17 +121,17 @@ TEST_CASE("whatever text comes from outside is escaped wherever it stands") {
 }
 
 TEST_CASE("what goes into a shell comes from a uuid, and from no other text") {
-  CHECK(commands_for("lease_expiry", set_aside("")) ==
+  CHECK(commands_for("lease_expiry", quarantined("")) ==
         std::vector<std::string>{"ff-reconcilerd explain '{fp:3}:" + kId + "'",
                                  "ff-reconcilerd tick lease_expiry --execution '{fp:3}:" + kId + "'"});
-  CHECK(commands_for("lease_expiry", set_aside("", "'; rm -rf /; '")).empty());
+  CHECK(commands_for("lease_expiry", quarantined("", "'; rm -rf /; '")).empty());
 }
 
 TEST_CASE("a row in quarantine shows key, SQLSTATE, message, tries and what to paste") {
   Model model = calm();
   ReconcilerView& view = of(model, "lease_expiry");
   view.seen->last.quarantined = 1;
-  view.seen->last.set_aside = {set_aside("new row violates a check")};
+  view.seen->last.quarantine_rows = {quarantined("new row violates a check")};
   const auto attention = needs_attention(model);
   REQUIRE(attention.size() == 1);
   CHECK(attention[0].severity == Severity::warning);
@@ -152,7 +152,7 @@ TEST_CASE("of ten thousand rows in quarantine a hundred are shown, and the page 
   REQUIRE(model.reconcilers.size() > kReconcilers);
   for (ReconcilerView& view : model.reconcilers) {
     view.seen->last.quarantined = 10'000;
-    view.seen->last.set_aside.assign(100, set_aside(std::string(1024, '<')));
+    view.seen->last.quarantine_rows.assign(100, quarantined(std::string(1024, '<')));
     for (int partition = 0; partition < 1024; ++partition)
       view.seen->last.oldest_due_in[{static_cast<std::int16_t>(partition)}] = kNow - 1h;
     view.seen->last.oldest_due = kNow - 1h;
@@ -205,7 +205,7 @@ TEST_CASE("a reconciler is late when its oldest row has waited long, and not for
   CHECK_THAT(needs_attention(model)[0].what, Contains("in quarantine"));
   // Beside them there are others: those in other partitions can be told apart.
   view.seen->totals.due = 4;
-  view.seen->last.set_aside = {set_aside("x")};
+  view.seen->last.quarantine_rows = {quarantined("x")};
   view.seen->last.oldest_due_in = {{{3}, kNow - 6min}, {{4}, kNow - 10s}};
   CHECK(needs_attention(model).size() == 1);
   view.seen->last.oldest_due_in[{4}] = kNow - 2min;
@@ -314,7 +314,7 @@ TEST_CASE("lines to paste have the configuration that the daemon has") {
   model.config_file = "/etc/it's here/a b.yaml";
   model.configuration_refused = true;
   of(model, "lease_expiry").seen->last.quarantined = 1;
-  of(model, "lease_expiry").seen->last.set_aside = {set_aside("refused")};
+  of(model, "lease_expiry").seen->last.quarantine_rows = {quarantined("refused")};
   const std::string config = R"('/etc/it'\''s here/a b.yaml')";
   for (const Attention& it : needs_attention(model))
     for (const std::string& command : it.paste) {

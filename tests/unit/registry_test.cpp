@@ -169,7 +169,7 @@ TEST_CASE("a family knows its members' settings and nobody else's") {
   CHECK(family.find("attempt_timeout") == nullptr);
 }
 
-TEST_CASE("looks are spared only for rows that an outbox announces") {
+TEST_CASE("scans are skipped only for rows that an outbox announces") {
   std::map<std::string_view, std::string> announced;
   for (const Reconciler& reconciler : registry())
     if (const auto by = reconciler.announced(default_settings(reconciler)))

@@ -52,13 +52,13 @@ struct RunnerBench {
   std::stop_source stop;
   std::function<TickReport(const TickOptions&)> tick = [](const TickOptions&) { return TickReport{}; };
   std::function<bool(SteadyTime)> unchanged = [](SteadyTime) { return false; };
-  std::function<bool(SteadyTime)> quiet_for_shortcuts = [](SteadyTime) { return false; };
+  std::function<bool(SteadyTime)> unchanged_for_shortcuts = [](SteadyTime) { return false; };
   Runner runner{"promoter",
                 false,
                 {true, 1000ms},
                 [this](const TickOptions& o) { return tick(o); },
                 {[this](SteadyTime since) { return unchanged(since); },
-                 [this](SteadyTime since) { return quiet_for_shortcuts(since); }},
+                 [this](SteadyTime since) { return unchanged_for_shortcuts(since); }},
                 listener,
                 clock};
 };

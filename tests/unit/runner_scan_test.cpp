@@ -277,14 +277,14 @@ TEST_CASE("shortcuts are scanned in their own interval, however seldom all other
 TEST_CASE("shortcuts lead nowhere while nothing is announced, and are then scanned once in ten intervals") {
   RunnerBench bench;
   SteadyTime announced{};
-  bench.quiet_for_shortcuts = [&](SteadyTime since) { return announced < since; };
+  bench.unchanged_for_shortcuts = [&](SteadyTime since) { return announced < since; };
   SECTION("nothing") {
     CHECK(shortcut_looks_in_ten_seconds(bench).size() <= 2);
   }
   SECTION("something in the sixth second") {
     const SteadyTime started = bench.clock.now();
     announced = started + 5500ms;
-    bench.quiet_for_shortcuts = [&](SteadyTime since) {
+    bench.unchanged_for_shortcuts = [&](SteadyTime since) {
       return bench.clock.now() < announced || announced < since;
     };
     const auto seen = shortcut_looks_in_ten_seconds(bench);

@@ -130,19 +130,19 @@ TEST_CASE("nothing ticks while there is no database, everything when it comes, a
 TEST_CASE("what is paused does not tick, and goes on when the pause is lifted") {
   Bench bench;
   Pauses pauses(bench.clock);
-  const SteadyTime no_doubt = bench.clock.now() + 1h;  // however long the test takes
+  const SteadyTime far_ahead = bench.clock.now() + 1h;  // however long the test takes
   Counted paused("paused", false, bench.clock);
   Counted other("other", false, bench.clock);
-  pauses.learn({{.reconciler = "paused", .by = {}, .reason = {}, .until = {}}}, {}, no_doubt);
+  pauses.learn({{.reconciler = "paused", .by = {}, .reason = {}, .until = {}}}, {}, far_ahead);
   bench.supervisor.emplace(std::vector{&paused.runner, &other.runner}, 2, bench.monitor, 10s, bench.clock,
                            &pauses);
   bench.supervisor->start();
   REQUIRE(wait_until([&] { return other.ticks >= 5; }));
   CHECK(paused.ticks == 0);
-  pauses.learn({}, {}, no_doubt);
+  pauses.learn({}, {}, far_ahead);
   bench.supervisor->reconsider_parked();
   CHECK(wait_until([&] { return paused.ticks >= 3; }));
-  pauses.learn({{.reconciler = "*", .by = {}, .reason = {}, .until = {}}}, {}, no_doubt);
+  pauses.learn({{.reconciler = "*", .by = {}, .reason = {}, .until = {}}}, {}, far_ahead);
   REQUIRE(wait_until([&] { return paused.inside == 0 && other.inside == 0; }));
   const int ticks = paused.ticks + other.ticks;
   bench.check_again(4);

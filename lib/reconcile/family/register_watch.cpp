@@ -71,132 +71,132 @@ std::vector<pg::Result> ask_each(pg::Transaction& transaction, const std::vector
 
 }  // namespace
 
-bool RegisterWatch::Look::is_registered(const std::string& instance) const {
+bool RegisterWatch::Round::is_registered(const std::string& instance) const {
   const auto found = registered.lower_bound({instance, {}});
   return found != registered.end() && found->first.instance == instance;
 }
 
-void RegisterWatch::Look::ask_again(std::int64_t at_ms) {
+void RegisterWatch::Round::ask_again(std::int64_t at_ms) {
   next = std::min(next.value_or(at_ms), at_ms);
 }
 
 Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
-  Look look{inquiry.transaction, inquiry.wary};
-  read_register(look);
-  if (look.wary) note_gone(look);
-  const Instances suspected = suspects(look);
-  const bool of_all = !look.wary || !begun_;
-  if (of_all || !suspected.empty() || !look.gone.empty()) {
+  Round round{inquiry.transaction, inquiry.wary};
+  read_register(round);
+  if (round.wary) note_gone(round);
+  const Instances suspected = suspects(round);
+  const bool of_all = !round.wary || !begun_;
+  if (of_all || !suspected.empty() || !round.gone.empty()) {
     Instances of = suspected;
-    for (const auto& [name, ttl] : look.gone) of.insert(name.instance);
-    read_leases(look, of_all ? nullptr : &of);
+    for (const auto& [name, ttl] : round.gone) of.insert(name.instance);
+    read_leases(round, of_all ? nullptr : &of);
     std::vector<Name> names;
-    for (const auto& [name, registration] : look.registered)
-      if (look.leases.contains(name.instance) && suspected.contains(name.instance)) names.push_back(name);
-    for (const auto& [name, ttl] : look.gone)
-      if (look.leases.contains(name.instance)) names.push_back(name);
-    read_events(look, names);
-    judge_registered(look, suspected);
-    judge_gone(look);
-    begun_ = begun_ || look.wary;
+    for (const auto& [name, registration] : round.registered)
+      if (round.leases.contains(name.instance) && suspected.contains(name.instance)) names.push_back(name);
+    for (const auto& [name, ttl] : round.gone)
+      if (round.leases.contains(name.instance)) names.push_back(name);
+    read_events(round, names);
+    judge_registered(round, suspected);
+    judge_gone(round);
+    begun_ = begun_ || round.wary;
   }
-  if (look.wary) {
-    told_ = look.dead;
-    told_at_ms_ = look.now_ms;
-    registered_ = std::move(look.registered);
+  if (round.wary) {
+    told_ = round.dead;
+    told_at_ms_ = round.now_ms;
+    registered_ = std::move(round.registered);
   }
   std::vector<std::string> instances;
   std::vector<std::string> name_spaces;
-  for (const Name& name : look.dead) {
+  for (const Name& name : round.dead) {
     instances.push_back(name.instance);
     name_spaces.push_back(name.name_space);
   }
   Answer answer;
-  answer.params = pg::Params::of(instances, name_spaces, look.dead_from);
-  answer.worth_a_scan = !look.dead.empty();
-  answer.database_time = unix_millis(look.now_ms);
-  if (look.wary && look.next) answer.ask_again = unix_millis(*look.next);
+  answer.params = pg::Params::of(instances, name_spaces, round.dead_from);
+  answer.worth_a_scan = !round.dead.empty();
+  answer.database_time = unix_millis(round.now_ms);
+  if (round.wary && round.next) answer.ask_again = unix_millis(*round.next);
   return answer;
 }
 
-void RegisterWatch::read_register(Look& look) {
+void RegisterWatch::read_register(Round& round) {
   static const Statement statement = worded(kRegister);
   static const std::string clock = worded(kClock).over({});
   std::vector<Question> questions{{clock, {}}};
   for (const Partitions& group : register_groups().all()) questions.push_back({statement.over(group), {}});
-  const auto results = ask_each(look.transaction, questions);
+  const auto results = ask_each(round.transaction, questions);
   const pg::Row read = results.front().one();
-  look.now_ms = read.get<std::int64_t>("now_ms");
-  look.flow_partitions = read.get<std::int32_t>("flow_partitions");
-  if (look.wary) {
-    sightings_.note(unix_millis(look.now_ms), read.get<std::string>("snapshot"),
+  round.now_ms = read.get<std::int64_t>("now_ms");
+  round.flow_partitions = read.get<std::int32_t>("flow_partitions");
+  if (round.wary) {
+    sightings_.note(unix_millis(round.now_ms), read.get<std::string>("snapshot"),
                     read.get<std::int64_t>("server"));
     if (sightings_.size() == 1) begun_ = false;
   }
   for (auto result = results.begin() + 1; result != results.end(); ++result)
     for (const pg::Row row : *result) {
       if (row.get<std::string>(0) == "operator") continue;
-      look.registered.insert_or_assign(
+      round.registered.insert_or_assign(
           {row.get<std::string>(0), row.get<std::string>(1)},
           Registration{{row.get<std::int64_t>("last_heartbeat_ms"), xmin_of(row, "xmin")},
                        row.get<std::int64_t>("liveness_ttl_ms")});
     }
 }
 
-void RegisterWatch::note_gone(const Look& look) {
+void RegisterWatch::note_gone(const Round& round) {
   for (const auto& [name, registration] : registered_)
-    if (!look.registered.contains(name)) gone_.insert_or_assign(name, registration.ttl_ms);
-  std::erase_if(gone_, [&](const auto& gone) { return look.is_registered(gone.first.instance); });
-  std::erase_if(resting_, [&](const auto& resting) { return !look.is_registered(resting.first); });
+    if (!round.registered.contains(name)) gone_.insert_or_assign(name, registration.ttl_ms);
+  std::erase_if(gone_, [&](const auto& gone) { return round.is_registered(gone.first.instance); });
+  std::erase_if(resting_, [&](const auto& resting) { return !round.is_registered(resting.first); });
 }
 
 // Whose heartbeats are over, in each namespace, so that its leases are worth a look; and when that of the next one will.
-RegisterWatch::Instances RegisterWatch::suspects(Look& look) {
+RegisterWatch::Instances RegisterWatch::suspects(Round& round) {
   Instances all;
   Instances alive;
-  for (const auto& [name, registration] : look.registered) {
-    std::int64_t from = *liveness::silent_from(registration, {}, {}, sightings(look));
+  for (const auto& [name, registration] : round.registered) {
+    std::int64_t from = *liveness::silent_from(registration, {}, {}, sightings(round));
     const auto resting = resting_.find(name.instance);
-    if (look.wary && resting != resting_.end() && resting->second.heartbeat == registration.heartbeat.xmin)
+    if (round.wary && resting != resting_.end() && resting->second.heartbeat == registration.heartbeat.xmin)
       from = std::max(from, resting->second.until_ms);
-    (from < look.now_ms ? all : alive).insert(name.instance);
-    if (from >= look.now_ms) look.ask_again(from);
+    (from < round.now_ms ? all : alive).insert(name.instance);
+    if (from >= round.now_ms) round.ask_again(from);
   }
   for (const std::string& instance : alive) all.erase(instance);
-  if (look.wary)
-    for (const auto& gone : gone_) look.gone.insert(gone);
+  if (round.wary)
+    for (const auto& gone : gone_) round.gone.insert(gone);
   return all;
 }
 
-void RegisterWatch::read_leases(Look& look, const Instances* of) {
+void RegisterWatch::read_leases(Round& round, const Instances* of) {
   // Whose namespace is asked for only where nothing else names it.
   static const Statement of_some = worded(kLeases, {{"its_namespace", "NULL::text"}, {"its_core", ""}});
   static const Statement of_all = worded(kLeases, {{"its_namespace", "c.raw_fields->>'namespace'"},
                                                    {"its_core", "\n  LEFT JOIN {core_of:a} c ON true"}});
   std::vector<std::string> wanted;
   if (of != nullptr) wanted.assign(of->begin(), of->end());
-  const auto last = static_cast<std::int16_t>(look.flow_partitions - 1);
+  const auto last = static_cast<std::int16_t>(round.flow_partitions - 1);
   std::vector<Question> questions;
   const Groups groups(partition_range({0}, {last}));
   for (const Partitions& group : groups.all())
     questions.push_back({(of == nullptr ? of_all : of_some).over(group),
                          pg::Params::of(group, of == nullptr ? std::nullopt : std::optional(wanted))});
-  for (const pg::Result& result : ask_each(look.transaction, questions))
+  for (const pg::Result& result : ask_each(round.transaction, questions))
     for (const pg::Row row : result) {
       const auto instance = row.get<std::string>(0);
       const auto started = row.get<std::optional<std::int64_t>>("started_at_ms");
       const std::uint32_t youngest = xmin_of(row, "youngest");
       liveness::Leases& its =
-          look.leases.try_emplace(instance, liveness::Leases{started, youngest}).first->second;
+          round.leases.try_emplace(instance, liveness::Leases{started, youngest}).first->second;
       its.started_at_ms = std::max(its.started_at_ms, started);
       if (is_younger(youngest, its.youngest)) its.youngest = youngest;
       const auto name_space = row.get<std::optional<std::string>>("namespace");
-      if (name_space && !look.is_registered(instance))
-        look.gone.try_emplace({instance, *name_space}, liveness::kUnknownTtlMs);
+      if (name_space && !round.is_registered(instance))
+        round.gone.try_emplace({instance, *name_space}, liveness::kUnknownTtlMs);
     }
 }
 
-void RegisterWatch::read_events(Look& look, const std::vector<Name>& of) {
+void RegisterWatch::read_events(Round& round, const std::vector<Name>& of) {
   static const Statement statement = worded(kEvents);
   struct Asked {
     Partitions partitions;
@@ -217,9 +217,9 @@ void RegisterWatch::read_events(Look& look, const std::vector<Name>& of) {
     questions.push_back({statement.over(register_groups().all()[group]),
                          pg::Params::of(asked.partitions, asked.name_spaces, asked.instances)});
   if (questions.empty()) return;
-  for (const pg::Result& result : ask_each(look.transaction, questions))
+  for (const pg::Result& result : ask_each(round.transaction, questions))
     for (const pg::Row row : result) {
-      liveness::LastEvents& its = look.events[{row.get<std::string>(0), row.get<std::string>(1)}];
+      liveness::LastEvents& its = round.events[{row.get<std::string>(0), row.get<std::string>(1)}];
       if (const auto at = row.get<std::optional<std::int64_t>>("life_at_ms"))
         its.life = liveness::Sign{*at, xmin_of(row, "life_xmin")};
       const auto kind = row.get<std::optional<std::string>>("event_kind");
@@ -230,45 +230,45 @@ void RegisterWatch::read_events(Look& look, const std::vector<Name>& of) {
 }
 
 // All its rows have to say so.
-void RegisterWatch::judge_registered(Look& look, const Instances& instances) {
+void RegisterWatch::judge_registered(Round& round, const Instances& instances) {
   for (const std::string& instance : instances) {
-    const auto leases = look.leases.find(instance);
-    const auto first = look.registered.lower_bound({instance, {}});
-    if (leases == look.leases.end()) {
-      if (look.wary) rest(*first, look.now_ms, {});
+    const auto leases = round.leases.find(instance);
+    const auto first = round.registered.lower_bound({instance, {}});
+    if (leases == round.leases.end()) {
+      if (round.wary) rest(*first, round.now_ms, {});
       continue;
     }
     std::int64_t from = 0;
     auto last = first;
-    for (; last != look.registered.end() && last->first.instance == instance; ++last)
-      from = std::max(from, *liveness::silent_from(last->second, look.events[last->first], leases->second,
-                                                   sightings(look)));
-    if (from >= look.now_ms) {
-      look.ask_again(from);
-      if (look.wary) rest(*first, look.now_ms, from);
+    for (; last != round.registered.end() && last->first.instance == instance; ++last)
+      from = std::max(from, *liveness::silent_from(last->second, round.events[last->first], leases->second,
+                                                   sightings(round)));
+    if (from >= round.now_ms) {
+      round.ask_again(from);
+      if (round.wary) rest(*first, round.now_ms, from);
       continue;
     }
     for (auto row = first; row != last; ++row) {
-      look.dead.push_back(row->first);
-      look.dead_from.push_back(from);
+      round.dead.push_back(row->first);
+      round.dead_from.push_back(from);
     }
   }
 }
 
-void RegisterWatch::judge_gone(Look& look) {
-  for (const auto& [name, ttl_ms] : look.gone) {
-    const auto leases = look.leases.find(name.instance);
+void RegisterWatch::judge_gone(Round& round) {
+  for (const auto& [name, ttl_ms] : round.gone) {
+    const auto leases = round.leases.find(name.instance);
     const auto from =
-        leases == look.leases.end()
+        leases == round.leases.end()
             ? std::nullopt
-            : liveness::gone_from(ttl_ms, look.events[name], leases->second, sightings(look), look.now_ms);
-    if (from && *from < look.now_ms) {
-      look.dead.push_back(name);
-      look.dead_from.push_back(*from);
+            : liveness::gone_from(ttl_ms, round.events[name], leases->second, sightings(round), round.now_ms);
+    if (from && *from < round.now_ms) {
+      round.dead.push_back(name);
+      round.dead_from.push_back(*from);
     }
-    if (from && *from >= look.now_ms) look.ask_again(*from);
-    if (look.wary && from) gone_.insert_or_assign(name, ttl_ms);
-    if (look.wary && !from) gone_.erase(name);
+    if (from && *from >= round.now_ms) round.ask_again(*from);
+    if (round.wary && from) gone_.insert_or_assign(name, ttl_ms);
+    if (round.wary && !from) gone_.erase(name);
   }
 }
 

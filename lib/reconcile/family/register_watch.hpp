@@ -27,9 +27,9 @@ class RegisterWatch final : public Prelude {
   using Name = liveness::Name;
   using Instances = std::set<std::string>;
   using Registered = std::pair<const Name, liveness::Registration>;
-  /// What is found out in one look.
-  struct Look {
-    Look(pg::Transaction& its, bool is_wary) : transaction(its), wary(is_wary) {}
+  /// What is found out in one round.
+  struct Round {
+    Round(pg::Transaction& its, bool is_wary) : transaction(its), wary(is_wary) {}
     pg::Transaction& transaction;
     const bool wary;
     std::int64_t now_ms = 0;
@@ -52,14 +52,14 @@ class RegisterWatch final : public Prelude {
     std::int64_t pause_ms = 0;  ///< the next one
   };
 
-  void read_register(Look& look);
-  void note_gone(const Look& look);
-  Instances suspects(Look& look);
-  void read_leases(Look& look, const Instances* of);
-  void read_events(Look& look, const std::vector<Name>& of);
-  void judge_registered(Look& look, const Instances& instances);
-  void judge_gone(Look& look);
-  const Sightings* sightings(const Look& look) const { return look.wary ? &sightings_ : nullptr; }
+  void read_register(Round& round);
+  void note_gone(const Round& round);
+  Instances suspects(Round& round);
+  void read_leases(Round& round, const Instances* of);
+  void read_events(Round& round, const std::vector<Name>& of);
+  void judge_registered(Round& round, const Instances& instances);
+  void judge_gone(Round& round);
+  const Sightings* sightings(const Round& round) const { return round.wary ? &sightings_ : nullptr; }
   /// Until then; nothing: until it may be worth a look all the same.
   void rest(const Registered& worker, std::int64_t now_ms, std::optional<std::int64_t> until_ms);
 

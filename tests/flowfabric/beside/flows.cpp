@@ -23,8 +23,8 @@ std::string cancelled_siblings(Side& side) {
   flow.claim("u2", "suspended");
   world.real.call("suspend", {{"handle", "suspended"}});
   flow.succeeds(0);
-  side.look("dependency");
-  side.look("edge_cancel_dispatcher");
+  side.scan("dependency");
+  side.scan("edge_cancel_dispatcher");
   std::string text = world.suspension(flow.upstream[2]).is_null() ? "no suspension, " : "suspended, ";
   text += std::to_string(world.waitpoints(flow.upstream[2])) + " waitpoints, ";
   for (const std::size_t sibling : {1U, 2U})
@@ -35,11 +35,11 @@ std::string cancelled_siblings(Side& side) {
 std::string second_success(Side& side) {
   Flow flow(side.world, kAnyOf);
   flow.succeeds(0);
-  side.look("dependency");
+  side.scan("dependency");
   flow.claim("downstream", "h");
   side.world.real.call("delay", {{"handle", "h"}, {"delay_in_ms", 3'600'000}});
   flow.succeeds(1);
-  side.look("dependency");
+  side.scan("dependency");
   return eligibility(side.world, flow.downstream);
 }
 
@@ -48,7 +48,7 @@ std::string children_that_had_ended(Side& side) {
   flow.claim("downstream", "parent");
   flow.succeeds(0);
   flow.succeeds(1);
-  side.look("dependency");
+  side.scan("dependency");
   side.world.real.call("wait_children", {{"handle", "parent"}});
   side.look_all();
   return eligibility(side.world, flow.downstream);
@@ -58,7 +58,7 @@ std::string impossible_downstream(Side& side) {
   Flow flow(side.world);
   flow.claim("downstream", "working");
   flow.fails(0);
-  side.look("dependency");
+  side.scan("dependency");
   const std::string refusal = side.world.real.refusal("complete", {{"handle", "working"}});
   return or_taken(refusal) + ", " + std::to_string(side.world.ends_of(flow.downstream, "success")) +
          " success";
@@ -70,10 +70,10 @@ std::string edge_after_the_end(Side& side) {
   flow.claim("downstream", "parent");
   side.world.real.call("wait_children", {{"handle", "parent"}});
   flow.succeeds(0);
-  side.look("dependency");
+  side.scan("dependency");
   flow.edge(0);
   flow.succeeds(1);
-  side.look("dependency");
+  side.scan("dependency");
   side.look_all();
   return eligibility(side.world, flow.downstream);
 }

@@ -18,13 +18,13 @@ std::string lapsed(Side& side, const std::string& way = "claim", const Json& mor
 
 std::string late_renew(Side& side) {
   lapsed(side);
-  side.look("lease_expiry");
+  side.scan("lease_expiry");
   return or_taken(side.world.real.refusal("renew", {{"handle", "late"}}));
 }
 
 std::string retry_of_a_typed_claim(Side& side) {
   const std::string execution = lapsed(side, "claim_execution", {{"max_retries", 1}});
-  side.look("attempt_timeout");
+  side.scan("attempt_timeout");
   return side.world.core(execution).at("lifecycle_phase");
 }
 
@@ -34,7 +34,7 @@ std::string reclaim_grant(Side& side) {
   const std::string execution = lapsed(side);
   world.pass();
   world.real.call("issue_reclaim_grant", {{"execution", execution}, {"worker", "w2"}});
-  side.look("lease_expiry");
+  side.scan("lease_expiry");
   const Json other = world.real.call("claim", {{"as", "other"}});
   const std::string reclaimed =
       world.real.call("reclaim_execution", {{"execution", execution}, {"worker", "w2"}, {"as", "w2"}})
@@ -44,21 +44,21 @@ std::string reclaim_grant(Side& side) {
 
 std::string claim_of_what_is_reclaimed(Side& side) {
   const std::string execution = lapsed(side);
-  side.look("lease_expiry");
+  side.scan("lease_expiry");
   side.world.real.call("write_grant", {{"execution", execution}});
   return or_taken(side.world.real.refusal("claim_execution", {{"execution", execution}, {"as", "next"}}));
 }
 
 std::string event_of_a_timeout(Side& side) {
   lapsed(side, "claim", {{"namespace", "ours"}, {"tags", {{"cairn.instance_id", "i1"}}}});
-  side.look("attempt_timeout");
+  side.scan("attempt_timeout");
   const Json event = completion_events(side.world.connection).at(0);
   return event.at("namespace").dump() + " " + event.at("instance_tag").dump();
 }
 
 std::string public_state(Side& side) {
   const std::string execution = lapsed(side);
-  side.look("lease_expiry");
+  side.scan("lease_expiry");
   return side.world.core(execution).at("public_state");
 }
 
@@ -68,7 +68,7 @@ std::string older_attempt(Side& side) {
   world.pass();
   world.real.call("issue_reclaim_grant", {{"execution", execution}});
   world.real.call("reclaim_execution", {{"execution", execution}, {"as", "healthy"}});
-  side.look("attempt_timeout");
+  side.scan("attempt_timeout");
   return world.core(execution).at("lifecycle_phase");
 }
 
@@ -76,8 +76,8 @@ std::string crash_loop(Side& side) {
   const std::string execution = side.world.execution();
   for (int crash = 0; crash < 6; ++crash) {
     side.world.real.call("claim", {{"as", "late"}, {"ttl_ms", kAtOnce}});
-    side.look("lease_expiry");
-    side.look("attempt_timeout");
+    side.scan("lease_expiry");
+    side.scan("attempt_timeout");
   }
   return side.world.core(execution).at("lifecycle_phase");
 }

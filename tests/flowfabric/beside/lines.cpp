@@ -39,7 +39,7 @@ reconcile::TickReport Side::tick(std::string_view name, const std::string& filte
   return engine->tick();
 }
 
-void Side::look(std::string_view name, const std::string& filter) {
+void Side::scan(std::string_view name, const std::string& filter) {
   world.pass();
   if (!ours) {
     world.real.call("scan", request(name, filter));
@@ -65,9 +65,9 @@ std::string Side::look_behind(const std::string& lock, std::string_view name, co
 void Side::look_all() {
   if (ours) {
     for (const reconcile::Reconciler& reconciler : reconcile::registry())
-      if (reconciler.on_by_default) look(reconciler.name);
+      if (reconciler.on_by_default) scan(reconciler.name);
   } else {
-    for (const char* name : kTheirScanners) look(name);
+    for (const char* name : kTheirScanners) scan(name);
   }
 }
 

@@ -17,7 +17,7 @@ class Side {
   explicit Side(bool is_ours) : ours(is_ours) {}
 
   /// One turn of what both call `name`. `filter`: a namespace, where it is not empty.
-  void look(std::string_view name, const std::string& filter = {});
+  void scan(std::string_view name, const std::string& filter = {});
   /// The same while somebody holds what `lock` takes; FlowFabric waits for it a fifth of a second. What it counted as
   /// done and as an error.
   std::string look_behind(const std::string& lock, std::string_view name, const std::string& filter = {});

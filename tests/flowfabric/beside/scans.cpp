@@ -38,7 +38,7 @@ std::string transactions(Side& side) {
     side.world.execution();
     side.world.real.call("claim", {{"as", "h"}, {"ttl_ms", kAtOnce}});
   }
-  side.look("lease_expiry");
+  side.scan("lease_expiry");
   return std::to_string(number(side.world.connection, "SELECT count(DISTINCT xmin::text) FROM ff_attempt"));
 }
 
@@ -47,7 +47,7 @@ std::string behind_foreign(Side& side) {
   world.connection.execute(kForeign);
   const std::string own = world.execution({{"namespace", "own"}});
   world.take("claim", own, "h", kAtOnce);
-  side.look("lease_expiry", "own");
+  side.scan("lease_expiry", "own");
   return phase(world, own);
 }
 
@@ -114,7 +114,7 @@ std::string broken_cascade(Side& side) {
   Flow flow(side.world);
   flow.succeeds(0);
   side.look_behind(kHoldGroups, "dependency");
-  side.look("dependency");
+  side.scan("dependency");
   return std::to_string(number(side.world.connection, "SELECT sum(success_count) FROM ff_edge_group"));
 }
 
@@ -129,14 +129,14 @@ Flow satisfied(Side& side) {
 
 std::string foreign_group(Side& side) {
   const Flow flow = satisfied(side);
-  side.look("edge_cancel_dispatcher", "ours");
+  side.scan("edge_cancel_dispatcher", "ours");
   return phase(side.world, flow.upstream[1]);
 }
 
 std::string behind_listed_groups(Side& side) {
   const Flow flow = satisfied(side);
   side.world.connection.execute(kListed);
-  side.look("edge_cancel_dispatcher");
+  side.scan("edge_cancel_dispatcher");
   return phase(side.world, flow.upstream[1]);
 }
 
@@ -153,7 +153,7 @@ std::string ledger_of_a_reset_budget(Side& side) {
                     {{"budget", budget}, {"execution", execution}, {"deltas", {{"tokens", tokens}}}});
   };
   spend(early, 5);
-  side.look("budget_reset");
+  side.scan("budget_reset");
   spend(late, 7);
   world.real.call("release_budget", {{"budget", budget}, {"execution", early}});
   return world.real.call("budget_status", {{"budget", budget}}).at("usage").at("tokens").dump();

@@ -27,7 +27,7 @@ std::string resumed_in_time(Side& side) {
   const Json waitpoint = suspended(side.world, execution, {{"timeout_in_ms", 300}});
   signal(side.world, execution, waitpoint);
   side.world.pass(300);
-  side.look("suspension_timeout");
+  side.scan("suspension_timeout");
   return phase(side.world, execution);
 }
 
@@ -35,7 +35,7 @@ std::string resumed_by_time_out(Side& side) {
   const std::string execution = side.world.execution();
   suspended(side.world, execution,
             {{"timeout_in_ms", 1}, {"timeout_behavior", "auto_resume_with_timeout_signal"}});
-  side.look("suspension_timeout");
+  side.scan("suspension_timeout");
   return phase(side.world, execution);
 }
 
@@ -43,7 +43,7 @@ std::string late_signal(Side& side) {
   const std::string execution = side.world.execution();
   const Json waitpoint = suspended(side.world, execution, {{"timeout_in_ms", 3'600'000}});
   side.world.real.call("cancel_execution", {{"execution", execution}});
-  side.look("suspension_timeout");
+  side.scan("suspension_timeout");
   signal(side.world, execution, waitpoint);
   return phase(side.world, execution);
 }
@@ -58,7 +58,7 @@ std::string mark_of_a_waitpoint(Side& side) {
   world.real.call("suspend", {{"handle", "h"}, {"key", "k"}});
   world.pass();
   if (side.ours)
-    side.look("pending_waitpoint_expiry");
+    side.scan("pending_waitpoint_expiry");
   else
     world.real.call(
         "scan",

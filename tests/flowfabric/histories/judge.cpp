@@ -34,10 +34,10 @@ class Case {
       if (!may_end()) blame(Fault::ended_healthy, before_.state() + " became " + after_.state());
     }
     count_ends(ends);
-    look_at_leases();
-    if (!ends) look_at_the_core();
-    look_at_waitpoints();
-    look_at_grants();
+    check_leases();
+    if (!ends) check_core();
+    check_waitpoints();
+    check_grants();
   }
 
  private:
@@ -129,7 +129,7 @@ class Case {
     if (ends && told == 0 && !cancelled_with_its_flow()) blame(Fault::untold, after_.state());
   }
 
-  void look_at_leases() {
+  void check_leases() {
     const auto current = before_.current_attempt();
     std::int64_t to_tell = 0;
     for (const auto& [index, row] : before_.attempts) {
@@ -229,7 +229,7 @@ class Case {
     return found != turn_.after.groups.end() && found->second.at("running_count") == 0;
   }
 
-  void look_at_the_core() const {
+  void check_core() const {
     if (before_.core == after_.core || (repaired_ && is_only_marked())) return;
     if (before_.ended() && cancelled_with_its_flow()) return;
     if (!may_move_on()) {
@@ -243,7 +243,7 @@ class Case {
       blame(Fault::meddled, "a deadline was erased");
   }
 
-  void look_at_waitpoints() const {
+  void check_waitpoints() const {
     const bool may_go = after_.ended() || (suspension_over() && resumes_by_itself());
     for (const Json& waitpoint : before_.waitpoints) {
       const bool stays = std::any_of(
@@ -256,7 +256,7 @@ class Case {
     }
   }
 
-  void look_at_grants() const {
+  void check_grants() const {
     for (const Json& grant : before_.grants) {
       const bool stays = std::find(after_.grants.begin(), after_.grants.end(), grant) != after_.grants.end();
       if (!stays && !over(grant)) blame(Fault::meddled, "a grant went that lives: " + grant.dump());

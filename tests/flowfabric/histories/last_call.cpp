@@ -48,9 +48,9 @@ void LastCall::run() {
   run_clocks_out();
   end_ = stage_.everything();
   ask_for_futures();
-  look_for_leases();
-  look_for_workers();
-  look_for_backlogs();
+  check_leases();
+  check_workers();
+  check_backlogs();
   count_ends();
   recount_groups();
 }
@@ -138,13 +138,13 @@ void LastCall::restore(const ExecutionRows& rows) {
   const auto key = pg::Params::of(rows.core.at("partition_key").get<std::int16_t>(),
                                   *parse_uuid(rows.core.at("execution_id").get<std::string>()));
   for (const std::string_view sql : kForget) connection.execute(sql, key);
-  // What look() leaves out, and no reconciler reads.
+  // What read_snapshot() leaves out, and no reconciler reads.
   connection.execute(kCore, pg::Params::of(rows.core.dump()));
   for (const auto& [index, row] : rows.attempts) connection.execute(kAttempt, pg::Params::of(row.dump()));
   for (const Json& row : rows.grants) connection.execute(kGrant, pg::Params::of(row.dump()));
 }
 
-void LastCall::look_for_leases() {
+void LastCall::check_leases() {
   for (const auto& [id, rows] : end_.executions)
     for (const auto& [index, row] : rows.attempts)
       if (rows.lease_of(index))
@@ -153,12 +153,12 @@ void LastCall::look_for_leases() {
              "the lapsed lease of attempt " + std::to_string(index) + " lies there still, " + rows.state()});
 }
 
-void LastCall::look_for_workers() {
+void LastCall::check_workers() {
   for (const auto& [instance, row] : end_.workers)
     stage_.blame({Fault::unnoticed, instance, "it is silent and still registered"});
 }
 
-void LastCall::look_for_backlogs() {
+void LastCall::check_backlogs() {
   if (stage_.options_.rescue != Rescue::daemon) return;
   for (const auto& [id, rows] : end_.executions)
     if (rows.cancel.is_object())

@@ -22,10 +22,10 @@ class LastCall {
   void count_ends();
   Tally wanted_of(const std::string& downstream);
   void recount_groups();
-  void look_for_leases();
-  void look_for_workers();
+  void check_leases();
+  void check_workers();
   /// What no scanner of FlowFabric's works off.
-  void look_for_backlogs();
+  void check_backlogs();
   const Exclusion* misled_by(const std::string& upstream) const;
   const Exclusion* misled_over(const Json& edge) const;
 

@@ -171,7 +171,7 @@ bool Snapshot::is_waited_for(const std::string& execution) const {
                      [&](const Json& edge) { return edge.at("upstream_eid") == execution && waits(edge); });
 }
 
-Snapshot look(pg::Connection& connection) {
+Snapshot read_snapshot(pg::Connection& connection) {
   Snapshot snapshot =
       read_executions(ask(connection, executions_statement(), pg::Params::of(std::optional<std::string>{})));
   const Json rest = ask(connection, rest_statement(), {});
@@ -186,7 +186,7 @@ Snapshot look(pg::Connection& connection) {
   return snapshot;
 }
 
-ExecutionRows look_at(pg::Connection& connection, const std::string& uuid) {
+ExecutionRows read_rows(pg::Connection& connection, const std::string& uuid) {
   Snapshot snapshot =
       read_executions(ask(connection, executions_statement(), pg::Params::of(std::optional(uuid))));
   return std::move(snapshot.executions[uuid]);

@@ -59,8 +59,8 @@ struct Snapshot {
   bool is_waited_for(const std::string& execution) const;
 };
 
-Snapshot look(pg::Connection& connection);
+Snapshot read_snapshot(pg::Connection& connection);
 /// The same for one execution; its groups and edges are left out.
-ExecutionRows look_at(pg::Connection& connection, const std::string& uuid);
+ExecutionRows read_rows(pg::Connection& connection, const std::string& uuid);
 
 }  // namespace ff::test

@@ -79,7 +79,7 @@ void Stage::judge_recounts(const Snapshot& before, const Snapshot& after) {
 }
 
 const Snapshot& Stage::everything() {
-  if (!seen_) seen_ = look(connection_);
+  if (!seen_) seen_ = read_snapshot(connection_);
   return *seen_;
 }
 
@@ -181,7 +181,7 @@ Lease* Stage::lease_named(const std::string& handle) {
 }
 
 ExecutionRows Stage::rows_of(const std::string& execution) {
-  return look_at(connection_, names_.uuid_of(execution));
+  return read_rows(connection_, names_.uuid_of(execution));
 }
 
 std::int64_t Stage::now_ms() const {

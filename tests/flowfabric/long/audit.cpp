@@ -155,15 +155,15 @@ void Audit::tell(Stage& stage) {
     stage.hear_of(step, deed.told, traces_[i].before, traces_[i].after);
   }
   for (std::size_t i = 0; i < deeds_.size(); ++i) {
-    look_at_refusal(stage, deeds_[i]);
-    look_at_fence(stage, deeds_[i]);
-    look_at_second_end(stage, deeds_[i], traces_[i]);
+    check_refusal(stage, deeds_[i]);
+    check_fence(stage, deeds_[i]);
+    check_second_end(stage, deeds_[i], traces_[i]);
   }
 }
 
 // Only who held a live lease may complain, and only when nobody else had a hand in it: what the daemon does is
 // judged by itself, what others do is FlowFabric's business.
-void Audit::look_at_refusal(Stage& stage, const Deed& deed) const {
+void Audit::check_refusal(Stage& stage, const Deed& deed) const {
   if (deed.outcome != Deed::Outcome::refused || !is_of_a_lease(deed.refusal)) return;
   if (deed.held_at_ms == 0 || deed.lease.ends_at_ms <= deed.answered_ms) return;
   const auto found = touched_.find(uuids_.at(deed.execution));
@@ -177,7 +177,7 @@ void Audit::look_at_refusal(Stage& stage, const Deed& deed) const {
 }
 
 // The epoch is what fences.
-void Audit::look_at_fence(Stage& stage, const Deed& deed) const {
+void Audit::check_fence(Stage& stage, const Deed& deed) const {
   if (deed.outcome != Deed::Outcome::done || deed.lease.epoch == 0 || !is_fenced(deed.step.at("do"))) return;
   const auto found = taken_.find({uuids_.at(deed.execution), static_cast<int>(deed.lease.attempt)});
   if (found == taken_.end()) return;
@@ -187,7 +187,7 @@ void Audit::look_at_fence(Stage& stage, const Deed& deed) const {
           {Fault::unfenced, deed.execution, deed.step.dump() + " was done after its lease was taken"});
 }
 
-void Audit::look_at_second_end(Stage& stage, const Deed& deed, const Trace& trace) {
+void Audit::check_second_end(Stage& stage, const Deed& deed, const Trace& trace) {
   if (deed.outcome != Deed::Outcome::done || deed.lease.epoch == 0) return;
   const auto before = trace.before.find(deed.execution);
   if (!ends(deed.step.at("do")) || before == trace.before.end() || !before->second.ended()) return;

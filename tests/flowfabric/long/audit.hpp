@@ -66,9 +66,9 @@ class Audit {
   void judge_commit(const Commit& commit);
   void trace(const Commit& commit);
   std::optional<std::size_t> deed_of(const Commit& commit) const;
-  void look_at_refusal(Stage& stage, const Deed& deed) const;
-  void look_at_fence(Stage& stage, const Deed& deed) const;
-  void look_at_second_end(Stage& stage, const Deed& deed, const Trace& trace);
+  void check_refusal(Stage& stage, const Deed& deed) const;
+  void check_fence(Stage& stage, const Deed& deed) const;
+  void check_second_end(Stage& stage, const Deed& deed, const Trace& trace);
   std::string name_of(const std::string& uuid);
   RowsByName named(const std::set<std::string>& uuids);
 

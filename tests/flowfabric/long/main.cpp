@@ -112,8 +112,8 @@ class Crowd {
   Crowd(const Stage& stage, std::uint64_t seed) {
     for (int i = 0; i < kWorkers; ++i)
       workers_.push_back(std::make_unique<Worker>(
-          company_, Worker::Options{i, seed + static_cast<std::uint64_t>(i) + 1, stage.database().url(),
-                                    &stage.database().connector()}));
+          shared_, Worker::Options{i, seed + static_cast<std::uint64_t>(i) + 1, stage.database().url(),
+                                   &stage.database().connector()}));
     for (auto& worker : workers_)
       threads_.push_back(std::async(std::launch::async, [&] { worker->work(over_); }));
   }
@@ -130,7 +130,7 @@ class Crowd {
   }
 
  private:
-  Company company_;
+  SharedState shared_;
   std::atomic<bool> over_ = false;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::future<void>> threads_;  // gone first: each waits for its end

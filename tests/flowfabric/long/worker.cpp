@@ -38,8 +38,8 @@ std::int64_t wall_ms() {
 
 }  // namespace
 
-Worker::Worker(Company& company, Options options)
-    : company_(company),
+Worker::Worker(SharedState& shared, Options options)
+    : shared_(shared),
       options_(std::move(options)),
       dice_(options_.seed),
       connection_(options_.connector->connect(Clock::system().now() + Milliseconds{10'000})) {}
@@ -74,10 +74,10 @@ void Worker::look_round() {
   std::vector<std::string> mine;
   for (const Lease& lease : leases_)
     if (!lease.given_up && lease.ends_at_ms > wall_ms()) mine.push_back(lease.execution);
-  in_play_ = company_.in_play(mine);
-  flows_ = company_.flows();
-  budgets_ = company_.budgets();
-  quotas_ = company_.quotas();
+  in_play_ = shared_.in_play(mine);
+  flows_ = shared_.flows();
+  budgets_ = shared_.budgets();
+  quotas_ = shared_.quotas();
 }
 
 void Worker::start() {
@@ -111,7 +111,7 @@ void Worker::come_back() {
 bool Worker::remakes(const Lease& lease) {
   if (lease.given_up) return false;
   Deed deed{.who = who_, .step = {{"do", "remake_handle"}, {"execution", lease.execution}}};
-  auto request = company_.resolved(deed.step);
+  auto request = shared_.resolved(deed.step);
   (*request)["attempt"] = lease.attempt;
   (*request)["epoch"] = lease.epoch;
   (*request)["ttl_ms"] = in_real_time(lease.ttl_ms);
@@ -124,10 +124,10 @@ bool Worker::perform(const Step& step) {
   const std::string what = step.at("do");
   if (is_left_out(what)) return false;
   Deed deed{.who = who_, .step = in_real_time(step)};
-  auto request = company_.resolved(deed.step);
+  auto request = shared_.resolved(deed.step);
   if (!request) return false;
   deed.execution = step.value("execution", step.value("upstream", ""));
-  if (step.contains("edge")) deed.execution = company_.upstream_of(step.at("edge"));
+  if (step.contains("edge")) deed.execution = shared_.upstream_of(step.at("edge"));
   if (step.contains("handle")) {
     const Lease* lease = lease_named(step.at("handle"));
     if (lease == nullptr) return false;
@@ -164,9 +164,9 @@ bool Worker::ask(Deed& deed, Json request) {
 
 void Worker::learn(const Step& step, const Deed& deed) {
   const std::string what = step.at("do");
-  company_.learn(deed.step, deed.told, deed.execution);
-  budgets_ = company_.budgets();  // the next step of the same idea may want a new one
-  quotas_ = company_.quotas();
+  shared_.learn(deed.step, deed.told, deed.execution);
+  budgets_ = shared_.budgets();  // the next step of the same idea may want a new one
+  quotas_ = shared_.quotas();
   Lease* lease = nullptr;
   if (claims(what) && deed.told.contains("epoch")) {
     leases_.push_back({.handle = step.at("as"),
@@ -186,7 +186,7 @@ void Worker::learn(const Step& step, const Deed& deed) {
 }
 
 ExecutionRows Worker::rows_of(const std::string& execution) {
-  return look_at(connection_, company_.uuid_of(execution));
+  return read_rows(connection_, shared_.uuid_of(execution));
 }
 
 Lease* Worker::lease_named(const std::string& handle) {

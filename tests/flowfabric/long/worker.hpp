@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "histories/generator.hpp"
-#include "long/company.hpp"
+#include "long/shared_state.hpp"
 #include "support/flowfabric.hpp"
 
 namespace ff::test {
@@ -41,7 +41,7 @@ class Worker final : public Theatre {
     std::string url;  ///< of the database, for the process
     const pg::Connector* connector = nullptr;
   };
-  Worker(Company& company, Options options);
+  Worker(SharedState& shared, Options options);
 
   /// Works until it is told that it is over.
   void work(const std::atomic<bool>& over);
@@ -59,11 +59,11 @@ class Worker final : public Theatre {
   const std::vector<std::string>& quotas() const override { return quotas_; }
   ExecutionRows rows_of(const std::string& execution) override;
   std::vector<std::string> members_of(const std::string& flow) const override {
-    return company_.members_of(flow);
+    return shared_.members_of(flow);
   }
-  std::vector<std::string> staged_edges() const override { return company_.staged_edges(); }
+  std::vector<std::string> staged_edges() const override { return shared_.staged_edges(); }
   std::vector<std::string> waitpoints_of(const std::string& execution) const override {
-    return company_.waitpoints_of(execution);
+    return shared_.waitpoints_of(execution);
   }
 
  private:
@@ -77,7 +77,7 @@ class Worker final : public Theatre {
   void learn(const Step& step, const Deed& deed);
   Lease* lease_named(const std::string& handle);
 
-  Company& company_;
+  SharedState& shared_;
   const Options options_;
   Dice dice_;
   pg::Connection connection_;

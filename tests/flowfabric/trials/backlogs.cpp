@@ -61,9 +61,9 @@ class Backlogs {
     for (int i = 0; i < count_; ++i) {
       cuts_.push_back(flow(i));
       cut_down(cuts_.back());
-      look();
+      poll();
     }
-    wait_until([&] { return look(); }, Milliseconds{2 * kEmptyWithin});
+    wait_until([&] { return poll(); }, Milliseconds{2 * kEmptyWithin});
     judge();
     seen_.expect(daemon.stop() == 0, "the daemon did not end well: " + daemon.process().err());
     return seen_;
@@ -127,7 +127,7 @@ class Backlogs {
   }
 
   /// Notes whose backlog is gone; true when none is left.
-  bool look() {
+  bool poll() {
     std::set<std::string> open;
     for (const auto& row : world_.connection.execute("SELECT flow_id::text FROM ff_cancel_backlog"))
       open.insert(row.get<std::string>(0));

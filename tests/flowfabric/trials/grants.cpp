@@ -23,7 +23,7 @@ class Watch {
  public:
   explicit Watch(World& world)
       : connection_(world.connector().connect(Clock::system().now() + Milliseconds{30'000})),
-        looking_(std::async(std::launch::async, [this] { look(); })) {}
+        looking_(std::async(std::launch::async, [this] { poll(); })) {}
   ~Watch() { over_ = true; }
 
   /// What is seen of it from that moment on counts.
@@ -46,7 +46,7 @@ class Watch {
     const std::lock_guard lock(mutex_);
     return seen_;
   }
-  void look() {
+  void poll() {
     while (!over_) {
       const std::int64_t began = now_ms(connection_);
       const auto found = connection_.execute(

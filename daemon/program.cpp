@@ -1,0 +1,68 @@
+#include "program.hpp"
+
+#include <algorithm>
+#include <iostream>
+
+#include "config/problem.hpp"
+#include "config/secrets.hpp"
+#include "exit_codes.hpp"
+#include "pg/error.hpp"
+
+namespace ff::daemon {
+
+namespace {
+
+// A full disk, a pipe that nobody reads: what was asked for has not arrived.
+int written(int code) {
+  if (!std::cout.flush()) throw std::runtime_error("the output cannot be written");
+  return code;
+}
+
+// What was typed into the wrong place may be a connection string.
+std::string without_secrets(std::string message, const std::vector<std::string>& line) {
+  for (const std::string& argument : line) {
+    const std::string shown = config::hide_secrets(argument);
+    if (shown == argument) continue;
+    for (auto at = message.find(argument); at != std::string::npos;
+         at = message.find(argument, at + shown.size()))
+      message.replace(at, argument.size(), shown);
+  }
+  return message;
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& line, const std::vector<Command>& commands) {
+  try {
+    const Invocation invocation = understand(line, commands);
+    if (invocation.help) {
+      std::cout << help(commands, invocation.command);
+      return written(kDone);
+    }
+    return written(invocation.command->run(invocation.arguments));
+  } catch (const UsageError& error) {
+    std::cerr << "ff-reconcilerd: " << without_secrets(error.what(), line)
+              << "\n`ff-reconcilerd --help` lists what is allowed.\n";
+    return kUsage;
+  } catch (const config::Invalid& error) {
+    std::cerr << error.what() << '\n';
+    const auto& problems = error.problems();
+    const bool only_flags = std::all_of(problems.begin(), problems.end(), [](const config::Problem& problem) {
+      return problem.file == "command line";
+    });
+    return only_flags ? kUsage : kConfiguration;
+  } catch (const pg::Error& error) {
+    std::cerr << "ff-reconcilerd: " << error.what() << '\n';
+    if (error.table_locked()) {
+      std::cerr << "-> ff-reconcilerd check-db  # says who has locked which table\n";
+      return kProblem;
+    }
+    const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
+    return away ? kUnreachable : kInternal;
+  } catch (const std::exception& error) {
+    std::cerr << "ff-reconcilerd: " << error.what() << '\n';
+    return kInternal;
+  }
+}
+
+}  // namespace ff::daemon
