@@ -7,7 +7,7 @@ enum ExitCode : int {
   kDone = 0,
   kProblem = 1,       ///< rows failed, or a check found something
   kUsage = 64,        ///< the command line
-  kUnreachable = 69,  ///< no database; one-shot commands only
+  kUnreachable = 69,  ///< no database (one-shot commands only), or a program that is not installed
   kInternal = 70,
   kConfiguration = 78
 };

@@ -14,6 +14,7 @@
 #include "demo/view.hpp"
 #include "http_server.hpp"
 #include "support/database.hpp"
+#include "support/process.hpp"
 #include "support/rows.hpp"
 #include "testserver/child_process.hpp"
 
@@ -47,8 +48,9 @@ class Demo {
                 std::optional<testserver::Account> account = std::nullopt) {
     fs::create_directory(temporary());
     fs::permissions(temporary(), fs::perms::all);
-    fs::copy_file(FF_BINARY,
-                  home_.path / "ff-reconcilerd");  // the build may lie where no other user can look
+    // The build may lie where no other user can look.
+    for (const char* program : {"ff-reconcilerd", "ff-reconciler-demo"})
+      fs::copy_file(fs::path(FF_BINARY).replace_filename(program), home_.path / program);
     arguments.insert(arguments.begin(), "demo");
     process_.emplace(testserver::Command{
         .program = home_.path / "ff-reconcilerd",
@@ -254,6 +256,22 @@ TEST_CASE("the demo in a given database touches no execution of others") {
 
 TEST_CASE("the demo refuses a number of seconds that is none") {
   CHECK(Demo({"--seconds", "0"}).end() == "exited with 64");
+}
+
+TEST_CASE("where the demo is not installed, the daemon's binary says where it is to be had") {
+  const test::TemporaryDirectory elsewhere;
+  const fs::path program = elsewhere.path() / "bin/ff-reconcilerd";
+  fs::create_directory(program.parent_path());
+  fs::copy_file(FF_BINARY, program);
+  const auto start = [&] { return test::run({program.string(), "demo", "--seconds", "1"}); };
+  const test::Ended alone = start();
+  CHECK(alone.code == 69);
+  CHECK_THAT(alone.err, Catch::Matchers::Contains("ff-reconciler-demo, which is not installed here"));
+
+  const fs::path installed = elsewhere.path() / "libexec/ff-reconciler";
+  fs::create_directories(installed);
+  fs::create_symlink("/bin/echo", installed / "ff-reconciler-demo");
+  CHECK(start().out == "--seconds 1\n");
 }
 
 TEST_CASE("the demo's screen fits into every terminal") {
