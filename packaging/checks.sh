@@ -24,6 +24,16 @@ silent() {
   return 1
 }
 
+# tells WHAT COMMAND...: it fails, and says this among other things.
+tells() {
+  local what=$1 said
+  shift
+  if said=$("$@" 2>&1); then return 1; fi
+  grep -qF "$what" <<<"$said" && return
+  printf '%s\n' "$said"
+  return 1
+}
+
 # A Debian 12 with nothing but apt, as Debian's own images have it, from where this machine has its packages.
 base_root() {
   local root=$1
