@@ -20,13 +20,11 @@ std::vector<Reconciler> checked(std::vector<Reconciler> all) {
 }  // namespace
 
 const std::vector<Reconciler>& registry() {
-  static const std::vector<Reconciler> all = checked(
-      {delayed_promoter(),       grant_expiry(),           dead_worker(),        lease_expiry(),
-       attempt_timeout(),        execution_deadline(),     suspension_timeout(), pending_waitpoint_expiry(),
-       stray_waitpoint(),        completion_repair(),      dependency(),         group_recount(),
-       edge_cancel_dispatcher(), edge_cancel_reconciler(), cancel_backlog(),     index_repair(),
-       budget_reset(),           quota_concurrency(),      quota_window(),       worker_registry_ttl(),
-       execution_retention(),    outbox_retention()});
+  static const std::vector<Reconciler> all = checked({
+#define FF_RECONCILER(name) name(),
+#include "reconcile/family/registry.def"
+#undef FF_RECONCILER
+  });
   return all;
 }
 

@@ -1,0 +1,56 @@
+// The daemon's binary with the added reconciler, as an operator has it.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+#include "support/rows.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+const std::string kConfig = FF_SOURCE_DIRECTORY "/config/ff-reconciler.yaml";
+
+Ended run_added(const std::vector<std::string>& arguments) {
+  std::vector<std::string> command{FF_BINARY};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run(command);
+}
+
+}  // namespace
+
+TEST_CASE("the sample file with the section of an added reconciler is the default configuration") {
+  std::ifstream file(kConfig);
+  const bool is_default = run_added({"check-config", "--print-default"}).out ==
+                          std::string(std::istreambuf_iterator<char>(file), {});
+  CHECK(is_default);
+  CHECK(run_added({"check-config", kConfig}).code == 0);
+}
+
+TEST_CASE("an added reconciler is ticked, paused and granted like any other") {
+  const Database database;
+  auto db = database.connect();
+  insert(db, "ff_cancel_dispatch_outbox",
+         {{"partition_key", 3},
+          {"flow_id", to_string(new_uuid())},
+          {"downstream_eid", to_string(new_uuid())},
+          {"target_exec_id", to_string(new_uuid())},
+          {"reason", "sibling_quorum_satisfied"},
+          {"enqueued_at_ms", 0}});
+  const std::string name = "dispatch_outbox_retention";
+  const Ended ticked = run_added({"tick", name, "--database-url", database.conninfo()});
+  CHECK(ticked.code == 0);
+  CHECK_THAT(ticked.out, Catch::Contains("forgotten=1") || Catch::Contains("forgotten 1"));
+  CHECK(run_added({"pause", name, "--database-url", database.conninfo()}).code == 0);
+  CHECK_THAT(run_added({"migrate", "grants", name}).out, Catch::Contains("ff_cancel_dispatch_outbox"));
+}
+
+TEST_CASE("the copy differs from the sources in the files of the steps alone") {
+  std::size_t touched = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(FF_SOURCE_DIRECTORY))
+    touched += entry.is_regular_file() ? 1 : 0;
+  CHECK(touched == 8);  // its file, its test, the registry, the stage, and four documents
+}
