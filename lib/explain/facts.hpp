@@ -159,7 +159,7 @@ struct Trial {
   std::vector<std::string> outcomes;
   bool locked = false;
   std::string error;          ///< with its SQLSTATE; empty: none
-  Milliseconds still_for{0};  ///< so long the rows have to stand still first, which one look cannot see
+  Milliseconds still_for{0};  ///< so long the rows have to stand still first, which one scan cannot see
 };
 
 /// What one reconciler has to do with the execution.

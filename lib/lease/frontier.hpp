@@ -20,7 +20,7 @@ struct Fingerprint {
   std::int64_t hash = 0;
 };
 
-/// What one look at the outbox saw.
+/// What one poll of the outbox saw.
 struct Sighting {
   Fingerprint newest;  ///< of the events that are visible, the one with the highest id; 0: there is none
   /// Who may add events, read after `newest` was; nothing: nobody asked.
@@ -39,9 +39,9 @@ struct Sighting {
 /// Pure: no database, no clock. Not thread-safe.
 class Frontier {
  public:
-  /// Whether a look that saw this event as the newest has to read the writers, too.
+  /// Whether a poll that saw this event as the newest has to read the writers, too.
   bool asks(std::int64_t newest) const { return !waiting_.empty() || is_new(newest); }
-  /// Whether it begins to wait with that look.
+  /// Whether it begins to wait with that poll.
   bool is_new(std::int64_t newest) const;
   /// All that some event waits for.
   Writers awaited() const;

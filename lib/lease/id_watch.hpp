@@ -18,14 +18,14 @@ namespace ff::lease {
 /// Pure: no database, no clock. Not thread-safe.
 class IdWatch {
  public:
-  /// The event whose hash the next look asks for.
+  /// The event whose hash the next poll asks for.
   std::int64_t known() const { return known_.event_id; }
 
   /// What has to be said aloud: when it begins, and again each minute while it lasts. `reached`: the highest id
   /// that is settled or in a cursor.
   std::optional<std::string> note(const OutboxHead& seen, std::int64_t reached, SteadyTime at);
 
-  /// The last event that is settled, as the look saw it that saw it first.
+  /// The last event that is settled, as the poll saw it that saw it first.
   void settled(const Fingerprint& event);
 
  private:

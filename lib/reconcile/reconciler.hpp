@@ -186,7 +186,7 @@ struct Reconciler {
   /// Groups), the next one those behind them. 0: all.
   std::size_t groups_a_scan = 0;
   /// It finds sooner what a companion that walks finds in the end. It is looked at in its own interval while there are
-  /// announcements, and not at all where a look shows everything.
+  /// announcements, and not at all where a scan shows everything.
   bool is_shortcut = false;
   /// With these settings it has rows. Where it has none, it is not scanned.
   bool (*wanted)(const Family& family) = [](const Family&) { return true; };

@@ -227,7 +227,7 @@ TEST_CASE("a shortcut takes what a walk would come to later, and the walk takes 
   CHECK(t.engine->tick({.shortcuts_scan = true, .in_slices = true}).processed == 10);
 }
 
-TEST_CASE("where a look shows everything, what a shortcut leads to is seen once") {
+TEST_CASE("where a scan shows everything, what a shortcut leads to is seen once") {
   Stage t;
   const Uuid execution = t.add_execution(-60'000);
   t.add_waitpoint(5'000, {3}, execution);
@@ -238,7 +238,7 @@ TEST_CASE("where a look shows everything, what a shortcut leads to is seen once"
   CHECK(t.engine->tick().processed == 1);
 }
 
-TEST_CASE("a look that is not one of many reads all of a table at once") {
+TEST_CASE("a scan that is not one of many reads all of a table at once") {
   Stage t;
   for (int i = 0; i < 35; ++i) t.add_waitpoint(5'000, {static_cast<std::int16_t>(i % 4)});
   CHECK(t.engine->tick({.in_slices = true}).processed == 10);

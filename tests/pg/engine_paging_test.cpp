@@ -52,7 +52,7 @@ TEST_CASE("a tick moves everything that is due, page by page and partition by pa
   CHECK(lease_events(db).size() == 128);
 }
 
-TEST_CASE("a look that had to page says that it has not seen what comes next") {
+TEST_CASE("a scan that had to page says that it has not seen what comes next") {
   const Database database;
   auto db = database.connect();
   EngineFixture engine(database, either());

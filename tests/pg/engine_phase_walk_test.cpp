@@ -81,7 +81,7 @@ TEST_CASE("what a large partition had too many, a walk over phases makes up for 
   CHECK(nothing.database_time != UnixMillis{});
 }
 
-TEST_CASE("a look by hand, and a count, are not kept to the slices of a walk over phases") {
+TEST_CASE("a scan by hand, and a count, are not kept to the slices of a walk over phases") {
   Stage t;
   t.add(1, 12);
   t.add(2, 12);

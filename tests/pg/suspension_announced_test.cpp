@@ -98,7 +98,7 @@ TEST_CASE("a shortcut takes what the filter asks for, by the execution and not b
   CHECK(t.open(others) == 2);
 }
 
-TEST_CASE("a cancelled flow of thousands is taken at one look, whoever else wrote events before") {
+TEST_CASE("a cancelled flow of thousands is taken in one scan, whoever else wrote events before") {
   AnnouncedStage t;
   t.db.execute_script(R"sql(
     INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)

@@ -131,7 +131,7 @@ TEST_CASE("attempt_timeout and lease_expiry judge nothing by attempts that were 
   const auto claimed = snapshot(db);
   CHECK(act.finish().empty());
   CHECK(diff(claimed, snapshot(db)).empty());
-  // The next look sees what became of it.
+  // The next scan sees what became of it.
   EngineFixture engine(database, name);
   CHECK(outcomes(engine->tick()) == "stale_cleared=1");
   CHECK(core(db, id)["lifecycle_phase"] == "active");

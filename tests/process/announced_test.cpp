@@ -1,4 +1,4 @@
-// What is announced is taken soon, though no look of the others would come to it for long.
+// What is announced is taken soon, though no scan of the others would come to it for long.
 #include <catch2/catch.hpp>
 
 #include "support/database.hpp"

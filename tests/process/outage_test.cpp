@@ -203,7 +203,7 @@ TEST_CASE("a server that refuses who we are is tried again and complained about,
   db.execute("DROP ROLE nobody_of_this_name");
 }
 
-TEST_CASE("leases that lapse while the server starts anew between two looks are left to their workers") {
+TEST_CASE("leases that lapse while the server starts anew between two scans are left to their workers") {
   PrivateServer server;
   migrate_database(server);
   RunningDaemon daemon({.conninfo = server.conninfo(kDatabase), .config = config("3s")});

@@ -130,7 +130,7 @@ TEST_CASE("a second signal ends the daemon at once and leaves nothing half done"
   CHECK(diff(before, snapshot(db)).empty());
 }
 
-TEST_CASE("a look at the database that hangs does not keep the daemon from stopping") {
+TEST_CASE("a check of the database that hangs does not keep the daemon from stopping") {
   Database database;
   auto db = database.connect();
   auto other = database.connect();

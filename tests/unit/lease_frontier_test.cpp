@@ -23,7 +23,7 @@ std::int64_t settled(const Frontier& frontier) {
 
 }  // namespace
 
-TEST_CASE("an event is settled in the look that sees it when nobody writes") {
+TEST_CASE("an event is settled in the poll that sees it when nobody writes") {
   Frontier frontier;
   CHECK(settled(frontier) == 0);
   CHECK_FALSE(frontier.asks(0));
@@ -71,7 +71,7 @@ TEST_CASE("events that are seen later wait for their own writers") {
   CHECK(settled(frontier) == 9);
 }
 
-TEST_CASE("a look that did not ask for the writers settles nothing") {
+TEST_CASE("a poll that did not ask for the writers settles nothing") {
   Frontier frontier;
   see(frontier, 7, {"3/1"});
   frontier.note({{8, 0}}, at(1));

@@ -9,7 +9,7 @@
 using namespace ff;
 using namespace ff::supervisor;
 
-TEST_CASE("what small ticks have moved between two looks is said in one line") {
+TEST_CASE("what small ticks have moved between two scans is said in one line") {
   RunnerBench bench;
   bench.tick = [&](const TickOptions&) {
     TickReport report;

@@ -148,7 +148,7 @@ TEST_CASE("what is not ready has a reason even when nobody gave one") {
   CHECK(bench.readiness()["reasons"] == json{"unreachable"});
 }
 
-TEST_CASE("a tick between two looks adds to the totals and leaves what the look saw") {
+TEST_CASE("a tick between two scans adds to the totals and leaves what the scan saw") {
   Bench bench;
   bench.finished("attempt_timeout", moved(3));
   TickReport foreseen = moved(2);
@@ -165,7 +165,7 @@ TEST_CASE("a tick between two looks adds to the totals and leaves what the look 
   CHECK(line["last"]["processed"] == 3);
 }
 
-TEST_CASE("totals add up over ticks, what is due is of the last look") {
+TEST_CASE("totals add up over ticks, what is due is of the last scan") {
   Bench bench;
   bench.finished("attempt_timeout", moved(3));
   bench.clock.advance(2s);

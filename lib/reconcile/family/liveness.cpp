@@ -5,7 +5,7 @@
 namespace ff::reconcile::liveness {
 namespace {
 
-// A sign was given at most so long before it was seen: an interval, and what a look takes. Where looks are further apart,
+// A sign was given at most so long before it was seen: an interval, and what a scan takes. Where scans are further apart,
 // nobody knows, and the worker gets the time.
 constexpr std::int64_t kSeenWithinMs = 1'200;
 // No moment is beyond: sums of two cannot fail.

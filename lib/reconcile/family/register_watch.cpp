@@ -150,7 +150,7 @@ void RegisterWatch::note_gone(const Round& round) {
   std::erase_if(resting_, [&](const auto& resting) { return !round.is_registered(resting.first); });
 }
 
-// Whose heartbeats are over, in each namespace, so that its leases are worth a look; and when that of the next one will.
+// Whose heartbeats are over, in each namespace, so that its leases are worth a scan; and when that of the next one will.
 RegisterWatch::Instances RegisterWatch::suspects(Round& round) {
   Instances all;
   Instances alive;
@@ -272,7 +272,7 @@ void RegisterWatch::judge_gone(Round& round) {
   }
 }
 
-// Where nothing says when it may be worth a look again: for longer each time.
+// Where nothing says when it may be worth a scan again: for longer each time.
 void RegisterWatch::rest(const Registered& worker, std::int64_t now_ms,
                          std::optional<std::int64_t> until_ms) {
   const auto& [name, registration] = worker;

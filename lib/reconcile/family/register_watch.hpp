@@ -60,7 +60,7 @@ class RegisterWatch final : public Prelude {
   void judge_registered(Round& round, const Instances& instances);
   void judge_gone(Round& round);
   const Sightings* sightings(const Round& round) const { return round.wary ? &sightings_ : nullptr; }
-  /// Until then; nothing: until it may be worth a look all the same.
+  /// Until then; nothing: until it may be worth a scan all the same.
   void rest(const Registered& worker, std::int64_t now_ms, std::optional<std::int64_t> until_ms);
 
   Sightings sightings_;

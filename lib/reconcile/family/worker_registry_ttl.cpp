@@ -52,7 +52,7 @@ Reconciler worker_registry_ttl() {
           .partition_count = "SELECT 256",
           .scan = kScan,
           .act = kAct,
-          // A sum that does not fit, in either direction, must not fail the look at everybody else.
+          // A sum that does not fit, in either direction, must not fail the scan of everybody else.
           .fragments = {{"lives_until",
                          R"sql(greatest(0, least(w.last_heartbeat_ms::numeric + w.liveness_ttl_ms,
                                                9223372036854775807))::bigint)sql"}},
