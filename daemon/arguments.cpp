@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "config/nearest.hpp"
+#include "config/secrets.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -185,6 +186,17 @@ Invocation understand(const std::vector<std::string>& line, const std::vector<Co
   Arguments arguments(std::move(values), {words.begin() + 1, words.end()});
   if (!wants_help) check(command, arguments);
   return {&command, wants_help, std::move(arguments)};
+}
+
+std::string without_secrets(std::string message, const std::vector<std::string>& line) {
+  for (const std::string& argument : line) {
+    const std::string shown = config::hide_secrets(argument);
+    if (shown == argument) continue;
+    for (auto at = message.find(argument); at != std::string::npos;
+         at = message.find(argument, at + shown.size()))
+      message.replace(at, argument.size(), shown);
+  }
+  return message;
 }
 
 std::string help(const std::vector<Command>& commands, const Command* command) {

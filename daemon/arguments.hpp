@@ -66,6 +66,9 @@ struct Invocation {
 };
 Invocation understand(const std::vector<std::string>& line, const std::vector<Command>& commands);
 
+/// What is said about this line, as it can be shown: what was typed into the wrong place may be a connection string.
+std::string without_secrets(std::string message, const std::vector<std::string>& line);
+
 /// The text of --help, of the program (`command` null) or of one command.
 std::string help(const std::vector<Command>& commands, const Command* command);
 

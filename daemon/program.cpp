@@ -4,7 +4,6 @@
 #include <iostream>
 
 #include "config/problem.hpp"
-#include "config/secrets.hpp"
 #include "exit_codes.hpp"
 #include "pg/error.hpp"
 
@@ -16,18 +15,6 @@ namespace {
 int written(int code) {
   if (!std::cout.flush()) throw std::runtime_error("the output cannot be written");
   return code;
-}
-
-// What was typed into the wrong place may be a connection string.
-std::string without_secrets(std::string message, const std::vector<std::string>& line) {
-  for (const std::string& argument : line) {
-    const std::string shown = config::hide_secrets(argument);
-    if (shown == argument) continue;
-    for (auto at = message.find(argument); at != std::string::npos;
-         at = message.find(argument, at + shown.size()))
-      message.replace(at, argument.size(), shown);
-  }
-  return message;
 }
 
 }  // namespace
