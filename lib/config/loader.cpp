@@ -41,17 +41,20 @@ Loader::Loader(const std::vector<ReconcilerDecl>& decls)
     : decls_(decls), options_(options(decls)), config_(defaults(decls)) {}
 
 void Loader::read_file(const std::string& path) {
-  file_ = path;
-  file_was_read_ = false;
   try {
-    const auto document = parse_document(read_small_file(path), path, problems_);
-    if (!document) return;
-    file_was_read_ = true;
-    read_section(*document, "");
+    read_document(read_small_file(path), path);
   } catch (const std::runtime_error& error) {
+    file_was_read_ = false;
     blame({kFromFile, path, 0, {}}, {},
           error.what() + std::string(" (allowed: a readable file of at most 1 MiB)"));
   }
+}
+
+void Loader::read_document(const std::string& text, const std::string& name) {
+  file_ = name;
+  const auto document = parse_document(text, name, problems_);
+  file_was_read_ = document.has_value();
+  if (document) read_section(*document, "");
 }
 
 void Loader::read_section(const Node& node, const std::string& path) {

@@ -18,6 +18,8 @@ class Loader {
   explicit Loader(const std::vector<ReconcilerDecl>& decls);
 
   void read_file(const std::string& path);
+  /// What a file of this name says.
+  void read_document(const std::string& text, const std::string& name);
   void read_environment(const std::map<std::string, std::string>& variables);
   void read_overrides(const std::vector<Override>& overrides);
   /// Reads what stands in other files, fills in what is inherited and looks for contradictions; `check`: see Sources.
