@@ -4,6 +4,9 @@
 
 #include <charconv>
 #include <stdexcept>
+#include <type_traits>
+
+#include "pg/value.hpp"
 
 namespace ff::pg {
 
@@ -31,16 +34,16 @@ int Row::column(std::string_view name) const {
 
 template <class T>
 T Row::read(int column) const {
-  const std::string_view value = text(column);
-  T number{};
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc{} || end != value.data() + value.size()) refuse(column, "a number in range");
-  return number;
+  const auto value = read_value<T>(text(column));
+  if (!value) refuse(column, std::is_same_v<T, Uuid> ? "a uuid" : "a number in range");
+  return *value;
 }
 template std::int16_t Row::read<std::int16_t>(int) const;
 template std::int32_t Row::read<std::int32_t>(int) const;
 template std::int64_t Row::read<std::int64_t>(int) const;
 template double Row::read<double>(int) const;
+template PartitionKey Row::read<PartitionKey>(int) const;
+template Uuid Row::read<Uuid>(int) const;
 
 template <>
 bool Row::read<bool>(int column) const {
@@ -53,16 +56,6 @@ std::string_view Row::read<std::string_view>(int column) const {
 template <>
 std::string Row::read<std::string>(int column) const {
   return std::string(text(column));
-}
-template <>
-PartitionKey Row::read<PartitionKey>(int column) const {
-  return {read<std::int16_t>(column)};
-}
-template <>
-Uuid Row::read<Uuid>(int column) const {
-  const auto uuid = parse_uuid(text(column));
-  if (!uuid) refuse(column, "a uuid");
-  return *uuid;
 }
 
 Result::Result(pg_result* owned) : result_(owned) {}
