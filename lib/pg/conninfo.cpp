@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 
 #include "base/printable.hpp"
@@ -99,12 +98,24 @@ Attempt attempt(Keywords keywords, const std::string& spoilt) {
   return begun;
 }
 
+// An empty part counts, at the end as well: of "h1:5433,h2" the ports are "5433,".
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> parts;
-  std::istringstream in(list);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  if (parts.empty()) parts.emplace_back();
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t comma = std::min(list.find(',', at), list.size());
+    parts.push_back(list.substr(at, comma - at));
+    at = comma + 1;
+  }
   return parts;
+}
+
+// What libpq takes for an empty part of the ports, whatever PGPORT says.
+std::string default_port() {
+  const OptionList options(PQconninfoParse("", nullptr));
+  for (const PQconninfoOption* option = options.get(); option != nullptr && option->keyword != nullptr;
+       ++option)
+    if (std::string_view(option->keyword) == "port" && option->compiled != nullptr) return option->compiled;
+  return {};
 }
 
 // All that libpq wants as whole numbers, but for the port.
@@ -179,6 +190,7 @@ std::vector<Keywords> servers_of(const Conninfo& conninfo) {
     server["host"] = one_of(hosts, i);
     server["hostaddr"] = one_of(addresses, i);
     server["port"] = one_of(ports, i);
+    if (server["port"].empty()) server["port"] = default_port();
     servers.push_back(std::move(server));
   }
   return servers;
