@@ -128,6 +128,8 @@ std::string hide_in_keywords(std::string_view text) {
     after_secret = names_a_secret(word) || !terminated;
     shown += text.substr(begin, value - begin);
     shown += after_secret ? std::string(kHidden) : hide_in_url(text.substr(value, end - value));
+    // Behind a closing quote the next keyword may begin at once; behind what is shown instead it may not.
+    if (after_secret && end < text.size() && !is_blank(text[end])) shown += ' ';
     at = end;
   }
   return shown;

@@ -40,6 +40,7 @@ TEST_CASE("a password is hidden in every form of a connection string") {
   CHECK(hidden("password=hunter2\\ too user=u") == "password=*** user=u");
   CHECK(hidden("PASSWORD=hunter2") == "PASSWORD=***");
   CHECK(hidden("sslpassword='hunter2' sslkey=/k") == "sslpassword=*** sslkey=/k");
+  CHECK(hidden("sslpassword='hunter2'sslkey=/k") == "sslpassword=*** sslkey=/k");
   CHECK(hidden("dbname=postgresql://u:hunter2@h/d") == "dbname=postgresql://u:***@h/d");
 }
 
