@@ -161,3 +161,14 @@ TEST_CASE("help lists every command, and a command's help each of its options") 
   }
   CHECK_THAT(help(commands(), &commands().front()), !Catch::Contains("--dry-run"));
 }
+
+TEST_CASE("what is said of a line repeats no password that was typed into the wrong place") {
+  const Words line =
+      GENERATE(Words{"postgresql://u:hunter2@h/d"}, Words{"version", "host=h password=hunter2"},
+               Words{"run", "--config", "--postgresql://u:hunter2@h"});
+  const std::string message = refusal(line);
+  CAPTURE(message);
+  CHECK(message.find("hunter2") != std::string::npos);
+  CHECK(without_secrets(message, line).find("hunter2") == std::string::npos);
+  CHECK(without_secrets(message, line).find("***") != std::string::npos);
+}
