@@ -42,9 +42,8 @@ bool names_a_secret(std::string_view keyword) {
   return (has("pass") && name != "passfile") || has("pwd") || has("secret") || has("token");
 }
 
-std::string hide_in_query(std::string_view query) {
+std::string hide_in_query(std::string_view query, bool after_secret = false) {
   std::string shown;
-  bool after_secret = false;
   for (std::size_t at = 0; at <= query.size();) {
     const std::size_t end = std::min(query.find('&', at), query.size());
     const std::string_view parameter = query.substr(at, end - at);
@@ -63,8 +62,9 @@ std::string hide_in_query(std::string_view query) {
 }
 
 /// Everything from the first colon to the last "@" goes: a password with a bare "@", "/" or "?" in it is no
-/// valid URL, but a secret all the same. Where a "?" comes before the colon, nobody can tell a user with one from a
-/// password in the query: then everything goes from there.
+/// valid URL, but a secret all the same. Where a "?" comes before that "@", nobody can tell a password with one from a
+/// query whose values have an "@", and what follows may be a host or the rest of a secret: then this goes, too, as far as
+/// its parameter would reach. Where the "?" comes before the colon, everything goes from there.
 std::string hide_in_url(std::string_view url) {
   const std::size_t scheme = url.find("://");
   const std::size_t begin = scheme == npos ? 0 : scheme + 3;
@@ -74,7 +74,10 @@ std::string hide_in_url(std::string_view url) {
   std::string shown;
   if (colon != npos && at != npos && colon < at) {
     shown.append(url.substr(0, std::min(colon, query) + 1)).append(kHidden);
-    if (query < colon) return shown.append(hide_in_query(url.substr(at)));
+    if (query < at) {
+      const std::size_t next = url.find('&', at);
+      return next == npos ? shown : shown + '&' + hide_in_query(url.substr(next + 1), true);
+    }
     url.remove_prefix(at);
   }
   const std::size_t rest = url.find('?');

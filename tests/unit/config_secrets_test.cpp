@@ -44,6 +44,20 @@ TEST_CASE("a password is hidden in every form of a connection string") {
   CHECK(hidden("dbname=postgresql://u:hunter2@h/d") == "dbname=postgresql://u:***@h/d");
 }
 
+TEST_CASE("a password in the query is hidden whatever has an @ there") {
+  CHECK(hide_secrets("postgresql://h:5432/d?user=me@tenant&password=hunter2") ==
+        "postgresql://h:***&password=***");
+  CHECK(hide_secrets("postgresql://h/d?user=me@tenant&password=hunter2") ==
+        "postgresql://h/d?user=me@tenant&password=***");
+  for (const char* conninfo :
+       {"postgresql://u@h:5432/d?password=a@hunter2", "postgresql://u:first@h/d?password=a@hunter2",
+        "postgresql://h/d?password=a:b@hunter2", "postgresql://h:5432/d?password=a@b=hunter2",
+        "postgresql://h:5432/d?password=a@b&hunter2", "postgresql://u:a?b@h/d?password=hunter2"}) {
+    CAPTURE(conninfo);
+    CHECK(hide_secrets(conninfo).find("hunter2") == std::string::npos);
+  }
+}
+
 TEST_CASE("a password is hidden in a connection string that libpq would refuse, too") {
   for (const char* conninfo : {"postgresql://u:hunter2/@h/d",
                                "postgresql://u:a@hunter2@h/d",
