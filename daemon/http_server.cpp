@@ -196,8 +196,8 @@ asio::awaitable<void> HttpServer::Impl::accept_all(std::shared_ptr<Impl> self) {
       if (!failing) spdlog::error("HTTP: cannot accept connections: {}", error.message());
       failing = true;
       self->pause.expires_after(kAcceptRetry);
-      error_code stopped;
-      co_await self->pause.async_wait(catching(stopped));
+      error_code interrupted;
+      co_await self->pause.async_wait(catching(interrupted));
     }
   }
 }
