@@ -189,12 +189,17 @@ Invocation understand(const std::vector<std::string>& line, const std::vector<Co
 }
 
 std::string without_secrets(std::string message, const std::vector<std::string>& line) {
+  const auto hide = [&message](const std::string& said) {
+    const std::string shown = config::hide_secrets(said);
+    if (shown == said) return;
+    for (auto at = message.find(said); at != std::string::npos; at = message.find(said, at + shown.size()))
+      message.replace(at, said.size(), shown);
+  };
   for (const std::string& argument : line) {
-    const std::string shown = config::hide_secrets(argument);
-    if (shown == argument) continue;
-    for (auto at = message.find(argument); at != std::string::npos;
-         at = message.find(argument, at + shown.size()))
-      message.replace(at, argument.size(), shown);
+    hide(argument);
+    // Of "--limit=postgresql://…" a message repeats the value alone.
+    const auto equals = argument.find('=');
+    if (argument.starts_with("--") && equals != std::string::npos) hide(argument.substr(equals + 1));
   }
   return message;
 }

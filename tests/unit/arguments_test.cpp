@@ -172,3 +172,15 @@ TEST_CASE("what is said of a line repeats no password that was typed into the wr
   CHECK(without_secrets(message, line).find("hunter2") == std::string::npos);
   CHECK(without_secrets(message, line).find("***") != std::string::npos);
 }
+
+TEST_CASE("nor does what is said of an option's value") {
+  const Words line{"tick", "all", "--batch-size=postgresql://u:hunter2@h/d"};
+  const Invocation invocation = understood(line);
+  try {
+    invocation.arguments.number("batch-size", 1, 10);
+    FAIL("accepted");
+  } catch (const UsageError& error) {
+    CHECK(without_secrets(error.what(), line) ==
+          "--batch-size: \"postgresql://u:***@h/d\" is no whole number from 1 to 10");
+  }
+}
