@@ -113,7 +113,19 @@ void read_value(const std::string& text) {
     fuzz::promise(parse_moment(format_moment(*moment)) == moment, "a moment is read as it was written", text);
 }
 
-void read_values(const daemon::Arguments& arguments, const daemon::Command& command) {
+/// A password in an argument of its own that looks like a connection string.
+bool hides_secret(const std::string& argument) {
+  return config::hide_secrets(argument).find(kSecret) == std::string::npos;
+}
+
+void is_discreet(const daemon::UsageError& error, const std::vector<std::string>& line) {
+  const std::string shown = daemon::without_secrets(error.what(), line);
+  fuzz::promise(!std::ranges::all_of(line, hides_secret) || shown.find(kSecret) == std::string::npos,
+                "a refusal repeats no password", shown);
+}
+
+void read_values(const daemon::Arguments& arguments, const daemon::Command& command,
+                 const std::vector<std::string>& line) {
   for (const std::string_view name : command.options) {
     if (!arguments.has(std::string(name)) || daemon::option(name).value.empty()) continue;
     const auto text = arguments.text(std::string(name));
@@ -121,15 +133,11 @@ void read_values(const daemon::Arguments& arguments, const daemon::Command& comm
     read_value(*text);
     try {
       arguments.number(std::string(name), 1, 100'000);
-    } catch (const daemon::UsageError&) {
+    } catch (const daemon::UsageError& error) {
+      is_discreet(error, line);
     }
   }
   for (const std::string& word : arguments.words()) read_value(word);
-}
-
-/// A password in an argument of its own that looks like a connection string.
-bool hides_secret(const std::string& argument) {
-  return config::hide_secrets(argument).find(kSecret) == std::string::npos;
 }
 
 }  // namespace
@@ -142,12 +150,9 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     const daemon::Invocation invocation = daemon::understand(line, daemon::commands());
     if (invocation.help) daemon::help(daemon::commands(), invocation.command);
     if (invocation.command != nullptr && !invocation.help)
-      read_values(invocation.arguments, *invocation.command);
+      read_values(invocation.arguments, *invocation.command, line);
   } catch (const daemon::UsageError& error) {
-    const std::string shown = daemon::without_secrets(error.what(), line);
-    const bool all_hide = std::ranges::all_of(line, hides_secret);
-    fuzz::promise(!all_hide || shown.find(kSecret) == std::string::npos, "a refusal repeats no password",
-                  shown);
+    is_discreet(error, line);
   }
   return 0;
 }
