@@ -99,7 +99,9 @@ po::variables_map parse(const std::vector<std::string>& line) {
     std::vector<std::string> names(kOptions.size());
     std::ranges::transform(kOptions, names.begin(),
                            [](const Option& o) { return "--" + std::string(o.name); });
-    throw UsageError(error.what() + did_you_mean(error.get_option_name(), names));
+    // Not what(): Boost replaces its own placeholders there, over and over where the option is named like one.
+    const std::string name = error.get_option_name();
+    throw UsageError("unrecognised option '" + name + "'" + did_you_mean(name, names));
   } catch (const po::error& error) {
     throw UsageError(error.what());
   }

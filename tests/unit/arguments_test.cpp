@@ -184,3 +184,9 @@ TEST_CASE("nor does what is said of an option's value") {
           "--batch-size: \"postgresql://u:***@h/d\" is no whole number from 1 to 10");
   }
 }
+
+TEST_CASE("an option that is named like a placeholder of Boost's is refused") {
+  CHECK(refusal({"run", "--%original_token%"}) == "unrecognised option '--%original_token%'");
+  CHECK(refusal({"run", "--x=%original_token%"}).starts_with("unrecognised option '--x"));
+  CHECK(refusal({"run", "--conifg=f"}) == "unrecognised option '--conifg=f': did you mean --config?");
+}
