@@ -199,9 +199,11 @@ std::string without_secrets(std::string message, const std::vector<std::string>&
   };
   for (const std::string& argument : line) {
     hide(argument);
-    // Of "--limit=postgresql://…" a message repeats the value alone.
+    // Of "--limit=postgresql://…" a message repeats the value alone, or what stands before it.
     const auto equals = argument.find('=');
-    if (argument.starts_with("--") && equals != std::string::npos) hide(argument.substr(equals + 1));
+    if (!argument.starts_with("--") || equals == std::string::npos) continue;
+    hide(argument.substr(equals + 1));
+    hide(argument.substr(0, equals));
   }
   return message;
 }

@@ -163,9 +163,9 @@ TEST_CASE("help lists every command, and a command's help each of its options") 
 }
 
 TEST_CASE("what is said of a line repeats no password that was typed into the wrong place") {
-  const Words line =
-      GENERATE(Words{"postgresql://u:hunter2@h/d"}, Words{"version", "host=h password=hunter2"},
-               Words{"run", "--config", "--postgresql://u:hunter2@h"});
+  const Words line = GENERATE(
+      Words{"postgresql://u:hunter2@h/d"}, Words{"version", "host=h password=hunter2"},
+      Words{"run", "--config", "--postgresql://u:hunter2@h"}, Words{"run", "--postgresql://u:hunter2@h/d="});
   const std::string message = refusal(line);
   CAPTURE(message);
   CHECK(message.find("hunter2") != std::string::npos);
