@@ -198,7 +198,7 @@ void add_runnable(const Facts& facts, bool at_fault, std::vector<Finding>& found
 
 void add_submitted(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   if (facts.fan_in && !facts.fan_in->satisfied()) return add_waiting(facts, found);
-  if (at_fault) return;
+  if (add_uncounted_edge(facts, found) || at_fault) return;
   found.push_back({"not_scheduled", "it is submitted, and no scheduler has made it runnable",
                    update_core(facts.id,
                                "lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', "

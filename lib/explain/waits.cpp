@@ -95,18 +95,19 @@ void add_those_at_work(const Facts& facts, std::string_view cause, std::vector<F
 
 }  // namespace
 
+bool add_uncounted_edge(const Facts& facts, std::vector<Finding>& found) {
+  if (facts.fan_in || std::ranges::all_of(facts.upstreams, &Upstream::staged)) return false;
+  const audit::Check& check = audit::check_named("edge_without_group");
+  found.push_back(
+      {"blocked_without_fan_in", std::string(check.meaning),
+       remedy(check.name, facts.id, {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))}})});
+  return true;
+}
+
 void add_waiting(const Facts& facts, std::vector<Finding>& found) {
   const bool for_children = facts.core->blocking_reason == "waiting_for_children" &&
                             facts.core->eligibility_state == "blocked_by_dependencies";
-  if (!facts.fan_in && std::ranges::any_of(facts.upstreams, [](const auto& each) { return !each.staged; })) {
-    found.push_back(
-        {"blocked_without_fan_in",
-         "it is blocked, and has an edge, but no fan-in that counts it: the end of its upstream would "
-         "count for nothing",
-         remedy("edge_without_group", facts.id,
-                {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))}})});
-    return;
-  }
+  if (add_uncounted_edge(facts, found)) return;
   if (!facts.fan_in) {
     found.push_back({"blocked_without_fan_in",
                      "it is blocked, but no fan-in of its is there that could end that",

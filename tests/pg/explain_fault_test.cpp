@@ -2,6 +2,7 @@
 // lead nowhere.
 #include <catch2/catch.hpp>
 
+#include "audit/remedy.hpp"
 #include "explain_stage.hpp"
 
 using namespace ff;
@@ -74,6 +75,29 @@ TEST_CASE("explain finds what audit finds in the execution's own rows, and says 
   ExplainStage stage;
   const Uuid id = core_with(stage, in_state(runnable()), "ownership_state = 'leased'");
   CHECK(causes(explain::findings(stage.ask(id))) == "waiting_but_leased");
+}
+
+TEST_CASE("explain says of one that waits without a fan-in what audit says, and that gives it back") {
+  const audit::Check& check = audit::check_named("edge_without_group");
+  for (const State& state : {submitted(), blocked()}) {
+    CAPTURE(state.lifecycle_phase);
+    ExplainStage stage;
+    const FanIn made = fan_in(stage, {});
+    stage.set(made.downstream, "lifecycle_phase = '" + state.lifecycle_phase + "'");
+    stage.db.execute("DELETE FROM ff_edge_group");
+    const auto found = explain::findings(stage.ask(made.downstream));
+    CHECK(causes(found) == "blocked_without_fan_in");
+    CHECK(found.at(0).text == check.meaning);
+    stage.db.execute_script(found.at(0).next);
+    CHECK(causes(explain::findings(stage.ask(made.downstream))) == "waits_for_upstreams");
+  }
+  // An edge that is only staged is in no fan-in's counts.
+  ExplainStage stage;
+  const FanIn made = fan_in(stage, {});
+  stage.set(made.downstream, "lifecycle_phase = 'submitted'");
+  stage.db.execute_script(
+      "DELETE FROM ff_edge_group; UPDATE ff_edge SET policy = '{\"edge_state\": \"pending\"}'");
+  CHECK(causes(explain::findings(stage.ask(made.downstream))) == "not_scheduled");
 }
 
 TEST_CASE("explain names nothing beside the cause that would move nothing") {
