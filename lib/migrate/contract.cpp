@@ -164,18 +164,26 @@ constexpr std::string_view kChildren = R"(
                                     FROM 'modulus (\d+)')::float8), 0) < 0.999999
    ORDER BY w.place)";
 
-// $1 "<table> <index>". An index of a partitioned table is valid once every child has its part.
+// $1 "<table> <index>", $2 and $3 as their migration has it: "<method> (<columns>" without the bracket that closes, and
+// what follows WHERE, or nothing. An index of a partitioned table is valid once every child has its part. One with more
+// columns behind, or of more rows, serves as well.
 constexpr std::string_view kIndexesMissing = R"(
-  SELECT split_part(item, ' ', 2) AS name,
-         (SELECT quote_ident(n.nspname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-           WHERE c.oid = to_regclass({schema_text} || split_part(item, ' ', 1))) AS schema,
-         'index ' || split_part(item, ' ', 2) || ' on ' || split_part(item, ' ', 1) || ' is missing or invalid' AS sentence,
-         to_regclass({schema_text} || split_part(item, ' ', 2)) IS NOT NULL AS is_there
-    FROM unnest($1) WITH ORDINALITY AS w(item, place)
-   WHERE NOT EXISTS (SELECT FROM pg_index i
-                      WHERE i.indexrelid = to_regclass({schema_text} || split_part(item, ' ', 2))
-                        AND i.indrelid = to_regclass({schema_text} || split_part(item, ' ', 1)) AND i.indisvalid)
-   ORDER BY place)";
+  SELECT split_part(w.item, ' ', 2) AS name,
+         (SELECT quote_ident(n.nspname) FROM pg_namespace n WHERE n.oid = t.relnamespace) AS schema,
+         to_regclass({schema_text} || split_part(w.item, ' ', 2)) IS NOT NULL AS is_there, f.valid IS TRUE AS valid,
+         t.relkind = 'p' AS partitioned, regexp_replace(f.definition, '^btree ', '') AS found,
+         'index ' || split_part(w.item, ' ', 2) || ' on ' || split_part(w.item, ' ', 1) AS subject
+    FROM unnest($1, $2, $3) WITH ORDINALITY AS w(item, columns, predicate, place)
+    LEFT JOIN pg_class t ON t.oid = to_regclass({schema_text} || split_part(w.item, ' ', 1))
+    LEFT JOIN LATERAL (SELECT i.indisvalid AS valid, pg_get_expr(i.indpred, i.indrelid) AS predicate,
+                              substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)$') AS definition
+                         FROM pg_index i
+                        WHERE i.indexrelid = to_regclass({schema_text} || split_part(w.item, ' ', 2))
+                          AND i.indrelid = t.oid) f ON true
+   WHERE f.valid IS NOT TRUE
+      OR NOT (f.definition ^@ (w.columns || ')') OR f.definition ^@ (w.columns || ','))
+      OR f.predicate <> '(' || w.predicate || ')'
+   ORDER BY w.place)";
 
 // $1 "<table> <channel>". Per row (FlowFabric) or per statement (ours), under any name: bit 4 of tgtype is
 // INSERT.
@@ -213,15 +221,78 @@ void append_sentences(std::vector<std::string>& to, const pg::Result& result) {
   for (const pg::Row row : result) to.push_back(printable(row.get<std::string>(0)));
 }
 
-// "CREATE INDEX … ON … (…)" on one line, from the migration that makes it.
-std::string statement_of(std::string_view index) {
+// "ON … (…)" on one line, from the migration that makes it.
+std::string definition_of(std::string_view index) {
   const std::string begin = "CREATE INDEX IF NOT EXISTS " + std::string(index) + " ";
   for (const Migration& migration : migrations()) {
-    const auto at = migration.sql.find(begin);
+    auto at = migration.sql.find(begin);
     if (at == std::string_view::npos) continue;
+    at += begin.size();
     return printable(migration.sql.substr(at, migration.sql.find(';', at) - at));
   }
   return {};
+}
+
+/// What of an index decides whether a scan can use it.
+struct Shape {
+  std::string columns;  ///< "btree (partition_key, flow_id": with its method, without the bracket that closes
+  std::string predicate;  ///< what follows WHERE; empty: all rows
+};
+
+Shape shape_of(const std::string& definition) {
+  constexpr std::string_view kUsing = " USING ";
+  constexpr std::string_view kWhere = " WHERE ";
+  const auto method = definition.find(kUsing);
+  const auto open = definition.find('(');
+  const auto where = definition.find(kWhere);
+  Shape shape;
+  shape.columns = method == std::string::npos
+                      ? "btree "
+                      : definition.substr(method + kUsing.size(), open - method - kUsing.size());
+  shape.columns += definition.substr(open, definition.find(')') - open);
+  if (where != std::string::npos) shape.predicate = definition.substr(where + kWhere.size());
+  return shape;
+}
+
+// As the server shows one: without the method that goes without saying.
+std::string text_of(const Shape& shape) {
+  constexpr std::string_view kUsual = "btree ";
+  return shape.columns.substr(shape.columns.starts_with(kUsual) ? kUsual.size() : 0) + ")" +
+         (shape.predicate.empty() ? "" : " WHERE (" + shape.predicate + ")");
+}
+
+// The new one is there before the old one goes. Where the table is not partitioned, everybody can write meanwhile.
+std::string replacement(const std::string& name, const std::string& definition, bool partitioned) {
+  const std::string made = name + "_new";
+  const std::string concurrently = partitioned ? "" : "CONCURRENTLY ";
+  return "DROP INDEX IF EXISTS " + made + "; CREATE INDEX " + concurrently + made + " " + definition +
+         "; DROP INDEX " + concurrently + name + "; ALTER INDEX " + made + " RENAME TO " + name + ";" +
+         (partitioned ? " -- nobody writes into the table meanwhile" : " -- outside of a transaction");
+}
+
+Missing said_of(const pg::Row& row) {
+  const auto name = row.get<std::string>("name");
+  const std::string definition = definition_of(name);
+  const bool misplaced = row.get<bool>("valid");
+  std::string sentence = row.get<std::string>("subject");
+  if (misplaced)
+    sentence +=
+        " is on " + row.get<std::string>("found") + ", and should be on " + text_of(shape_of(definition));
+  else
+    sentence += " is missing or invalid";
+  std::string next;
+  // Without it the table itself is missing, which another sentence says.
+  if (const auto schema = row.get<std::optional<std::string>>("schema")) {
+    next = "SET search_path = " + *schema + "; ";
+    if (misplaced) {
+      next += replacement(name, definition, row.get<bool>("partitioned"));
+    } else {
+      if (row.get<bool>("is_there")) next += "DROP INDEX " + name + "; ";
+      next += "CREATE INDEX IF NOT EXISTS " + name + " " + definition +
+              "; -- nobody writes into the table meanwhile";
+    }
+  }
+  return {printable(sentence), printable(next)};
 }
 
 }  // namespace
@@ -246,18 +317,16 @@ Differences compare_with_contract(pg::Connection& connection) {
 }
 
 std::vector<Missing> missing_indexes(pg::Connection& connection) {
-  std::vector<Missing> missing;
-  for (const pg::Row row : connection.execute(kIndexesMissing, pg::Params::of(kIndexes))) {
-    const auto name = row.get<std::string>("name");
-    std::string next;
-    // Without it the table itself is missing, which another sentence says.
-    if (const auto schema = row.get<std::optional<std::string>>("schema")) {
-      next = "SET search_path = " + *schema + "; ";
-      if (row.get<bool>("is_there")) next += "DROP INDEX " + name + "; ";
-      next += statement_of(name) + "; -- nobody writes into the table meanwhile";
-    }
-    missing.push_back({printable(row.get<std::string>("sentence")), printable(next)});
+  std::vector<std::string> columns;
+  std::vector<std::string> predicates;
+  for (const std::string& index : kIndexes) {
+    Shape shape = shape_of(definition_of(index.substr(index.find(' ') + 1)));
+    columns.push_back(std::move(shape.columns));
+    predicates.push_back(std::move(shape.predicate));
   }
+  std::vector<Missing> missing;
+  for (const pg::Row row : connection.execute(kIndexesMissing, pg::Params::of(kIndexes, columns, predicates)))
+    missing.push_back(said_of(row));
   return missing;
 }
 

@@ -11,7 +11,7 @@ namespace ff::migrate {
 struct Differences {
   /// Statements would fail: a table, column, type, primary key or hash child is not as needed.
   std::vector<std::string> problems;
-  /// Everything works, but slowly or late: an index or a notify trigger is missing.
+  /// Everything works, but slowly or late: an index or a notify trigger is missing, or another than is needed.
   std::vector<std::string> warnings;
 };
 
@@ -24,7 +24,7 @@ struct Missing {
   std::string next;
 };
 
-/// Of the contract's indexes, of which there are so many.
+/// Of the contract's indexes, of which there are so many; also of those that are on other columns or rows.
 std::vector<Missing> missing_indexes(pg::Connection& connection);
 std::size_t wanted_indexes();
 /// Of the triggers that announce events.

@@ -88,6 +88,59 @@ TEST_CASE("an index that is missing or invalid is a problem, and what it says ma
   check_fine(check::indexes(db));
 }
 
+TEST_CASE(
+    "an index of the right name on other columns or rows is a problem, and what it says puts the right one "
+    "there") {
+  const Database database;
+  auto db = database.connect();
+  const auto defined = [&](const std::string& index) {
+    return db.execute("SELECT pg_get_indexdef($1::regclass)", pg::Params::of(index))
+        .one()
+        .get<std::string>(0);
+  };
+  // One after the other, as psql takes a line: what is CONCURRENTLY goes into no transaction.
+  const auto paste = [&](const std::string& line) {
+    std::istringstream statements(line.substr(0, line.find(" --")));
+    for (std::string statement; std::getline(statements, statement, ';');) db.execute_script(statement);
+  };
+  struct Other {
+    std::string index;
+    std::string made;   // instead
+    std::string is_on;  // as it is told
+    std::string wanted;
+    bool concurrently;
+  };
+  for (const Other& other : std::vector<Other>{
+           {"ff_attempt_lease_expiry_idx", "ff_attempt (partition_key, worker_id)",
+            "(partition_key, worker_id)",
+            "(partition_key, lease_expires_at_ms) WHERE (lease_expires_at_ms IS NOT NULL)", false},
+           {"ff_completion_event_pending_dispatch_idx",
+            "ff_completion_event (partition_key, committed_at_ms) WHERE dispatched_at_ms IS NOT NULL",
+            "(partition_key, committed_at_ms) WHERE (dispatched_at_ms IS NOT NULL)",
+            "(partition_key, committed_at_ms) WHERE (dispatched_at_ms IS NULL)", false},
+           {"ff_lease_event_partition_key_idx", "ff_lease_event (event_id, partition_key)",
+            "(event_id, partition_key)", "(partition_key, event_id)", true},
+           {"ff_quota_admitted_expires_idx", "ff_quota_admitted USING hash (partition_key)",
+            "hash (partition_key)", "(partition_key, expires_at_ms)", false},
+           {"ff_exec_core_caps_gin_idx", "ff_exec_core (required_capabilities)", "(required_capabilities)",
+            "gin (required_capabilities)", false}}) {
+    CAPTURE(other.index);
+    const std::string before = defined(other.index);
+    db.execute_script("DROP INDEX " + other.index + "; CREATE INDEX " + other.index + " ON " + other.made);
+    const Line line = faulty(check::indexes(db), Verdict::problem);
+    CHECK_THAT(line.text, Catch::EndsWith(" is on " + other.is_on + ", and should be on " + other.wanted));
+    CHECK((line.next.find("CONCURRENTLY") != std::string::npos) == other.concurrently);
+    paste(line.next);
+    CHECK(defined(other.index) == before);
+    check_fine(check::indexes(db));
+  }
+  // More columns behind, or more rows: whatever looks for the one finds it there, too.
+  db.execute_script(
+      "DROP INDEX ff_attempt_lease_expiry_idx; CREATE INDEX ff_attempt_lease_expiry_idx ON ff_attempt "
+      "(partition_key, lease_expires_at_ms, worker_id)");
+  check_fine(check::indexes(db));
+}
+
 TEST_CASE("each index of the contract can be made by what is said of it") {
   const Database database;
   auto db = database.connect();
