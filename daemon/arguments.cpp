@@ -7,7 +7,7 @@
 #include <limits>
 #include <sstream>
 
-#include "config/nearest.hpp"
+#include "base/nearest.hpp"
 #include "config/secrets.hpp"
 
 namespace ff::daemon {
@@ -47,7 +47,7 @@ std::string quoted(std::string_view text) {
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& words) {
-  const std::string meant = config::nearest(word, words);
+  const std::string meant = nearest(word, words);
   return meant.empty() ? "" : ": did you mean " + meant + "?";
 }
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "config/loader.hpp"
-#include "config/nearest.hpp"
 
 namespace ff::config {
 namespace {

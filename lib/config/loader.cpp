@@ -5,9 +5,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/nearest.hpp"
 #include "base/small_file.hpp"
 #include "config/checks.hpp"
-#include "config/nearest.hpp"
 #include "config/secrets.hpp"
 #include "config/value.hpp"
 

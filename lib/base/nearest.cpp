@@ -1,10 +1,10 @@
-#include "config/nearest.hpp"
+#include "base/nearest.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-namespace ff::config {
+namespace ff {
 namespace {
 
 /// Levenshtein's distance, where two neighbours that have changed places count as one mistake.
@@ -43,4 +43,4 @@ std::string nearest(std::string_view misspelled, const std::vector<std::string>&
   return best;
 }
 
-}  // namespace ff::config
+}  // namespace ff
