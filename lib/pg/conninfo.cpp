@@ -10,6 +10,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "base/nearest.hpp"
 #include "base/printable.hpp"
 #include "pg/connection.hpp"
 
@@ -68,6 +69,63 @@ void refuse_other_schemes(std::string_view text) {
   throw std::invalid_argument("a URL of a database begins with postgresql://, and this one does not");
 }
 
+std::vector<std::string> known_keywords() {
+  const OptionList options(PQconndefaults());
+  std::vector<std::string> known;
+  for (const PQconninfoOption* option = options.get(); option != nullptr && option->keyword != nullptr;
+       ++option)
+    known.emplace_back(option->keyword);
+  return known;
+}
+
+// Without a user a colon has a port behind it, or stands in an IPv6 address. Anything else may be a password with a bare
+// "?", behind which no "@" comes.
+bool has_only_ports(std::string_view hosts) {
+  bool in_brackets = false;
+  for (std::size_t i = 0; i < hosts.size() && hosts[i] != '/'; ++i) {
+    if (hosts[i] == '[' || hosts[i] == ']') in_brackets = hosts[i] == '[';
+    if (hosts[i] != ':' || in_brackets) continue;
+    const std::size_t end = std::min(hosts.find_first_not_of("0123456789", i + 1), hosts.size());
+    if (end < hosts.size() && hosts[end] != ',' && hosts[end] != '/') return false;
+  }
+  return true;
+}
+
+// The first parameter in the query of a URL that libpq does not know. Empty where there is none, and where it may be part
+// of a password: one with a bare "?" before the hosts, or with a bare "&" in the query.
+std::string unknown_parameter(std::string_view url, const std::vector<std::string>& known) {
+  constexpr std::size_t kLongest = 40;  // of a name
+  const bool is_url = url.starts_with("postgresql://") || url.starts_with("postgres://");
+  const auto mark = url.find('?');
+  if (!is_url || mark == std::string_view::npos) return {};
+  const auto begin = url.find("://") + 3;
+  const std::string_view before = url.substr(begin, mark - begin);
+  std::string_view query = url.substr(mark + 1);
+  if (query.find_first_of("?@") != std::string_view::npos) return {};
+  if (before.find('@') == std::string_view::npos && !has_only_ports(before)) return {};
+  while (!query.empty()) {
+    const std::string_view parameter = query.substr(0, query.find('&'));
+    const std::string_view name = parameter.substr(0, parameter.find('='));
+    const bool has_one_value = std::ranges::count(parameter, '=') == 1;
+    const bool is_word = std::ranges::all_of(name, [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    });
+    if (!has_one_value || !is_word || name.empty() || name.size() > kLongest) return {};
+    if (std::ranges::find(known, name) == known.end() && parameter != "ssl=true") return std::string(name);
+    if (name.find("password") != std::string_view::npos) return {};
+    query.remove_prefix(std::min(parameter.size() + 1, query.size()));
+  }
+  return {};
+}
+
+std::string why_not_parsed(const std::string& text, const char* message) {
+  const std::vector<std::string> known = known_keywords();
+  const std::string unknown = unknown_parameter(text, known);
+  if (unknown.empty()) return without_quotes(message == nullptr ? "out of memory" : message);
+  const std::string meant = nearest(unknown, known);
+  return "libpq knows no parameter " + unknown + (meant.empty() ? "" : ", did you mean " + meant + "?");
+}
+
 Keywords given_in(const std::string& text) {
   refuse_other_schemes(text);
   refuse_bare_signs(text);
@@ -75,8 +133,7 @@ Keywords given_in(const std::string& text) {
   const OptionList parsed(PQconninfoParse(text.c_str(), &message));
   const std::unique_ptr<char, void (*)(void*)> owned(message, PQfreemem);
   if (!parsed)
-    throw std::invalid_argument("the connection string cannot be parsed: " +
-                                without_quotes(message == nullptr ? "out of memory" : message));
+    throw std::invalid_argument("the connection string cannot be parsed: " + why_not_parsed(text, message));
   return keywords_of(parsed);
 }
 

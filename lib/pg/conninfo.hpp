@@ -24,7 +24,8 @@ struct Conninfo {
 /// Connects to nothing. Throws std::invalid_argument, without any
 /// secret in its message, for what libpq cannot parse or knows that it can never use: an unknown sslmode, a
 /// service that is not there, a number of ports that does not fit the hosts. So is a URL with a bare "@" or "/"
-/// where only an encoded one can be meant.
+/// where only an encoded one can be meant. A parameter of a URL that libpq does not know is named where it cannot be part
+/// of a password.
 Conninfo parse_conninfo(const std::string& text);
 
 /// The servers to try, in their order: what libpq is told about each. One entry at least.

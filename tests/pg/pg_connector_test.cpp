@@ -282,9 +282,47 @@ TEST_CASE("a connection string that cannot be parsed is refused without its pass
   }
 }
 
+TEST_CASE("a parameter of a URL that libpq does not know is named, but for its value") {
+  for (const auto& [url, why] : std::vector<std::pair<std::string, std::string>>{
+           {"postgresql://h/db?sslmod=s3cret", "no parameter sslmod, did you mean sslmode?"},
+           {"postgres://u:pw@h:5432/db?sslmode=require&conect_timeout=3",
+            "no parameter conect_timeout, did you mean "
+            "connect_timeout?"},
+           {"postgresql://u:p%3fw@[::1]:5432,h2:5433/db?ssl=true&nonsense=s3cret", "no parameter nonsense"},
+           {"postgresql://[::1]:5432,h2?sslrootcert=/etc/ssl/db.crt&pasword=s3cret",
+            "no parameter pasword, did you mean password?"},
+           {"postgresql:///?jdbc_url_of_ours=s3cret", "no parameter jdbc_url_of_ours"}}) {
+    CAPTURE(url);
+    try {
+      const pg::Connector connector(to(url));
+      FAIL("it was accepted");
+    } catch (const std::invalid_argument& error) {
+      CHECK_THAT(error.what(),
+                 Catch::Contains("cannot be parsed") && Catch::EndsWith(why) && !Catch::Contains("s3cret"));
+    }
+  }
+}
+
+TEST_CASE("what may be part of a password is not named, be it a parameter otherwise") {
+  const auto url = GENERATE(
+      as<std::string>(), "postgresql://u:a?s3cret=b@h/d", "postgresql://u:a?s3cret=b",
+      "postgresql://u:a?s3cret=b&c=d", "postgresql://h/d?password=a&s3cret=b",
+      "postgresql://h/d?sslpassword=a&sslmode=require&s3cret=b", "postgresql://u:p@h/d?user=a&b@c&s3cret=d",
+      "postgresql://u:1?2?s3cret=b", "postgresql://h/d?s3cret%20=b", "postgresql://h/d?s3cret=a=b",
+      "postgresql://h/d?s3cret", "postgresql://u:12a,b:1/d?s3cret=b", "host=h password=a://b?s3cret=c d");
+  CAPTURE(url);
+  try {
+    const pg::Connector connector(to(url));
+    FAIL("it was accepted");
+  } catch (const std::invalid_argument& error) {
+    CHECK_THAT(error.what(), !Catch::Contains("s3cret"));
+  }
+}
+
 TEST_CASE("what only a connection would show is refused beforehand") {
   for (const auto& [conninfo, why] : std::vector<std::pair<std::string, std::string>>{
            {"postgresql://u@h/d?keepalives_idle=abc", "keepalives_idle is a whole number"},
+           {"postgresql://u@h/d?connect_timeout=abc", "connect_timeout is a whole number"},
            {"host=h tcp_user_timeout=soon", "tcp_user_timeout is a whole number"},
            {"http://u:s3cret@h/d", "begins with postgresql://"},
            {"postgres+ssl://u:s3cret@h/d", "begins with postgresql://"}}) {
