@@ -15,7 +15,10 @@ int check_config(const Arguments& arguments) {
     std::cout << config::print_default(reconciler_decls());
     return kDone;
   }
-  const config::Config config = load_config(arguments.words().front(), {}, ReadOnly::refused);
+  const auto warn = [](const config::Problem& warning) {
+    std::cerr << "warning: " << warning.text() << '\n';
+  };
+  const config::Config config = load_config(arguments.words().front(), {}, ReadOnly::refused, warn);
   std::cout << config::print(config, reconciler_decls());
   return kDone;
 }

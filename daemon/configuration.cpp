@@ -3,7 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
+
+#include "base/printable.hpp"
+#include "base/small_file.hpp"
+#include "pg/conninfo.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -16,6 +21,28 @@ std::map<std::string, std::string> environment() {
     if (equals != std::string_view::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return variables;
+}
+
+std::string shown(const std::string& keyword, const std::string& path) {
+  return keyword + '=' + printable(path, config::kLongestQuoted);
+}
+
+// A directory in the place of a file, where nothing goes on without.
+std::string never_a_file(const pg::Conninfo& conninfo) {
+  std::error_code absent;
+  for (const auto& [keyword, path] : pg::tls_files(conninfo))
+    if (pg::wants_tls(conninfo) && std::filesystem::is_directory(path, absent))
+      return shown(keyword, path) + " is a directory (allowed: a file)";
+  return {};
+}
+
+// A secret may be mounted later, and the daemon runs as somebody else: each connection looks anew.
+std::vector<std::string> not_yet_files(const pg::Conninfo& conninfo) {
+  std::vector<std::string> doubtful;
+  for (const auto& [keyword, path] : pg::tls_files(conninfo))
+    if (const std::string why = why_unreadable(path); !why.empty())
+      doubtful.push_back(shown(keyword, path) + " cannot be read as yet: " + why + " (allowed: a file)");
+  return doubtful;
 }
 
 }  // namespace
@@ -38,18 +65,24 @@ config::Config load_config(const Arguments& arguments, ReadOnly read_only) {
 }
 
 config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides,
-                           ReadOnly read_only) {
+                           ReadOnly read_only, std::function<void(const config::Problem&)> warn) {
   const auto wrong = [&](const config::Database& database) -> std::string {
     try {
-      if (!make_connector(database).takes_read_only() || read_only == ReadOnly::taken) return {};
-      return "target_session_attrs would take a server that takes no writes (allowed: read-write, which is "
-             "the "
-             "default, or primary)";
+      if (make_connector(database).takes_read_only() && read_only == ReadOnly::refused)
+        return "target_session_attrs would take a server that takes no writes (allowed: read-write, which is "
+               "the "
+               "default, or primary)";
+      return never_a_file(pg::parse_conninfo(database.url));
     } catch (const std::invalid_argument& error) {
       return error.what() + std::string(" (allowed: a postgresql:// URL or libpq keywords)");
     }
   };
-  return config::load({std::move(file), environment(), std::move(overrides), wrong}, reconciler_decls());
+  const auto doubtful = [](const config::Database& database) {
+    return not_yet_files(pg::parse_conninfo(database.url));
+  };
+  return config::load(
+      {std::move(file), environment(), std::move(overrides), wrong, doubtful, std::move(warn)},
+      reconciler_decls());
 }
 
 pg::Connector make_connector(const config::Database& database, const std::string& application_name) {

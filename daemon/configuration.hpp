@@ -16,10 +16,11 @@ const std::vector<config::ReconcilerDecl>& reconciler_decls();
 enum class ReadOnly { taken, refused };
 
 /// Flags over environment over file over defaults. Throws config::Invalid with all that is wrong, also with a connection
-/// string that cannot be used.
+/// string that cannot be used. `warn` gets what does not keep the daemon from starting.
 config::Config load_config(const Arguments& arguments, ReadOnly read_only = ReadOnly::taken);
 config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides,
-                           ReadOnly read_only = ReadOnly::taken);
+                           ReadOnly read_only = ReadOnly::taken,
+                           std::function<void(const config::Problem&)> warn = {});
 
 /// Cannot fail for what load_config has returned. `application_name`: empty for the one of commands.
 pg::Connector make_connector(const config::Database& database, const std::string& application_name = {});

@@ -66,6 +66,13 @@ std::string read_small_file(const std::string& path) {
   return text;
 }
 
+std::string why_unreadable(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || ::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) != 0)
+    return std::generic_category().message(errno);
+  return S_ISDIR(status.st_mode) ? std::generic_category().message(EISDIR) : "";
+}
+
 bool is_readable_by_others(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IROTH) != 0;

@@ -9,6 +9,10 @@ namespace ff {
 /// says what is wrong and leaves the path to the caller.
 std::string read_small_file(const std::string& path);
 
+/// Why this process could not read a file there now, in the system's words; empty: it could. Nothing is opened, so that
+/// nobody who writes into a pipe is disturbed.
+std::string why_unreadable(const std::string& path);
+
 /// Everybody on this machine may read it. False where there is no such file.
 bool is_readable_by_others(const std::string& path);
 

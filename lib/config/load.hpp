@@ -28,6 +28,10 @@ struct Sources {
   /// What is wrong with how the database is to be reached, in words that hold no secret; empty: nothing. Not asked where a
   /// part of it has been refused already. Empty: everything is fine.
   std::function<std::string(const Database&)> check_database = {};
+  /// What may come right by itself, such as a file that is not there yet; asked where nothing is wrong. Likewise.
+  std::function<std::vector<std::string>(const Database&)> doubt_database = {};
+  /// Takes what refuses nothing, but is worth a look. Empty: nobody wants to know.
+  std::function<void(const Problem&)> warn = {};
 };
 
 /// Reads, merges and checks. Throws Invalid with everything that is wrong in all sources at once: every value

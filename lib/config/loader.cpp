@@ -169,12 +169,14 @@ void Loader::settle_other_form(const Option& option, const Origin& origin) {
   find(option.other_form)->set(config_, std::string());
 }
 
-Config Loader::finish(const std::function<std::string(const Database&)>& check) {
+Config Loader::finish(const Sources& sources) {
   read_url_file();
   check_password_file();
   inherit_filters();
   run_checks();
-  check_database(check);
+  check_database(sources);
+  if (sources.warn)
+    for (const Problem& warning : warnings_) sources.warn(warning);
   if (problems_.size() > kMostProblems) {
     problems_.resize(kMostProblems);
     problems_.push_back({file_, 0, {}, {}, "there are more problems than these"});
@@ -201,15 +203,23 @@ void Loader::read_url_file() {
   }
 }
 
-// It is read anew for each connection, and may come later or be a pipe: but one that is there and empty is a mistake.
+// It is read anew for each connection, and may come later or be a pipe: but one that is there and empty is a mistake, as is
+// a directory.
 void Loader::check_password_file() {
   const std::string& path = config_.database.password_file;
+  if (path.empty()) return;
+  const Origin& origin = given_["database.password_file"];
+  const std::string allowed = " (allowed: one line with the password)";
   std::error_code absent;
-  if (path.empty() || !std::filesystem::is_regular_file(path, absent) ||
-      std::filesystem::file_size(path, absent) > 0 || absent)
-    return;
-  failed_.insert("database.password_file");
-  blame(given_["database.password_file"], path, "the file is empty (allowed: one line with the password)");
+  const auto type = std::filesystem::status(path, absent).type();
+  const bool is_empty =
+      type == std::filesystem::file_type::regular && std::filesystem::file_size(path, absent) == 0 && !absent;
+  if (is_empty || type == std::filesystem::file_type::directory) {
+    failed_.insert("database.password_file");
+    blame(origin, path, (is_empty ? "the file is empty" : "a directory, not a file") + allowed);
+  } else if (const std::string why = why_unreadable(path); !why.empty()) {
+    doubt(origin, path, "the file cannot be read as yet: " + why + allowed);
+  }
 }
 
 void Loader::inherit_filters() {
@@ -241,17 +251,19 @@ void Loader::run_checks() {
 }
 
 // The blame goes to where the URL was said last.
-void Loader::check_database(const std::function<std::string(const Database&)>& check) {
+void Loader::check_database(const Sources& sources) {
   const auto of_it = [](const std::string& path) {
     return path.starts_with("database.url") || path.starts_with("database.password");
   };
-  if (!check || !file_was_read_ || std::ranges::any_of(failed_, of_it)) return;
-  const std::string wrong = check(config_.database);
-  if (wrong.empty()) return;
+  if (!file_was_read_ || std::ranges::any_of(failed_, of_it)) return;
   const bool in_file = !config_.database.url_file.empty();
   const auto said = given_.find(in_file ? "database.url_file" : "database.url");
-  const Origin nowhere{0, {}, 0, "database.url"};
-  blame(said == given_.end() ? nowhere : said->second, hide_secrets(config_.database.url), wrong);
+  const Origin origin = said == given_.end() ? Origin{0, {}, 0, "database.url"} : said->second;
+  const std::string shown = hide_secrets(config_.database.url);
+  const std::string wrong = sources.check_database ? sources.check_database(config_.database) : "";
+  if (!wrong.empty()) return blame(origin, shown, wrong);
+  if (!sources.doubt_database) return;
+  for (const std::string& doubtful : sources.doubt_database(config_.database)) doubt(origin, shown, doubtful);
 }
 
 const Option* Loader::find(std::string_view path) const {
@@ -310,12 +322,16 @@ void Loader::blame(const Origin& origin, std::string value, std::string message)
   problems_.push_back({origin.file, origin.line, origin.label, std::move(value), std::move(message)});
 }
 
+void Loader::doubt(const Origin& origin, std::string value, std::string message) {
+  warnings_.push_back({origin.file, origin.line, origin.label, std::move(value), std::move(message)});
+}
+
 Config load(const Sources& sources, const std::vector<ReconcilerDecl>& decls) {
   Loader loader(decls);
   if (sources.file) loader.read_file(*sources.file);
   loader.read_environment(sources.environment);
   loader.read_overrides(sources.overrides);
-  return loader.finish(sources.check_database);
+  return loader.finish(sources);
 }
 
 }  // namespace ff::config

@@ -22,8 +22,8 @@ class Loader {
   void read_document(const std::string& text, const std::string& name);
   void read_environment(const std::map<std::string, std::string>& variables);
   void read_overrides(const std::vector<Override>& overrides);
-  /// Reads what stands in other files, fills in what is inherited and looks for contradictions; `check`: see Sources.
-  Config finish(const std::function<std::string(const Database&)>& check);
+  /// Reads what stands in other files, fills in what is inherited and looks for contradictions.
+  Config finish(const Sources& sources);
 
  private:
   struct Origin {
@@ -42,7 +42,7 @@ class Loader {
   void check_password_file();
   void inherit_filters();
   void run_checks();
-  void check_database(const std::function<std::string(const Database&)>& check);
+  void check_database(const Sources& sources);
 
   const Option* find(std::string_view path) const;
   bool is_section(std::string_view path) const;
@@ -52,6 +52,7 @@ class Loader {
   Origin in_file(const Node& node, const std::string& path) const;
   std::string shown(const std::string& path, const Node& node) const;
   void blame(const Origin& origin, std::string value, std::string message);
+  void doubt(const Origin& origin, std::string value, std::string message);
 
   const std::vector<ReconcilerDecl>& decls_;
   const std::vector<Option> options_;
@@ -62,6 +63,7 @@ class Loader {
       given_;                                  // by path: where it was set last; sections of the file, too
   std::set<std::string, std::less<>> failed_;  // paths whose value was refused
   std::vector<Problem> problems_;
+  std::vector<Problem> warnings_;
 };
 
 }  // namespace ff::config

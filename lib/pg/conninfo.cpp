@@ -207,6 +207,18 @@ void refuse_impossible(const Conninfo& conninfo) {
   }
 }
 
+bool is_reached_by_network(const Keywords& server) {
+  const std::string& host = server.at("host");
+  return !server.at("hostaddr").empty() || !(host.empty() || host[0] == '/' || host[0] == '@');
+}
+
+// What looks like the name of a file and is none: the system's own root certificates, and a key in a device.
+bool is_no_file(const TlsFile& file) {
+  constexpr int kKnowsSystem = 160'000;
+  return (file.keyword == "sslrootcert" && file.path == "system" && PQlibVersion() >= kKnowsSystem) ||
+         (file.keyword == "sslkey" && file.path.find(':') != std::string::npos);
+}
+
 }  // namespace
 
 std::string Conninfo::value(const std::string& keyword) const {
@@ -232,6 +244,23 @@ Conninfo parse_conninfo(const std::string& text) {
   for (const char* secret : {"password", "sslpassword"}) conninfo.effective.erase(secret);
   refuse_impossible(conninfo);
   return conninfo;
+}
+
+std::vector<TlsFile> tls_files(const Conninfo& conninfo) {
+  std::vector<TlsFile> files;
+  if (conninfo.value("sslmode") == "disable" ||
+      std::ranges::none_of(servers_of(conninfo), is_reached_by_network))
+    return files;
+  for (const char* keyword : {"sslrootcert", "sslcert", "sslkey"}) {
+    TlsFile file{keyword, conninfo.value(keyword)};
+    if (!file.path.empty() && !is_no_file(file)) files.push_back(std::move(file));
+  }
+  return files;
+}
+
+bool wants_tls(const Conninfo& conninfo) {
+  const std::string mode = conninfo.value("sslmode");
+  return mode == "require" || mode == "verify-ca" || mode == "verify-full";
 }
 
 std::vector<Keywords> servers_of(const Conninfo& conninfo) {

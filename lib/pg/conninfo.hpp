@@ -28,6 +28,18 @@ struct Conninfo {
 /// of a password.
 Conninfo parse_conninfo(const std::string& text);
 
+/// A file that libpq reads anew for each connection.
+struct TlsFile {
+  std::string keyword;
+  std::string path;
+};
+
+/// The files for TLS that have been named, be it by the string, its service or the environment: libpq's own defaults need
+/// not be there. None where no connection can have TLS.
+std::vector<TlsFile> tls_files(const Conninfo& conninfo);
+/// Whether a connection without TLS is none.
+bool wants_tls(const Conninfo& conninfo);
+
 /// The servers to try, in their order: what libpq is told about each. One entry at least.
 std::vector<Keywords> servers_of(const Conninfo& conninfo);
 

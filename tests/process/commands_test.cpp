@@ -237,6 +237,56 @@ TEST_CASE("a URL that can never work is told with file and line, beside all that
                                   Catch::Contains("FF_RECONCILER_THREADS") && !Catch::Contains("geheim"));
 }
 
+TEST_CASE(
+    "check-config warns of files that cannot be read as yet, and refuses a directory where nothing goes "
+    "without") {
+  const TemporaryDirectory directory;
+  const std::string there = directory.write("there.crt", "x");
+  const auto checked = [&](const std::string& database) {
+    return run_binary({"check-config", directory.write("c.yaml", "threads: 2\ndatabase:\n" + database)});
+  };
+  const std::string at = directory.path().string() + "/c.yaml:3: database.";
+  const std::string absent = " cannot be read as yet: No such file or directory (allowed: ";
+  const Ended password = checked("  password_file: /not/there\n");
+  CHECK(password.code == 0);
+  CHECK(password.err == "warning: " + at + "password_file: \"/not/there\": the file" + absent +
+                            "one line with the password)\n");
+  CHECK_THAT(password.out, Catch::Contains("threads: 2"));
+  const Ended root =
+      checked("  url: 'postgresql://u:geheim@h/d?sslmode=verify-full&sslrootcert=/not/there'\n");
+  CHECK(root.code == 0);
+  CHECK_THAT(root.err, Catch::StartsWith("warning: " + at + "url: ") &&
+                           Catch::EndsWith("\": sslrootcert=/not/there" + absent + "a file)\n") &&
+                           !Catch::Contains("geheim"));
+  const Ended both =
+      checked("  url: host=h sslcert=/not/there sslkey=/not/either sslrootcert=" + there + "\n");
+  CHECK(both.code == 0);
+  CHECK_THAT(both.err, Catch::Contains("sslcert=/not/there" + absent) &&
+                           Catch::Contains("sslkey=/not/either" + absent) &&
+                           !Catch::Contains("sslrootcert" + absent));
+  // What nobody named, what no connection reads, and what is no file.
+  for (const char* url : {"host=h sslmode=verify-full", "host=h sslmode=disable sslrootcert=/not/there",
+                          "host=/run/postgresql sslmode=verify-full sslrootcert=/not/there",
+                          "host=h sslkey=pkcs11:object=daemon"}) {
+    CAPTURE(url);
+    const Ended fine = checked("  url: " + std::string(url) + "\n");
+    CHECK(fine.code == 0);
+    CHECK(fine.err.empty());
+  }
+  CHECK(checked("  url: host=h sslmode=verify-full sslrootcert=system\n").code == 0);
+  const Ended refused = checked("  url: host=h sslmode=verify-full sslrootcert=/\n");
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.err, Catch::StartsWith(at + "url: ") &&
+                              Catch::EndsWith("\": sslrootcert=/ is a directory (allowed: a file)\n"));
+  const Ended unencrypted = checked("  url: host=h sslrootcert=/\n");
+  CHECK(unencrypted.code == 0);
+  CHECK_THAT(unencrypted.err, Catch::Contains("sslrootcert=/ cannot be read as yet: Is a directory"));
+  CHECK(checked("  password_file: /\n").code == 78);
+  CHECK(run_binary({"check-config", directory.write("e.yaml", "{}\n")},
+                   {{"PGHOST", "h"}, {"PGSSLROOTCERT", "/not/there"}})
+            .err == "warning: database.url: sslrootcert=/not/there" + absent + "a file)\n");
+}
+
 TEST_CASE("a bad configuration is exit code 78 for every command that reads one") {
   const TemporaryDirectory directory;
   const std::string file = directory.write("bad.yaml", "threads: 0\n");

@@ -205,6 +205,39 @@ TEST_CASE("a password file that is there and empty is named") {
                      "the file is empty (allowed: one line with the password)"));
 }
 
+TEST_CASE(
+    "a directory in the place of a password file is refused, and a file that may come later is warned of") {
+  CHECK(only_problem("database:\n  password_file: /\n", 2, "database.password_file",
+                     "a directory, not a file (allowed: one line with the password)"));
+  const TemporaryFile file("threads: 2\ndatabase: {password_file: /not/there}\n");
+  std::vector<Problem> warnings;
+  Sources sources{file.path(), {}, {}};
+  sources.warn = [&](const Problem& warning) { warnings.push_back(warning); };
+  CHECK(load(sources, decls()).threads == 2);
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].text() ==
+        file.path() +
+            ":2: database.password_file: \"/not/there\": the file cannot be read as yet: No such "
+            "file or directory (allowed: one line with the password)");
+}
+
+TEST_CASE("what may come right by itself is warned of where the URL was said, unless something is wrong") {
+  std::vector<std::string> warnings;
+  Sources sources{{}, {{"FF_DATABASE_URL", "host=h password=hunter2"}}, {}};
+  sources.doubt_database = [](const Database& database) {
+    return std::vector{"doubt of " + database.password_file};
+  };
+  sources.warn = [&](const Problem& warning) { warnings.push_back(warning.text()); };
+  load(sources, decls());
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].starts_with("environment: FF_DATABASE_URL: \"host=h password="));
+  CHECK(warnings[0].ends_with("\": doubt of "));
+  CHECK(warnings[0].find("hunter2") == std::string::npos);
+  sources.check_database = [](const Database&) { return std::string("wrong"); };
+  CHECK(problems_of(sources).size() == 1);
+  CHECK(warnings.size() == 1);
+}
+
 TEST_CASE("a secret replaces its file from a source below, and the other way round") {
   const TemporaryFile url("host=b");
   const std::string yaml = "database: {url: host=a, password: x}\n";
