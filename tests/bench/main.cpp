@@ -75,7 +75,7 @@ std::string usage() {
   std::string text = R"(usage: ff-bench [--quick] [--only NAME[,NAME...]] [--output DIR]
 
 Starts a PostgreSQL of its own and prints figures beside those of FlowFabric's way, measured in the same run. All
-of them go into DIR (bench-results) as bench.json, with a plot of each regime.
+of them go into DIR (bench-results) as bench.json, from which tests/bench/plot draws each regime.
 
   --quick        fewer rows and a single round: to see that it works, not to quote
   --only NAMES   only these of:

@@ -10,8 +10,6 @@
 
 #include "base/time.hpp"
 #include "bench/compare.hpp"
-#include "bench/plot.hpp"
-#include "bench/svg.hpp"
 
 namespace ff::bench {
 namespace {
@@ -81,9 +79,21 @@ std::string ratio(const Regime& regime, const Way& way) {
   return fmt::format("{} is {} times this", ours->name, figure(ours->median() / way.median()));
 }
 
+// In lines broken at spaces.
+std::vector<std::string> wrapped(std::string_view text) {
+  std::vector<std::string> lines{""};
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > kLineWidth) lines.emplace_back();
+    lines.back() += (lines.back().empty() ? "" : " ") + std::string(word);
+  }
+  return lines;
+}
+
 std::string paragraph(std::string_view mark, std::string_view text) {
   std::string all;
-  for (const std::string& line : wrapped(text, kLineWidth))
+  for (const std::string& line : wrapped(text))
     all += fmt::format("  {:<8}{}\n", all.empty() ? mark : "", line);
   return all;
 }
@@ -102,7 +112,6 @@ Report::Report(std::ostream& out, std::filesystem::path directory, Machine machi
 
 void Report::add(Regime regime) {
   print(regime);
-  write(regime.name + ".svg", svg_of(regime));
   regimes_.push_back(std::move(regime));
   write_json();
 }
@@ -135,8 +144,9 @@ void Report::print_summary() const {
       ++wanted;
       met += goal.met ? 1 : 0;
     }
-  out_ << fmt::format("{} of {} wanted figures reached{}; all figures and plots are in {}\n", met, wanted,
-                      quick_ ? " (few rows and one round: not to be quoted)" : "", directory_.string());
+  out_ << fmt::format("{} of {} wanted figures reached{}; all figures are in {}\n", met, wanted,
+                      quick_ ? " (few rows and one round: not to be quoted)" : "",
+                      (directory_ / "bench.json").string());
 }
 
 void Report::write_json() const {
@@ -148,14 +158,10 @@ void Report::write_json() const {
                     {"machine", json_of(machine_)},
                     {"regimes", list_of(regimes_)},
                     {"failures", failures}};
-  write("bench.json", all.dump(2) + '\n');
-}
-
-void Report::write(const std::filesystem::path& name, std::string_view text) const {
-  std::ofstream file(directory_ / name, std::ios::trunc);
-  file << text;
+  std::ofstream file(directory_ / "bench.json", std::ios::trunc);
+  file << all.dump(2) << '\n';
   file.close();
-  if (!file) throw std::runtime_error("cannot write " + (directory_ / name).string());
+  if (!file) throw std::runtime_error("cannot write " + (directory_ / "bench.json").string());
 }
 
 }  // namespace ff::bench

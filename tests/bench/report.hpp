@@ -12,9 +12,8 @@
 
 namespace ff::bench {
 
-/// Where the figures go: each regime is printed, and drawn into a file of its name, as soon as it has been
-/// measured; all of them, with the machine, are in `bench.json`, which is written anew each time, so that a
-/// run that is broken off leaves what it has.
+/// Where the figures go: each regime is printed as soon as it has been measured; all of them, with the machine, are in
+/// `bench.json`, which is written anew each time, so that a run that is broken off leaves what it has.
 class Report {
  public:
   /// Makes the directory. Throws std::runtime_error when it cannot be written to.
@@ -32,7 +31,6 @@ class Report {
  private:
   void print(const Regime& regime) const;
   void write_json() const;
-  void write(const std::filesystem::path& name, std::string_view text) const;
 
   std::ostream& out_;
   const std::filesystem::path directory_;
