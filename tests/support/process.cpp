@@ -24,7 +24,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Milliseconds kPoll = 10ms;
 constexpr Milliseconds kHttpTime = 10s;
 
 int memory_file(const char* name) {
@@ -73,11 +72,11 @@ void fail(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-bool wait_until(const std::function<bool()>& holds, Milliseconds at_most) {
+bool wait_until(const std::function<bool()>& holds, Milliseconds at_most, Milliseconds each) {
   const SteadyTime deadline = Clock::system().now() + at_most;
   while (!holds()) {
     if (Clock::system().now() >= deadline) return false;
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(each);
   }
   return true;
 }
@@ -193,15 +192,27 @@ void RunningDaemon::rewrite_config(const std::string& config) {
   directory_.write("config.yaml", with_http(config));
 }
 
-unsigned short RunningDaemon::port() {
-  if (port_ != 0) return port_;
+// It says so in its log, right after it has begun to listen.
+bool RunningDaemon::knows_port() {
   constexpr std::string_view kBefore = "serves http on 127.0.0.1:";
-  const bool up = wait_until([&] { return process_.err_has(std::string(kBefore)) || !process_.running(); });
+  if (port_ != 0) return true;
   const std::string log = process_.err();
   const auto at = log.find(kBefore);
-  if (!up || at == std::string::npos) throw std::runtime_error("the daemon does not come up: " + log);
+  if (at == std::string::npos || log.find(',', at) == std::string::npos) return false;
   port_ = static_cast<unsigned short>(std::stoi(log.substr(at + kBefore.size())));
+  return true;
+}
+
+unsigned short RunningDaemon::port() {
+  wait_until([&] { return knows_port() || !process_.running(); });
+  if (!knows_port()) throw std::runtime_error("the daemon does not come up: " + process_.err());
   return port_;
+}
+
+void RunningDaemon::wait_until_ready() {
+  bool is_ready = false;
+  wait_until([&] { return (is_ready = knows_port() && ready()) || !process_.running(); }, 30s, 1ms);
+  if (!is_ready) throw std::runtime_error("the daemon does not become ready: " + process_.err());
 }
 
 RunningDaemon::Reply RunningDaemon::get(const std::string& path) {

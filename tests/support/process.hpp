@@ -14,7 +14,8 @@
 namespace ff::test {
 
 /// Asks every few milliseconds until `holds` is true; false when the time is over.
-bool wait_until(const std::function<bool()>& holds, Milliseconds at_most = Milliseconds{30'000});
+bool wait_until(const std::function<bool()>& holds, Milliseconds at_most = Milliseconds{30'000},
+                Milliseconds each = Milliseconds{10});
 
 /// Throws std::system_error for `errno`.
 [[noreturn]] void fail(const std::string& what);
@@ -105,6 +106,8 @@ class RunningDaemon {
   };
   Reply get(const std::string& path);
   bool ready() { return get("/readyz").status == 200; }
+  /// Asks every millisecond. Throws std::runtime_error with the log when it is not ready in time, or has ended.
+  void wait_until_ready();
   /// `state` of /readyz.
   std::string state();
   /// The value of a sample of /metrics by its name with labels, or NaN when there is none.
@@ -114,6 +117,8 @@ class RunningDaemon {
   std::optional<int> stop();
 
  private:
+  bool knows_port();
+
   TemporaryDirectory directory_;
   std::string config_file_;
   Process process_;
