@@ -1,12 +1,11 @@
-#include "bench/family.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "bench/compare.hpp"
 #include "bench/family_contest.hpp"
+#include "bench/figures.hpp"
+#include "bench/regimes.hpp"
 #include "migrate/migrate.hpp"
 #include "reconcile/family/registry.hpp"
 
@@ -14,7 +13,6 @@ namespace ff::bench {
 namespace {
 
 constexpr double kWantedRatio = 15;
-constexpr int kPartitions = 256;
 
 // Of the backlog on which all ways have to agree.
 constexpr std::string_view kTrialDatabase = "family_trial";
@@ -42,9 +40,9 @@ bool is_member(const reconcile::Reconciler& reconciler) {
   return true;
 }
 
-void expect_the_same(Lanes& lanes, const reconcile::Reconciler& reconciler) {
+void expect_the_same(Sessions& sessions, const reconcile::Reconciler& reconciler) {
   constexpr int kRows = kTrialPartitions * kTrialRowsPerPartition;
-  Contest contest(lanes, reconciler, Contest::Conditions::any);
+  Contest contest(sessions, reconciler, Contest::Conditions::any);
   std::vector<std::string> wanted;
   for (const Contest::Way way : contest.ways()) {
     contest.measure(way, kRows, kTrialPartitions, kTrialPartitions);
@@ -63,11 +61,11 @@ void try_out(const Bench& bench) {
   bench.server.create_database(kTrialDatabase);
   {
     const pg::Connector connector({.conninfo = bench.server.conninfo(kTrialDatabase)});
-    auto connection = connector.connect(Clock::system().now() + Milliseconds{5000});
+    auto connection = connect(connector);
     migrate::up(connection, kTrialFanOut);
-    Lanes lanes(connector);
+    Sessions sessions(connector);
     for (const reconcile::Reconciler& reconciler : reconcile::registry())
-      if (is_member(reconciler)) expect_the_same(lanes, reconciler);
+      if (is_member(reconciler)) expect_the_same(sessions, reconciler);
   }
   bench.server.drop_database(kTrialDatabase);
 }
@@ -80,11 +78,12 @@ struct Size {
 // Row by row has a part of the partitions, as dense as all: with fewer rows in all of them it would pay more
 // listing per row.
 Size size_of(const Stock& stock, bool quick) {
-  if (quick) return {.rows = kPartitions * std::max(stock.per_partition / 10, 4), .rival_partitions = 17};
-  return {.rows = kPartitions * stock.per_partition, .rival_partitions = 1 + 1280 / stock.per_partition};
+  if (quick) return {.rows = kPartitions * std::max(stock.per_partition() / 10, 4), .rival_partitions = 17};
+  return {.rows = kPartitions * stock.per_partition(), .rival_partitions = 1 + 1280 / stock.per_partition()};
 }
 
-std::vector<std::string> remarks_on(const Contest& contest, const Size& size, bool has_floor) {
+std::vector<std::string> remarks_on(const reconcile::Reconciler& reconciler, const Size& size,
+                                    bool has_floor) {
   std::vector<std::string> remarks{
       fmt::format(
           "Row by row worked off {} of the {} rows, those of {} partitions: it is a rate, and the rows lie "
@@ -96,22 +95,26 @@ std::vector<std::string> remarks_on(const Contest& contest, const Size& size, bo
     remarks.emplace_back("The floor has two connections, as ours, and half of the partitions on each.");
   else
     remarks.emplace_back("No floor was written: its statements would repeat most of the reconciler's own.");
-  if (contest.stock().name == "edge_cancel_dispatcher" || contest.stock().name == "edge_cancel_reconciler")
+  if (reconciler.name == "edge_cancel_dispatcher" || reconciler.name == "edge_cancel_reconciler")
     remarks.emplace_back(
         "FlowFabric lists groups over all partitions at once; here row by row may list them per "
         "partition, which costs it less. Ours has its default batch of 50 groups.");
+  if (!reconciler.companions.empty())
+    remarks.emplace_back(
+        "Ours has looked for what its companions take, too, of which there is nothing and which no other way "
+        "looks for.");
   return remarks;
 }
 
-Regime measure_one(const Bench& bench, Lanes& lanes, const reconcile::Reconciler& reconciler) {
-  Contest contest(lanes, reconciler, bench.quick ? Contest::Conditions::any : Contest::Conditions::equal);
+Regime measure_one(const Bench& bench, Sessions& sessions, const reconcile::Reconciler& reconciler) {
+  Contest contest(sessions, reconciler, bench.quick ? Contest::Conditions::any : Contest::Conditions::equal);
   const Stock& stock = contest.stock();
   const Size size = size_of(stock, bench.quick);
   const auto ways = contest.ways();
   Regime regime{
       .name = std::string(reconciler.name),
       .title = fmt::format("{} {} over {} partitions, ours over {} connections, row by row over one",
-                           size.rows, stock.rows_are, kPartitions, Lanes::kOurs),
+                           size.rows, stock.rows_are(), kPartitions, Sessions::kOurs),
       .unit = "rows/s",
       .ways = {}};
   for (const Contest::Way way : ways) regime.ways.push_back({std::string(name_of(way)), {}});
@@ -123,11 +126,7 @@ Regime measure_one(const Bench& bench, Lanes& lanes, const reconcile::Reconciler
   contest.clear();
 
   regime.goals = {at_least_times(kWantedRatio, median_ratio(regime.ways[0], regime.ways[1]), "row by row")};
-  regime.remarks = remarks_on(contest, size, ways.size() == 3);
-  if (!reconciler.companions.empty())
-    regime.remarks.emplace_back(
-        "Ours has looked for what its companions take, too, of which there is nothing and which no other way "
-        "looks for.");
+  regime.remarks = remarks_on(reconciler, size, ways.size() == 3);
   regime.plot = {.x = "", .y = "rows/s"};
   return regime;
 }
@@ -136,10 +135,10 @@ Regime measure_one(const Bench& bench, Lanes& lanes, const reconcile::Reconciler
 
 std::vector<Regime> measure_family(const Bench& bench) {
   try_out(bench);
-  Lanes lanes(bench.connector);
+  Sessions sessions(bench.connector);
   std::vector<Regime> regimes;
   for (const reconcile::Reconciler& reconciler : reconcile::registry())
-    if (is_member(reconciler)) regimes.push_back(measure_one(bench, lanes, reconciler));
+    if (is_member(reconciler)) regimes.push_back(measure_one(bench, sessions, reconciler));
   return regimes;
 }
 

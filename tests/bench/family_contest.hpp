@@ -4,28 +4,24 @@
 #include <string>
 #include <vector>
 
-#include "bench/family_floor.hpp"
-#include "bench/family_rival.hpp"
-#include "bench/family_stock.hpp"
-#include "pg/pool.hpp"
-#include "reconcile/engine.hpp"
-#include "supervisor/thread_fork_join.hpp"
+#include "bench/backlog.hpp"
+#include "bench/ways.hpp"
 
 namespace ff::bench {
 
 /// The connections to one database, for one contest after the other: a new one would have to learn first
 /// what tables there are.
-struct Lanes {
+struct Sessions {
   static constexpr int kOurs = 2;
 
   /// The connector must outlive this.
-  explicit Lanes(const pg::Connector& to);
+  explicit Sessions(const pg::Connector& to)
+      : connector(to), ours(std::make_shared<Lanes>(to, kOurs)), floor(to, kOurs), keeper(backstage(to)) {}
 
   const pg::Connector& connector;
-  pg::Pool ours;
-  supervisor::ThreadForkJoin fork_join{kOurs - 1};
-  std::vector<pg::Connection> floor;  ///< as many as ours
-  pg::Connection keeper;              ///< adds and deletes rows
+  std::shared_ptr<Lanes> ours;
+  Floor floor;            ///< over as many as ours
+  pg::Connection keeper;  ///< adds and deletes rows
 };
 
 /// One reconciler's backlog, and the ways of working it off. One thread.
@@ -36,8 +32,8 @@ class Contest {
   /// takes longer than a small backlog.
   enum class Conditions { any, equal };
 
-  /// The lanes must outlive this.
-  Contest(Lanes& lanes, const reconcile::Reconciler& reconciler, Conditions conditions);
+  /// The sessions must outlive this.
+  Contest(Sessions& sessions, const reconcile::Reconciler& reconciler, Conditions conditions);
 
   /// Those that there are for the reconciler, ours first.
   std::vector<Way> ways() const;
@@ -52,22 +48,21 @@ class Contest {
   /// What every table holds, in a few letters, without the numbers of events and the times that were written.
   std::vector<std::string> end_state();
 
-  void clear() { clear_stock(lanes_.keeper, stock_); }
+  void clear() { stock_.clear(sessions_.keeper); }
 
  private:
   std::int64_t get_ready(Way way, int partitions);
   std::optional<std::int64_t> work(Way way, int partitions);
-  std::int64_t due();
 
   const Conditions conditions_;
-  const Stock& stock_;
-  const RowByRow& row_by_row_;
-  const std::vector<std::string>& floor_;
-  const Settings settings_;
+  const std::string name_;
+  const Stock stock_;
+  const RowByRow row_by_row_;
+  const Floor::Statements floor_;  // none: there is no floor
   const Milliseconds holdoff_;
 
-  Lanes& lanes_;
-  reconcile::Engine engine_;
+  Sessions& sessions_;
+  Ours ours_;
   pg::Connection rival_;  // its own: the same words may have other parameters in another contest
   bool stocked_ = false;
 };

@@ -1,5 +1,3 @@
-#include "bench/flowfabric.hpp"
-
 #include <fmt/format.h>
 
 #include <functional>
@@ -8,10 +6,9 @@
 #include <string_view>
 
 #include "bench/backlog.hpp"
-#include "bench/compare.hpp"
-#include "bench/family_stock.hpp"
-#include "reconcile/engine.hpp"
-#include "reconcile/family/registry.hpp"
+#include "bench/figures.hpp"
+#include "bench/regimes.hpp"
+#include "bench/ways.hpp"
 #include "support/flowfabric.hpp"
 
 namespace ff::bench {
@@ -21,17 +18,16 @@ using test::FlowFabric;
 using test::Json;
 
 constexpr const char* kDatabase = "flowfabric";
-constexpr Milliseconds kConnectTime{10'000};
 constexpr Milliseconds kAtMost{600'000};
 constexpr int kDensePartitions = 8;
 
 struct Rival {
-  std::string_view reconciler;
+  std::string reconciler;
   std::string_view scanner;  ///< FlowFabric's
   int dense_rows;            ///< of which FlowFabric takes some seconds
 };
 
-constexpr Rival kRivals[] = {
+const Rival kRivals[] = {
     {"attempt_timeout", "attempt_timeout", 12'000},
     {"lease_expiry", "lease_expiry", 12'000},
     {"suspension_timeout", "suspension_timeout", 12'000},
@@ -47,16 +43,8 @@ class Match {
  public:
   Match(const pg::Connector& connector, const std::string& url, const Rival& rival)
       : rival_(rival),
-        reconciler_(*reconcile::find_reconciler(rival.reconciler)),
-        stock_(stock_of(rival.reconciler)),
-        pool_(connector, 1, kConnectTime),
-        engine_(reconciler_,
-                {.partitions = all_partitions(),
-                 .filter = {},
-                 .batch_size = reconciler_.batch_size,
-                 .settings = settings_for_stock(reconciler_),
-                 .family = {}},
-                pool_, Clock::system()),
+        stock_(rival.reconciler),
+        ours_(std::make_shared<Lanes>(connector, 1), rival.reconciler),
         keeper_(backstage(connector)),
         theirs_(url) {}
 
@@ -64,26 +52,20 @@ class Match {
 
   /// Seconds; the rows are due, moved and gone afterwards. No rows: a pass over nothing.
   double time(bool ours, int rows, int partitions) {
-    if (rows > 0) stock_up(keeper_, stock_, rows, partitions);
-    if (rows > 0 && !analyzed_) analyze_stock(keeper_, stock_);
+    if (rows > 0) stock_.add(keeper_, rows, partitions);
+    if (rows > 0 && !analyzed_) stock_.analyze(keeper_);
     analyzed_ = analyzed_ || rows > 0;
     const SteadyTime started = Clock::system().now();
-    const std::int64_t moved = ours ? tick() : scan(rows, partitions);
+    const std::int64_t moved = ours ? ours_.tick() : scan(rows, partitions);
     const double took = seconds_since(started);
     if (moved != rows)
       throw std::runtime_error(fmt::format("{}: {} of {} rows were moved by {}", rival_.reconciler, moved,
                                            rows, ours ? "us" : "FlowFabric"));
-    if (rows > 0) clear_stock(keeper_, stock_);
+    if (rows > 0) stock_.clear(keeper_);
     return took;
   }
 
  private:
-  std::int64_t tick() {
-    const reconcile::TickReport report = engine_.tick();
-    if (report.failure) throw *report.failure;
-    return report.processed;
-  }
-
   // A scan takes so many rows of a partition, or of all, at a time: so again until it has had all.
   std::int64_t scan(int rows, int partitions) {
     Json arguments = {{"name", rival_.scanner}, {"stale_ms", kStale.count()}};
@@ -98,10 +80,8 @@ class Match {
   }
 
   const Rival& rival_;
-  const reconcile::Reconciler& reconciler_;
-  const Stock& stock_;
-  pg::Pool pool_;
-  reconcile::Engine engine_;
+  const Stock stock_;
+  Ours ours_;
   pg::Connection keeper_;
   FlowFabric theirs_;
   bool analyzed_ = false;
@@ -129,32 +109,25 @@ void run(Course& course, Match& match, int rounds) {
   for (Way& way : ways) course.regime.ways.push_back(std::move(way));
 }
 
+Regime regime_of(std::string name, std::string title, std::string unit) {
+  return {.name = std::move(name), .title = std::move(title), .unit = std::move(unit), .ways = {}};
+}
+
 std::vector<Course> courses(bool quick) {
   const auto dense = [quick](const Rival& rival) { return quick ? rival.dense_rows / 20 : rival.dense_rows; };
-  return {{.regime = {.name = "flowfabric_dense",
-                      .title = fmt::format(
-                          "beside FlowFabric's own scanners: a backlog of 4,000 to 12,000 rows in {} "
-                          "partitions, one connection each",
-                          kDensePartitions),
-                      .unit = "rows/s",
-                      .ways = {}},
-           .rows = dense,
-           .partitions = kDensePartitions,
-           .rate = true},
-          {.regime = {.name = "flowfabric_sparse",
-                      .title = fmt::format("the same with one due row in each of {} partitions", kPartitions),
-                      .unit = "rows/s",
-                      .ways = {}},
-           .rows = [](const Rival&) { return kPartitions; },
-           .partitions = kPartitions,
-           .rate = true},
-          {.regime = {.name = "flowfabric_nothing",
-                      .title = fmt::format("the same with nothing due in {} partitions: a pass", kPartitions),
-                      .unit = "ms",
-                      .ways = {}},
-           .rows = [](const Rival&) { return 0; },
-           .partitions = kPartitions,
-           .rate = false}};
+  return {
+      {regime_of("flowfabric_dense",
+                 fmt::format("beside FlowFabric's own scanners: a backlog of 4,000 to 12,000 rows in {} "
+                             "partitions, one connection each",
+                             kDensePartitions),
+                 "rows/s"),
+       dense, kDensePartitions, true},
+      {regime_of("flowfabric_sparse",
+                 fmt::format("the same with one due row in each of {} partitions", kPartitions), "rows/s"),
+       [](const Rival&) { return kPartitions; }, kPartitions, true},
+      {regime_of("flowfabric_nothing",
+                 fmt::format("the same with nothing due in {} partitions: a pass", kPartitions), "ms"),
+       [](const Rival&) { return 0; }, kPartitions, false}};
 }
 
 }  // namespace

@@ -1,15 +1,16 @@
-#include "bench/idle.hpp"
-
 #include <fmt/format.h>
 
 #include <functional>
 #include <stdexcept>
 #include <thread>
 
-#include "bench/daemon_process.hpp"
-#include "bench/idle_rows.hpp"
+#include "bench/backlog.hpp"
+#include "bench/daemon.hpp"
+#include "bench/figures.hpp"
+#include "bench/polling.hpp"
 #include "bench/process_cost.hpp"
-#include "bench/seed_polling.hpp"
+#include "bench/regimes.hpp"
+#include "bench/sql_file.hpp"
 #include "reconcile/family/registry.hpp"
 
 namespace ff::bench {
@@ -18,7 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr double kWantedPercent = 2;
-constexpr Milliseconds kConnectTime = 5s;
 constexpr const char* kEverythingOn = "reconcilers: {outbox_retention: {enabled: true}}\n";
 
 /// In percent of one core.
@@ -27,6 +27,21 @@ struct Cost {
   double asker = 0;
   double together() const { return server + asker; }
 };
+
+/// Fills the tables with about `count` rows, of which nothing falls due for a day: executions at work and far from their
+/// deadline, delayed ones, suspended ones with waitpoints, budgets, workers that are alive, and completion events that
+/// have been dispatched. Returns how many rows it were.
+std::int64_t add_idle_rows(pg::Connection& connection, int count) {
+  const std::int64_t now = database_now_ms(connection);
+  const std::int64_t tomorrow = now + Milliseconds{24h}.count();
+  std::int64_t added = 0;
+  for (const SqlStatement& each : sql_file("idle_rows"))
+    added += connection
+                 .execute(each.text, pg::Params::of(count / 1000 * each.number("per mille"), now, tomorrow),
+                          patiently())
+                 .affected();
+  return added;
+}
 
 struct Times {
   Milliseconds warm_up;
@@ -40,24 +55,22 @@ Cost cost_of(const Bench& bench, const Times& times, const std::function<double(
   const Cost before{cpu_seconds_of_server(bench.server), asker()};
   std::this_thread::sleep_for(times.measured);
   const Cost after{cpu_seconds_of_server(bench.server), asker()};
-  const double percent = 100 / std::chrono::duration<double>(Clock::system().now() - started).count();
+  const double percent = 100 / seconds_since(started);
   return {(after.server - before.server) * percent, (after.asker - before.asker) * percent};
 }
 
 void require_idle(const std::string& metrics) {
-  require_no_errors(metrics);
   if (const auto moved = processed_rows(metrics); moved != 0)
     throw std::runtime_error(fmt::format("{} rows were moved while nothing was due", moved));
   for (const reconcile::Reconciler& each : reconcile::registry())
-    if (metric_sum(metrics, "ff_reconciler_last_success_timestamp_seconds",
-                   fmt::format("reconciler=\"{}\"", each.name)) == 0)
+    if (test::metric_sum(metrics, "ff_reconciler_last_success_timestamp_seconds",
+                         fmt::format("reconciler=\"{}\"", each.name)) == 0)
       throw std::runtime_error(fmt::format("{} has not looked", each.name));
 }
 
 Cost of_daemon(const Bench& bench, const Times& times) {
-  DaemonProcess daemon(bench.conninfo(), kEverythingOn);
-  daemon.wait_until_ready();
-  const Cost cost = cost_of(bench, times, [&] { return daemon.cpu_seconds(); });
+  Daemon daemon(bench.conninfo(), kEverythingOn);
+  const Cost cost = cost_of(bench, times, [&] { return cpu_seconds_of(daemon.pid()); });
   require_idle(daemon.metrics());
   daemon.stop();
   return cost;
@@ -69,16 +82,11 @@ struct Polled {
 };
 
 Polled of_polling(const Bench& bench, const Times& times) {
-  SeedPolling polling(bench.connector);
+  Polling polling(bench.connector, looks_for_nothing());
   const Cost cost = cost_of(bench, times, [&] { return polling.cpu_seconds(); });
-  const double passes = polling.passes();
+  const double passes = polling.looks();
   polling.stop();
   return {cost, passes / seconds(times.warm_up + times.measured)};
-}
-
-Goal goal(double percent) {
-  return {fmt::format("at most {:.0f}% of one core", kWantedPercent), fmt::format("{:.2f}%", percent),
-          percent <= kWantedPercent};
 }
 
 /// Some of ours look only every half minute, and some of those only when nothing was announced for a minute; of
@@ -112,13 +120,14 @@ std::vector<std::string> remarks(const Plan& plan, const Cost& ours, const Polle
 
 std::vector<Regime> measure_idle(const Bench& bench) {
   const Plan plan = bench.quick ? kQuick : Plan{};
-  auto connection = bench.connector.connect(Clock::system().now() + kConnectTime);
+  auto connection = connect(bench.connector);
+  const Tables tables = sql_file("idle_rows").at(0).words("tables");
   const std::int64_t rows = add_idle_rows(connection, bench.quick ? 20'000 : 1'000'000);
-  settle(connection, idle_tables());
+  settle(connection, tables);
   const Cost ours = of_daemon(bench, plan.ours);
   const Polled rival = of_polling(bench, plan.rival);
   const Cost alone = cost_of(bench, plan.server, [] { return 0.0; });
-  clear_out(connection, idle_tables());
+  clear_leases(connection, tables);
   return {
       {.name = "idle",
        .title = fmt::format("{} rows of which none is due, all reconcilers on, over 256 partitions", rows),
@@ -126,7 +135,7 @@ std::vector<Regime> measure_idle(const Bench& bench) {
        .ways = {{"ours", {ours.together()}},
                 {"seeds' polling", {rival.cost.together()}},
                 {"server alone", {alone.together()}}},
-       .goals = {goal(ours.together())},
+       .goals = {at_most(kWantedPercent, ours.together(), "% of one core")},
        .remarks = remarks(plan, ours, rival),
        .plot = {.x = "", .y = "% of one core"}}};
 }

@@ -1,14 +1,14 @@
-#include "bench/lateness.hpp"
-
 #include <fmt/format.h>
 
 #include <stdexcept>
 #include <thread>
 
-#include "bench/daemon_process.hpp"
-#include "bench/distribution.hpp"
-#include "bench/interval_polling.hpp"
-#include "bench/lease_rows.hpp"
+#include "bench/backlog.hpp"
+#include "bench/daemon.hpp"
+#include "bench/figures.hpp"
+#include "bench/polling.hpp"
+#include "bench/regimes.hpp"
+#include "bench/sql_file.hpp"
 
 namespace ff::bench {
 namespace {
@@ -30,22 +30,6 @@ struct Times {
   Milliseconds ours_before;   ///< from the rows' being known to the first one's falling due
   Milliseconds rival_before;  ///< the same; it cannot know in advance
   Milliseconds falling_due;
-};
-
-/// The measured values of one way, all rounds together and each round's for itself.
-struct Lateness {
-  std::string name;
-  Distribution all{};
-  std::vector<double> p50{};
-  std::vector<double> p90{};
-  std::vector<double> p99{};
-
-  void add(const Distribution& round) {
-    all.add(round);
-    p50.push_back(round.quantile(0.5));
-    p90.push_back(round.quantile(0.9));
-    p99.push_back(round.quantile(0.99));
-  }
 };
 
 /// Rows that are going to fall due, and what became of them.
@@ -83,12 +67,7 @@ class FallingDue {
 
   Distribution lateness() const {
     require_all_expired_once(connection_, name_space_, count_);
-    const auto found = connection_.execute(R"sql(
-SELECT (extract(epoch FROM pg_xact_commit_timestamp(e.xmin)) * 1000 - (a.raw_fields->>'due_ms')::bigint)::float8
-  FROM ff_lease_event e
-  JOIN ff_attempt a ON a.partition_key = e.partition_key AND a.execution_id = e.execution_id::uuid
- WHERE e.namespace = $1 AND e.event_type = 'expired')sql",
-                                           pg::Params::of(name_space_));
+    const auto found = connection_.execute(sql("leases", "lateness"), pg::Params::of(name_space_));
     Distribution lateness;
     for (const pg::Row row : found) lateness.add(row.get<double>(0));
     return lateness;
@@ -103,42 +82,35 @@ SELECT (extract(epoch FROM pg_xact_commit_timestamp(e.xmin)) * 1000 - (a.raw_fie
 };
 
 Distribution of_daemon(const Bench& bench, const FallingDue& rows) {
-  DaemonProcess daemon(bench.conninfo());
-  daemon.wait_until_ready();
+  Daemon daemon(bench.conninfo());
   rows.require_none_yet();
-  rows.wait([&] { return processed_rows(daemon.metrics(), "attempt_timeout"); });
-  require_no_errors(daemon.metrics());
+  rows.wait([&] { return daemon.processed("attempt_timeout"); });
   daemon.stop();
   return rows.lateness();
 }
 
 Distribution of_polling(const Bench& bench, const FallingDue& rows) {
-  IntervalPolling polling(bench.connector);
+  Polling polling(bench.connector, looks_for_lapsed_leases());
   rows.require_none_yet();
-  rows.wait([&] { return polling.moved(); });
+  rows.wait([&] { return polling.rows(); });
   polling.stop();
   return rows.lateness();
 }
 
-Goal goal(const char* what, double wanted_ms, double reached) {
-  return {fmt::format("{} at most {:.0f} ms", what, wanted_ms), in_ms(reached), reached <= wanted_ms};
-}
-
-Regime regime_of(const Wanted& wanted, const Times& times, const Lateness& ours, const Lateness& rival) {
+Regime regime_of(const Wanted& wanted, const Times& times, const Rounds& ours, const Rounds& rival) {
   Regime regime{
       .name = fmt::format("lateness_{}", wanted.rows_per_second),
       .title = fmt::format("{} leases a second lapse at random moments in 256 partitions: from due to commit",
                            wanted.rows_per_second),
       .unit = "ms",
       .ways = {}};
-  for (const Lateness* way : {&ours, &rival})
-    for (const auto& [quantile, rounds] :
-         {std::pair{"p50", way->p50}, std::pair{"p90", way->p90}, std::pair{"p99", way->p99}})
-      regime.ways.push_back({fmt::format("{}, {}", way->name, quantile), rounds});
-  regime.goals = {goal("p50", wanted.p50_ms, ours.all.quantile(0.5)),
-                  goal("p99", wanted.p99_ms, ours.all.quantile(0.99))};
+  for (const Rounds* way : {&ours, &rival})
+    for (const auto& [label, share] : {std::pair{"p50", 0.5}, std::pair{"p90", 0.9}, std::pair{"p99", 0.99}})
+      regime.ways.push_back(way->way(fmt::format(", {}", label), share));
+  regime.goals = {at_most(wanted.p50_ms, ours.all().quantile(0.5), " ms", "p50"),
+                  at_most(wanted.p99_ms, ours.all().quantile(0.99), " ms", "p99")};
   regime.remarks = {fmt::format("{} rows of each way, {} s a round; beside them {} leases that are not due.",
-                                ours.all.size(), seconds(times.falling_due), kHealthyLeases),
+                                ours.all().size(), seconds(times.falling_due), kHealthyLeases),
                     "Ours is the daemon with its defaults: it has met the rows before they are due. The "
                     "rival looks every 2 s, "
                     "row by row.",
@@ -147,15 +119,14 @@ Regime regime_of(const Wanted& wanted, const Times& times, const Lateness& ours,
   regime.plot = {.x = "from due to commit, ms",
                  .y = "share of rows, %",
                  .logarithmic_x = true,
-                 .curves = {ours.all.cumulative(ours.name), rival.all.cumulative(rival.name)}};
+                 .curves = {ours.curve(), rival.curve()}};
   return regime;
 }
 
 Regime measure(const Bench& bench, pg::Connection& connection, const Wanted& wanted) {
   const Times times = bench.quick ? Times{4s, 2s, 1s} : Times{6s, 1500ms, 10s};
   const int rounds = bench.quick ? 1 : 2;
-  Lateness ours{"ours"};
-  Lateness rival{"interval polling"};
+  Rounds ours("ours"), rival("interval polling");
   for (int i = 0; i < rounds; ++i) {
     const std::string round = fmt::format("{} a second, round {}", wanted.rows_per_second, i);
     ours.add(of_daemon(bench, {connection, wanted, times.ours_before, times.falling_due, "ours, " + round}));
@@ -168,18 +139,18 @@ Regime measure(const Bench& bench, pg::Connection& connection, const Wanted& wan
 }  // namespace
 
 std::vector<Regime> measure_lateness(const Bench& bench) {
-  auto connection = bench.connector.connect(Clock::system().now() + kPatience);
+  auto connection = connect(bench.connector);
   if (connection.execute("SHOW track_commit_timestamp").one().get<std::string_view>(0) != "on")
     throw std::runtime_error("lateness is measured with track_commit_timestamp on");
   const std::int64_t tomorrow = database_now_ms(connection) + Milliseconds{24h}.count();
   add_leases(connection, {.count = kHealthyLeases, .name_space = kHealthy, .from_ms = tomorrow});
-  settle(connection, lease_tables());
+  settle(connection);
   std::vector<Regime> regimes;
   for (const Wanted& wanted : {Wanted{50, 10, 50}, Wanted{500, 50, 200}})
     regimes.push_back(measure(bench, connection, wanted));
   if (leases_left(connection, kHealthy) != kHealthyLeases)
     throw std::runtime_error("leases were taken that had not lapsed");
-  clear_out(connection, lease_tables());
+  clear_leases(connection);
   return regimes;
 }
 

@@ -1,7 +1,9 @@
 #include "bench/lease_events.hpp"
 
-#include <algorithm>
 #include <thread>
+
+#include "bench/backlog.hpp"
+#include "bench/sql_file.hpp"
 
 namespace ff::bench {
 namespace {
@@ -9,31 +11,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kProducers = 8;
-constexpr auto kConnectWithin = 10s;
 constexpr auto kHeadStart = 200ms;
-
-// $1: how many, $2: the first partition, $3: partitions.
-constexpr std::string_view kAddMany = R"sql(
-INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key, namespace, instance_tag)
-SELECT gen_random_uuid(), (ARRAY['acquired', 'renewed', 'expired', 'reclaimed', 'revoked'])[1 + i % 5],
-       1700000000000 + i, $2 + i % $3, 'bench', 'i-1'
-  FROM generate_series(1, $1) AS i)sql";
-
-// $1: the first partition, $2: the last one.
-constexpr std::string_view kStored = R"sql(
-SELECT partition_key::smallint, min(event_id) - 1, max(event_id), count(*)
-  FROM ff_lease_event WHERE partition_key BETWEEN $1 AND $2
- GROUP BY partition_key ORDER BY partition_key)sql";
-
-// $1: partition.
-constexpr std::string_view kAddOne = R"sql(
-INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key, namespace, instance_tag)
-VALUES (gen_random_uuid(), 'renewed', 1700000000000, $1, 'bench', 'i-1')
-RETURNING event_id)sql";
 
 std::vector<Committed> produce(const pg::Connector& connector, PartitionKey partition, SteadyTime first,
                                std::chrono::nanoseconds interval, int events) {
-  auto connection = connector.connect(Clock::system().now() + kConnectWithin);
+  auto connection = connect(connector);
   std::vector<Committed> committed;
   committed.reserve(static_cast<std::size_t>(events));
   for (int i = 0; i < events; ++i) {
@@ -47,14 +29,13 @@ std::vector<Committed> produce(const pg::Connector& connector, PartitionKey part
 
 std::vector<StoredEvents> add_lease_events(pg::Connection& connection, int count, PartitionKey first,
                                            int partitions) {
-  const auto deadline = Clock::system().now() + 10min;
-  const int last = first.value + partitions - 1;
-  connection.execute(kAddMany, pg::Params::of(count, std::int32_t{first.value}, partitions), deadline);
-  connection.execute_script("VACUUM (ANALYZE) ff_lease_event", deadline);
-  connection.execute_script("CHECKPOINT", deadline);
+  const std::int32_t last = first.value + partitions - 1;
+  connection.execute(sql("lease_events", "add"), pg::Params::of(count, std::int32_t{first.value}, partitions),
+                     patiently());
+  settle(connection, {"ff_lease_event"});
   std::vector<StoredEvents> stored;
-  for (const pg::Row& row :
-       connection.execute(kStored, pg::Params::of(std::int32_t{first.value}, last), deadline))
+  for (const pg::Row& row : connection.execute(sql("lease_events", "stored"),
+                                               pg::Params::of(std::int32_t{first.value}, last), patiently()))
     stored.push_back({row.get<PartitionKey>(0), row.get<std::int64_t>(1), row.get<std::int64_t>(2),
                       row.get<std::int64_t>(3)});
   return stored;
@@ -68,36 +49,24 @@ std::int64_t newest_lease_event(pg::Connection& connection) {
 
 Committed commit_lease_event(pg::Connection& connection, PartitionKey partition) {
   connection.execute_script("BEGIN; SELECT pg_current_xact_id()");
-  const auto id = connection.execute_prepared(kAddOne, pg::Params::of(std::int32_t{partition.value}))
-                      .one()
-                      .get<std::int64_t>(0);
+  const auto added = connection.execute_prepared(sql("lease_events", "add one"),
+                                                 pg::Params::of(std::int32_t{partition.value}));
   connection.execute_script("COMMIT");
-  return {id, Clock::system().now()};
+  return {added.one().get<std::int64_t>(0), Clock::system().now()};
 }
 
-Producers::Producers(const pg::Connector& connector, PartitionKey partition, int events,
-                     int events_per_second) {
+std::vector<std::future<std::vector<Committed>>> produce_lease_events(const pg::Connector& connector,
+                                                                      PartitionKey partition, int events,
+                                                                      int events_per_second) {
   const std::chrono::nanoseconds between = std::chrono::nanoseconds{1s} / events_per_second;
   const SteadyTime start = Clock::system().now() + kHeadStart;
+  std::vector<std::future<std::vector<Committed>>> producers;
   for (int i = 0; i < kProducers; ++i) {
     const int share = (events + kProducers - 1 - i) / kProducers;
-    producers_.push_back(std::async(std::launch::async, produce, std::cref(connector), partition,
-                                    start + i * between, kProducers * between, share));
+    producers.push_back(std::async(std::launch::async, produce, std::cref(connector), partition,
+                                   start + i * between, kProducers * between, share));
   }
-}
-
-bool Producers::done() const {
-  return std::all_of(producers_.begin(), producers_.end(),
-                     [](const auto& each) { return each.wait_for(0s) == std::future_status::ready; });
-}
-
-std::vector<Committed> Producers::finish() {
-  std::vector<Committed> all;
-  for (auto& each : producers_) {
-    const auto committed = each.get();
-    all.insert(all.end(), committed.begin(), committed.end());
-  }
-  return all;
+  return producers;
 }
 
 }  // namespace ff::bench

@@ -35,19 +35,11 @@ struct Committed {
 /// draws the event's.
 Committed commit_lease_event(pg::Connection& connection, PartitionKey partition);
 
-/// Eight sessions that together commit lease events into one partition at a steady rate, each event in its
-/// own transaction. An event that is due while its session is busy is committed late; none is left out.
-class Producers {
- public:
-  /// The first event is due 200 ms from now, when all are connected. The connector must outlive this.
-  Producers(const pg::Connector& connector, PartitionKey partition, int events, int events_per_second);
-
-  bool done() const;
-  /// Waits for the end. Returns everything, in any order; throws what a producer threw. Once.
-  std::vector<Committed> finish();
-
- private:
-  std::vector<std::future<std::vector<Committed>>> producers_;
-};
+/// Eight sessions that together commit lease events into one partition at a steady rate, each event in its own transaction.
+/// An event that is due while its session is busy is committed late; none is left out. The first is due 200 ms from now,
+/// when all are connected. What each of them has committed. The connector must outlive them.
+std::vector<std::future<std::vector<Committed>>> produce_lease_events(const pg::Connector& connector,
+                                                                      PartitionKey partition, int events,
+                                                                      int events_per_second);
 
 }  // namespace ff::bench

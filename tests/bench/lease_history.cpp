@@ -1,16 +1,18 @@
-#include "bench/lease_history.hpp"
-
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
 
 #include "bench/backlog.hpp"
-#include "bench/compare.hpp"
+#include "bench/figures.hpp"
 #include "bench/lease_events.hpp"
-#include "bench/own_process.hpp"
+#include "bench/process_cost.hpp"
+#include "bench/regimes.hpp"
 #include "bench/seed_reader.hpp"
 #include "lease/history.hpp"
 
@@ -35,36 +37,42 @@ SteadyTime now() {
   return Clock::system().now();
 }
 
-class Ours {
- public:
-  explicit Ours(const pg::Connector& connector) : history_(connector) {}
-  lease::Subscription tail(PartitionKey partition, std::int64_t after) {
-    return history_.subscribe({.partition = {partition}, .after = to_bytes(lease::Cursor{after})});
-  }
-  static constexpr bool kMayMiss = false;
+/// What a subscription delivers next; nothing: the deadline has passed.
+using Tail = std::function<std::optional<lease::Event>(SteadyTime deadline)>;
 
- private:
-  lease::History history_;
+/// A subscription to a partition, from behind an event.
+using Subscribe = std::function<Tail(PartitionKey, std::int64_t after)>;
+
+struct Reader {
+  std::string name;
+  bool may_miss;
+  Subscribe (*start)(const pg::Connector&);
 };
 
-class Seeds {
- public:
-  explicit Seeds(const pg::Connector& connector) : connector_(connector) {}
-  SeedReader tail(PartitionKey partition, std::int64_t after) { return {connector_, partition, after}; }
-  static constexpr bool kMayMiss = true;
-
- private:
-  const pg::Connector& connector_;
-};
-
-std::optional<lease::Event> next_event(lease::Subscription& tail, SteadyTime deadline) {
-  while (auto delivery = tail.next(deadline))
-    if (auto* event = std::get_if<lease::Event>(&*delivery)) return std::move(*event);
-  return std::nullopt;
+Subscribe start_ours(const pg::Connector& connector) {
+  return [history = std::make_shared<lease::History>(connector)](PartitionKey partition,
+                                                                 std::int64_t after) -> Tail {
+    const lease::History::Request request{.partition = {partition}, .after = to_bytes(lease::Cursor{after})};
+    // The history outlives its subscriptions.
+    const auto tail = std::make_shared<std::pair<std::shared_ptr<lease::History>, lease::Subscription>>(
+        history, history->subscribe(request));
+    return [tail](SteadyTime deadline) -> std::optional<lease::Event> {
+      while (auto delivery = tail->second.next(deadline))
+        if (auto* event = std::get_if<lease::Event>(&*delivery)) return std::move(*event);
+      return std::nullopt;
+    };
+  };
 }
-std::optional<lease::Event> next_event(SeedReader& tail, SteadyTime deadline) {
-  return tail.next(deadline);
+
+Subscribe start_seed(const pg::Connector& connector) {
+  return [&connector](PartitionKey partition, std::int64_t after) -> Tail {
+    const auto tail = std::make_shared<SeedReader>(connector, partition, after);
+    return [tail](SteadyTime deadline) { return tail->next(deadline); };
+  };
 }
+
+const Reader kOurs{"ours", false, start_ours};
+const Reader kSeed{"seed", true, start_seed};
 
 // Sees that a partition's events come by strictly rising id.
 class Check {
@@ -88,12 +96,10 @@ class Check {
   std::int64_t count_ = 0;
 };
 
-template <class Source>
-void consume(Source& source, const StoredEvents& stored) {
+void consume(const Tail& tail, const StoredEvents& stored) {
   Check check(stored.partition, stored.after);
-  auto tail = source.tail(stored.partition, stored.after);
   while (check.last() < stored.last) {
-    const auto event = next_event(tail, now() + kPatience);
+    const auto event = tail(now() + kPatience);
     if (!event) break;
     check.note(*event);
   }
@@ -103,95 +109,95 @@ void consume(Source& source, const StoredEvents& stored) {
 }
 
 // A consumer each for all these partitions.
-template <class Source>
-Effort replay(const pg::Connector& connector, const std::vector<StoredEvents>& stored) {
+Effort replay(const Reader& reader, const pg::Connector& connector, const std::vector<StoredEvents>& stored) {
   // The first connection of a process brings parts of libraries into memory that are not the reader's.
-  auto session = connector.connect(now() + kPatience);
+  auto session = connect(connector);
   newest_lease_event(session);
   session.close();
-  const double resident_before = resident_mib();
+  const double resident_before = mib_of(::getpid(), "VmRSS");
   const SteadyTime started = now();
-  Source source(connector);
+  const auto subscribe = reader.start(connector);
   std::vector<std::future<void>> consumers;
   for (const StoredEvents& each : stored)
-    consumers.push_back(std::async(std::launch::async, [&] { consume(source, each); }));
+    consumers.push_back(std::async(
+        std::launch::async, [&subscribe, &each] { consume(subscribe(each.partition, each.after), each); }));
   for (auto& consumer : consumers) consumer.get();
-  return {seconds_since(started), most_resident_mib() - resident_before};
+  return {seconds_since(started), mib_of(::getpid(), "VmHWM") - resident_before};
 }
 
 struct Latency {
-  double p50_ms = 0;
-  double p99_ms = 0;
+  Distribution all{};
   double committed_per_second = 0;
   std::int64_t missed = 0;
 };
 
 Latency latency_of(const std::vector<Committed>& committed,
                    const std::unordered_map<std::int64_t, SteadyTime>& delivered) {
-  std::vector<double> milliseconds;
+  Latency latency;
   for (const Committed& each : committed)
     if (const auto found = delivered.find(each.event_id); found != delivered.end())
-      milliseconds.push_back(std::chrono::duration<double, std::milli>(found->second - each.at).count());
-  if (milliseconds.size() != delivered.size())
+      latency.all.add(std::chrono::duration<double, std::milli>(found->second - each.at).count());
+  if (latency.all.size() != delivered.size())
     throw std::runtime_error("lease events were delivered that nobody committed");
-  std::sort(milliseconds.begin(), milliseconds.end());
-  const auto [first, last] = std::minmax_element(
-      committed.begin(), committed.end(), [](const Committed& a, const Committed& b) { return a.at < b.at; });
-  return {.p50_ms = milliseconds.at(milliseconds.size() / 2),
-          .p99_ms = milliseconds.at(milliseconds.size() * 99 / 100),
-          .committed_per_second = static_cast<double>(committed.size()) /
-                                  std::chrono::duration<double>(last->at - first->at).count(),
-          .missed = static_cast<std::int64_t>(committed.size() - milliseconds.size())};
+  const auto [first, last] = std::ranges::minmax(committed, {}, &Committed::at);
+  latency.committed_per_second =
+      static_cast<double>(committed.size()) / std::chrono::duration<double>(last.at - first.at).count();
+  latency.missed = static_cast<std::int64_t>(committed.size() - latency.all.size());
+  return latency;
 }
 
-template <class Source>
-Latency latency(const pg::Connector& connector, const Options& options) {
-  auto session = connector.connect(now() + kPatience);
+Latency latency(const Reader& reader, const pg::Connector& connector, const Options& options) {
+  auto session = connect(connector);
   Check check(kTailed, newest_lease_event(session));
-  Source source(connector);
-  auto tail = source.tail(kTailed, check.last());
+  const Tail tail = reader.start(connector)(kTailed, check.last());
   // Until this one is there the reader may still be connecting.
   const std::int64_t first = commit_lease_event(session, kTailed).event_id;
-  const auto event = next_event(tail, now() + kPatience);
+  const auto event = tail(now() + kPatience);
   if (!event || check.note(*event) != first) throw std::runtime_error("the first lease event did not come");
 
   const auto events = options.latency_time.count() * options.events_per_second / 1000;
-  Producers producers(connector, kTailed, static_cast<int>(events), options.events_per_second);
+  auto producers =
+      produce_lease_events(connector, kTailed, static_cast<int>(events), options.events_per_second);
+  const auto has_ended = [](const auto& each) { return each.wait_for(0s) == std::future_status::ready; };
   std::unordered_map<std::int64_t, SteadyTime> delivered;
   delivered.reserve(static_cast<std::size_t>(events));
   std::optional<std::int64_t> newest;  // known when all have been committed; both readers deliver it last
   for (SteadyTime heard = now(); !newest || check.last() < *newest;) {
-    if (const auto next = next_event(tail, now() + 50ms)) {
+    if (const auto next = tail(now() + 50ms)) {
       heard = now();
       delivered.emplace(check.note(*next), heard);
     }
     if (now() - heard > kPatience) throw std::runtime_error("the last lease event did not come");
-    if (!newest && producers.done()) newest = newest_lease_event(session);
+    if (!newest && std::ranges::all_of(producers, has_ended)) newest = newest_lease_event(session);
   }
-  const Latency result = latency_of(producers.finish(), delivered);
-  if (result.missed != 0 && !Source::kMayMiss)
+  std::vector<Committed> committed;
+  for (auto& each : producers) std::ranges::copy(each.get(), std::back_inserter(committed));
+  const Latency result = latency_of(committed, delivered);
+  if (result.missed != 0 && !reader.may_miss)
     throw std::runtime_error(std::to_string(result.missed) + " lease events were not delivered");
   return result;
 }
 
 // One reader's rounds.
 struct Series {
-  template <class Source>
+  explicit Series(const Reader& of) : reader(of), latency(of.name) {}
+
   void round(const pg::Connector& connector, const Options& options, const std::vector<StoredEvents>& one,
              const std::vector<StoredEvents>& spread) {
-    const Effort replayed = in_own_process([&] { return replay<Source>(connector, one); });
-    const Effort spread_out = in_own_process([&] { return replay<Source>(connector, spread); });
-    const Latency tailed = latency<Source>(connector, options);
+    const Effort replayed = in_own_process([&] { return replay(reader, connector, one); });
+    const Effort spread_out = in_own_process([&] { return replay(reader, connector, spread); });
+    const Latency tailed = bench::latency(reader, connector, options);
     replay_rates.push_back(options.replay_events / replayed.seconds);
     spread_rates.push_back(options.replay_events / spread_out.seconds);
     resident_mib.push_back(replayed.resident_mib);
-    p50_ms.push_back(tailed.p50_ms);
-    p99_ms.push_back(tailed.p99_ms);
+    latency.add(tailed.all);
     committed_per_second.push_back(tailed.committed_per_second);
     missed += tailed.missed;
   }
 
-  std::vector<double> replay_rates, spread_rates, resident_mib, p50_ms, p99_ms, committed_per_second;
+  const Reader& reader;
+  Rounds latency;
+  std::vector<double> replay_rates, spread_rates, resident_mib, committed_per_second;
   std::int64_t missed = 0;  // committed and never delivered, in all rounds
 };
 
@@ -201,7 +207,7 @@ std::vector<Regime> regimes(const Options& options, const Series& ours, const Se
       .title = fmt::format("lease history: {} events of one partition, from subscribing to the last one",
                            figure(options.replay_events)),
       .unit = "events/s",
-      .ways = {{"ours", ours.replay_rates}, {"seed", seed.replay_rates}}};
+      .ways = {{ours.reader.name, ours.replay_rates}, {seed.reader.name, seed.replay_rates}}};
   replay.remarks = {fmt::format("the process grew by {} MiB with ours, by {} MiB with the seed's way",
                                 figure(median(ours.resident_mib)), figure(median(seed.resident_mib)))};
   Regime spread{
@@ -209,15 +215,13 @@ std::vector<Regime> regimes(const Options& options, const Series& ours, const Se
       .title = fmt::format("lease history: {} events of {} partitions, a subscription and a consumer each",
                            figure(options.replay_events), kSpreadOver),
       .unit = "events/s",
-      .ways = {{"ours", ours.spread_rates}, {"seed", seed.spread_rates}}};
+      .ways = {{ours.reader.name, ours.spread_rates}, {seed.reader.name, seed.spread_rates}}};
   Regime latency{.name = "lease_latency",
                  .title = fmt::format("lease history: from commit to delivery, {} events a second for {} s",
                                       figure(options.events_per_second), seconds(options.latency_time)),
                  .unit = "ms",
-                 .ways = {{"ours, p50", ours.p50_ms},
-                          {"seed, p50", seed.p50_ms},
-                          {"ours, p99", ours.p99_ms},
-                          {"seed, p99", seed.p99_ms}}};
+                 .ways = {ours.latency.way(", p50", 0.5), seed.latency.way(", p50", 0.5),
+                          ours.latency.way(", p99", 0.99), seed.latency.way(", p99", 0.99)}};
   latency.remarks = {
       fmt::format("never delivered: {} events with ours, {} with the seed's way", ours.missed, seed.missed),
       fmt::format("committed meanwhile: {} events a second with ours, {} with the seed's way",
@@ -231,19 +235,19 @@ std::vector<Regime> regimes(const Options& options, const Series& ours, const Se
 std::vector<Regime> measure_lease_history(const Bench& bench) {
   Options options;
   if (bench.quick) options = {.replay_events = 50'000, .latency_time = 1s};
-  auto session = bench.connector.connect(now() + kPatience);
+  auto session = connect(bench.connector);
   const auto one = add_lease_events(session, options.replay_events, kReplayed, 1);
   const auto spread = add_lease_events(session, options.replay_events, kSpread, kSpreadOver);
   session.close();
-  Series ours, seed;
+  Series ours(kOurs), seed(kSeed);
   for (int round = 0; round < bench.rounds(); ++round) {
     // Whoever comes second finds what the first has left in caches, so they take turns at that.
-    if (round % 2 == 0) ours.round<Ours>(bench.connector, options, one, spread);
-    seed.round<Seeds>(bench.connector, options, one, spread);
-    if (round % 2 != 0) ours.round<Ours>(bench.connector, options, one, spread);
+    if (round % 2 == 0) ours.round(bench.connector, options, one, spread);
+    seed.round(bench.connector, options, one, spread);
+    if (round % 2 != 0) ours.round(bench.connector, options, one, spread);
   }
-  session = bench.connector.connect(now() + kPatience);
-  empty_tables(session);
+  session = connect(bench.connector);
+  empty(session);
   return regimes(options, ours, seed);
 }
 

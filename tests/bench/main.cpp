@@ -14,29 +14,15 @@
 #include <vector>
 
 #include "bench/backlog.hpp"
-#include "bench/bench.hpp"
-#include "bench/compare.hpp"
-#include "bench/dense.hpp"
-#include "bench/family.hpp"
-#include "bench/flowfabric.hpp"
-#include "bench/gentle.hpp"
-#include "bench/growth.hpp"
-#include "bench/idle.hpp"
-#include "bench/lateness.hpp"
-#include "bench/lease_history.hpp"
-#include "bench/memory.hpp"
-#include "bench/ready.hpp"
-#include "bench/replicas.hpp"
+#include "bench/figures.hpp"
+#include "bench/regimes.hpp"
 #include "bench/report.hpp"
-#include "bench/skewed.hpp"
-#include "bench/sparse.hpp"
 #include "migrate/migrate.hpp"
 
 namespace ff::bench {
 namespace {
 
 constexpr const char* kDatabase = "bench";
-constexpr int kFanOut = 256;
 constexpr int kUsageError = 64;
 
 // The least that the dense backlog's ratio to row by row may be, whatever is wanted beyond that.
@@ -138,7 +124,7 @@ void measure_each(const Bench& bench, const Arguments& arguments, Report& report
     } catch (const std::exception& error) {
       report.add_failure(each.name, error.what());
       auto connection = backstage(bench.connector);
-      empty_tables(connection);
+      empty(connection);
     }
     std::cout << fmt::format("({} took {:.0f} s)\n\n", each.name, seconds_since(started)) << std::flush;
   }
@@ -154,11 +140,11 @@ int measure(const Arguments& arguments) {
   testserver::PrivateServer server(server_options());
   server.create_database(kDatabase);
   const pg::Connector connector({.conninfo = server.conninfo(kDatabase)});
-  Report report(std::cout, arguments.output, this_machine(connector), arguments.quick);
+  Report report(std::cout, arguments.output, connector, arguments.quick);
   {
     auto connection = backstage(connector);
-    migrate::up(connection, kFanOut);
-    connection.execute_script("CHECKPOINT", Clock::system().now() + std::chrono::minutes{5});
+    migrate::up(connection, kPartitions);
+    connection.execute_script("CHECKPOINT", patiently());
   }
   const Bench bench{
       .server = server, .database = kDatabase, .connector = connector, .quick = arguments.quick};

@@ -1,13 +1,13 @@
-#include "bench/memory.hpp"
-
 #include <fmt/format.h>
 
 #include <stdexcept>
 #include <thread>
 
-#include "bench/daemon_process.hpp"
-#include "bench/distribution.hpp"
-#include "bench/lease_rows.hpp"
+#include "bench/backlog.hpp"
+#include "bench/daemon.hpp"
+#include "bench/figures.hpp"
+#include "bench/process_cost.hpp"
+#include "bench/regimes.hpp"
 
 namespace ff::bench {
 namespace {
@@ -16,7 +16,6 @@ using namespace std::chrono_literals;
 
 constexpr double kWantedMib = 30;
 constexpr double kWantedP99Ms = 10;
-constexpr Milliseconds kConnectTime = 5s;
 constexpr Milliseconds kPatience = 10min;
 constexpr Milliseconds kBetweenScrapes = 50ms;
 
@@ -32,27 +31,25 @@ struct Figures {
 };
 
 /// Scrapes after the pause that a scraper makes, and returns what was said.
-std::string scrape(DaemonProcess& daemon, Distribution& took) {
+std::string scrape(Daemon& daemon, Distribution& took) {
   std::this_thread::sleep_for(kBetweenScrapes);
   const SteadyTime asked = Clock::system().now();
   std::string metrics = daemon.metrics();
-  took.add(std::chrono::duration<double, std::milli>(Clock::system().now() - asked).count());
+  took.add(1000 * seconds_since(asked));
   return metrics;
 }
 
 Figures work_off(const Bench& bench, int rows) {
   Figures figures{.rows = rows};
-  DaemonProcess daemon(bench.conninfo());
-  daemon.wait_until_ready();
-  figures.at_start_mib = daemon.most_resident_mib();
+  Daemon daemon(bench.conninfo());
+  figures.at_start_mib = mib_of(daemon.pid(), "VmHWM");
   const SteadyTime started = Clock::system().now();
   while (processed_rows(scrape(daemon, figures.busy), "attempt_timeout") < rows)
     if (Clock::system().now() > started + kPatience)
       throw std::runtime_error("the daemon does not get through the backlog");
-  figures.seconds = std::chrono::duration<double>(Clock::system().now() - started).count();
-  figures.most_mib = daemon.most_resident_mib();
+  figures.seconds = seconds_since(started);
+  figures.most_mib = mib_of(daemon.pid(), "VmHWM");
   for (int i = 0; i < (bench.quick ? 20 : 100); ++i) scrape(daemon, figures.idle);
-  require_no_errors(daemon.metrics());
   daemon.stop();
   return figures;
 }
@@ -63,8 +60,7 @@ Regime memory_of(const Figures& figures) {
                                figures.rows),
           .unit = "MiB",
           .ways = {{"ours", {figures.most_mib}}, {"ours, just ready", {figures.at_start_mib}}},
-          .goals = {{fmt::format("at most {:.0f} MiB", kWantedMib),
-                     fmt::format("{:.1f} MiB", figures.most_mib), figures.most_mib <= kWantedMib}},
+          .goals = {at_most(kWantedMib, figures.most_mib, " MiB")},
           .remarks = {fmt::format(
               "VmHWM of the process, from its start to the end of the backlog {:.0f} s later; "
               "all reconcilers at their defaults.",
@@ -82,7 +78,7 @@ Regime metrics_of(const Figures& figures) {
                    {"ours at work, p99", {p99}},
                    {"ours idle, p50", {figures.idle.quantile(0.5)}},
                    {"ours idle, p99", {figures.idle.quantile(0.99)}}},
-          .goals = {{fmt::format("p99 at most {:.0f} ms", kWantedP99Ms), in_ms(p99), p99 <= kWantedP99Ms}},
+          .goals = {at_most(kWantedP99Ms, p99, " ms", "p99")},
           .remarks = {fmt::format(
               "{} scrapes at work and {} after it, one every {} ms, each over a connection of "
               "its own.",
@@ -97,12 +93,12 @@ Regime metrics_of(const Figures& figures) {
 
 std::vector<Regime> measure_memory(const Bench& bench) {
   const int rows = bench.quick ? 20'000 : 1'000'000;
-  auto connection = bench.connector.connect(Clock::system().now() + kConnectTime);
+  auto connection = connect(bench.connector);
   add_leases(connection, {.count = rows, .name_space = kNameSpace});
-  settle(connection, lease_tables());
+  settle(connection);
   const Figures figures = work_off(bench, rows);
   require_all_expired_once(connection, kNameSpace, rows);
-  clear_out(connection, lease_tables());
+  clear_leases(connection);
   return {memory_of(figures), metrics_of(figures)};
 }
 

@@ -1,15 +1,19 @@
 #include "bench/report.hpp"
 
 #include <fmt/format.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <stdexcept>
+#include <system_error>
+#include <thread>
 
 #include "base/time.hpp"
-#include "bench/compare.hpp"
+#include "bench/backlog.hpp"
 
 namespace ff::bench {
 namespace {
@@ -18,47 +22,61 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLineWidth = 110;
 
-Json json_of(const Machine& machine) {
-  return {{"processors", machine.processors}, {"processor", machine.processor},
-          {"memory_gib", machine.memory_gib}, {"kernel", machine.kernel},
-          {"postgresql", machine.postgresql}, {"settings", machine.settings}};
+// The server's settings that matter here: "fsync on, shared_buffers 1GB, …"
+constexpr std::string_view kSettings = R"sql(
+SELECT string_agg(name || ' ' || current_setting(name), ', ' ORDER BY place)
+  FROM unnest(ARRAY['fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'max_wal_size',
+                    'checkpoint_timeout', 'autovacuum']) WITH ORDINALITY AS _(name, place))sql";
+
+// Empty where the kernel does not say.
+std::string processor_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name"))
+      if (const auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
+  return {};
 }
 
-Json json_of(const Way& way) {
-  return {{"name", way.name}, {"median", way.median()}, {"rounds", way.rounds}};
+// On what the figures are measured.
+Json this_machine(const pg::Connector& connector) {
+  auto connection = connect(connector);
+  struct sysinfo memory {};
+  utsname system{};
+  if (::sysinfo(&memory) != 0 || ::uname(&system) != 0)
+    throw std::system_error(errno, std::generic_category(), "the machine's description");
+  return {{"processors", std::thread::hardware_concurrency()},
+          {"processor", processor_model()},
+          {"memory_gib", static_cast<double>(memory.totalram) * memory.mem_unit / (1UL << 30)},
+          {"kernel", std::string(system.sysname) + " " + system.release},
+          {"postgresql", connection.execute("SHOW server_version").one().get<std::string>(0)},
+          {"settings", connection.execute(kSettings).one().get<std::string>(0)}};
 }
 
-Json json_of(const Goal& goal) {
-  return {{"wanted", goal.wanted}, {"reached", goal.reached}, {"met", goal.met}};
+}  // namespace
+
+// Where nlohmann's library finds them.
+void to_json(Json& json, const Way& way) {
+  json = {{"name", way.name}, {"median", way.median()}, {"rounds", way.rounds}};
+}
+void to_json(Json& json, const Goal& goal) {
+  json = {{"wanted", goal.wanted}, {"reached", goal.reached}, {"met", goal.met}};
+}
+void to_json(Json& json, const Curve& curve) {
+  json = {{"name", curve.name}, {"points", curve.points}};
+}
+void to_json(Json& json, const Plot& plot) {
+  json = {{"x", plot.x},
+          {"y", plot.y},
+          {"logarithmic_x", plot.logarithmic_x},
+          {"logarithmic_y", plot.logarithmic_y},
+          {"curves", plot.curves}};
+}
+void to_json(Json& json, const Regime& regime) {
+  json = {{"name", regime.name},   {"title", regime.title},     {"unit", regime.unit}, {"ways", regime.ways},
+          {"goals", regime.goals}, {"remarks", regime.remarks}, {"plot", regime.plot}};
 }
 
-Json json_of(const Curve& curve) {
-  return {{"name", curve.name}, {"points", curve.points}};
-}
-
-Json json_of(const Regime& regime);
-
-template <class Each>
-Json list_of(const std::vector<Each>& all) {
-  Json list = Json::array();
-  for (const Each& each : all) list.push_back(json_of(each));
-  return list;
-}
-
-Json json_of(const Regime& regime) {
-  return {{"name", regime.name},
-          {"title", regime.title},
-          {"unit", regime.unit},
-          {"ways", list_of(regime.ways)},
-          {"goals", list_of(regime.goals)},
-          {"remarks", regime.remarks},
-          {"plot",
-           {{"x", regime.plot.x},
-            {"y", regime.plot.y},
-            {"logarithmic_x", regime.plot.logarithmic_x},
-            {"logarithmic_y", regime.plot.logarithmic_y},
-            {"curves", list_of(regime.plot.curves)}}}};
-}
+namespace {
 
 // What a way is compared with: ours under the same conditions ("floor, 10 rows" with "ours, 10 rows") or else
 // the first one. Null: nothing.
@@ -100,12 +118,14 @@ std::string paragraph(std::string_view mark, std::string_view text) {
 
 }  // namespace
 
-Report::Report(std::ostream& out, std::filesystem::path directory, Machine machine, bool quick)
-    : out_(out), directory_(std::move(directory)), machine_(std::move(machine)), quick_(quick) {
+Report::Report(std::ostream& out, std::filesystem::path directory, const pg::Connector& connector, bool quick)
+    : out_(out), directory_(std::move(directory)), machine_(this_machine(connector)), quick_(quick) {
   std::filesystem::create_directories(directory_);
-  out_ << fmt::format("PostgreSQL {}: {}\n{} processors{}{}, {:.1f} GiB, {}\n\n", machine_.postgresql,
-                      machine_.settings, machine_.processors, machine_.processor.empty() ? "" : ", ",
-                      machine_.processor, machine_.memory_gib, machine_.kernel)
+  const auto text = [&](const char* what) { return machine_.at(what).get<std::string>(); };
+  const std::string processor = text("processor");
+  out_ << fmt::format("PostgreSQL {}: {}\n{} processors{}{}, {:.1f} GiB, {}\n\n", text("postgresql"),
+                      text("settings"), machine_.at("processors").get<int>(), processor.empty() ? "" : ", ",
+                      processor, machine_.at("memory_gib").get<double>(), text("kernel"))
        << std::flush;
   write_json();
 }
@@ -155,8 +175,8 @@ void Report::write_json() const {
     failures.push_back({{"measurement", measurement}, {"why", why}});
   const Json all = {{"unix_ms", count(Clock::system().wall())},
                     {"quick", quick_},
-                    {"machine", json_of(machine_)},
-                    {"regimes", list_of(regimes_)},
+                    {"machine", machine_},
+                    {"regimes", regimes_},
                     {"failures", failures}};
   std::ofstream file(directory_ / "bench.json", std::ios::trunc);
   file << all.dump(2) << '\n';

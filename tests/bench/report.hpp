@@ -2,13 +2,14 @@
 
 #include <filesystem>
 #include <iosfwd>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "bench/machine.hpp"
-#include "bench/regime.hpp"
+#include "bench/figures.hpp"
+#include "pg/connect.hpp"
 
 namespace ff::bench {
 
@@ -16,8 +17,9 @@ namespace ff::bench {
 /// `bench.json`, which is written anew each time, so that a run that is broken off leaves what it has.
 class Report {
  public:
-  /// Makes the directory. Throws std::runtime_error when it cannot be written to.
-  Report(std::ostream& out, std::filesystem::path directory, Machine machine, bool quick);
+  /// Makes the directory. `connector`: to the server by which is measured. Throws std::runtime_error when the directory
+  /// cannot be written to.
+  Report(std::ostream& out, std::filesystem::path directory, const pg::Connector& connector, bool quick);
 
   void add(Regime regime);
   /// A measurement that could not be made.
@@ -34,7 +36,7 @@ class Report {
 
   std::ostream& out_;
   const std::filesystem::path directory_;
-  const Machine machine_;
+  const nlohmann::ordered_json machine_;
   const bool quick_;
   std::vector<Regime> regimes_;
   std::vector<std::pair<std::string, std::string>> failures_;

@@ -1,98 +1,81 @@
 #include "bench/row_by_row.hpp"
 
+#include <algorithm>
+
+#include "bench/backlog.hpp"
+#include "bench/sql_file.hpp"
+
 namespace ff::bench {
-namespace {
 
 using pg::Params;
 
-constexpr int kBatch = 1000;
+// What a step may use, and the last text in it.
+struct RowByRow::Known {
+  Params params;
+  std::string branch = {};
 
-constexpr std::string_view kNow = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-
-constexpr std::string_view kLapsed = R"sql(
-SELECT a.execution_id, a.attempt_index
-  FROM ff_attempt a
-  JOIN ff_exec_core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
- WHERE a.partition_key = $1 AND a.lease_expires_at_ms IS NOT NULL AND a.lease_expires_at_ms < $2
-   AND c.lifecycle_phase = 'active'
- ORDER BY a.lease_expires_at_ms
- LIMIT $3)sql";
-
-constexpr std::string_view kLockAttempt = R"sql(
-SELECT lease_expires_at_ms FROM ff_attempt
- WHERE partition_key = $1 AND execution_id = $2 AND attempt_index = $3 FOR UPDATE)sql";
-
-constexpr std::string_view kLockCore = R"sql(
-SELECT attempt_index, lifecycle_phase, coalesce((policy->'retry_policy'->>'max_retries')::bigint, 0) AS max_retries
-  FROM ff_exec_core WHERE partition_key = $1 AND execution_id = $2 FOR UPDATE)sql";
-
-constexpr std::string_view kInterrupt = R"sql(
-UPDATE ff_attempt
-   SET outcome = 'interrupted', lease_expires_at_ms = NULL, terminal_at_ms = $4, lease_epoch = lease_epoch + 1
- WHERE partition_key = $1 AND execution_id = $2 AND attempt_index = $3)sql";
-
-constexpr std::string_view kRetry = R"sql(
-UPDATE ff_exec_core
-   SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
-       attempt_state = 'pending_retry_attempt', public_state = 'waiting', attempt_index = attempt_index + 1,
-       raw_fields = raw_fields || jsonb_build_object('last_failure_message', 'attempt_timeout',
-                                                     'total_attempt_count', (attempt_index + 1)::text)
- WHERE partition_key = $1 AND execution_id = $2)sql";
-
-constexpr std::string_view kExpire = R"sql(
-UPDATE ff_exec_core
-   SET lifecycle_phase = 'terminal', ownership_state = 'unowned', eligibility_state = 'not_applicable',
-       attempt_state = 'attempt_terminal', public_state = 'expired', terminal_at_ms = $3,
-       raw_fields = raw_fields || jsonb_build_object('last_failure_message', 'attempt_timeout')
- WHERE partition_key = $1 AND execution_id = $2)sql";
-
-constexpr std::string_view kCompletion = R"sql(
-INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, namespace, instance_tag, occurred_at_ms)
-SELECT partition_key, execution_id, flow_id, 'expired', raw_fields->>'namespace',
-       raw_fields->'tags'->>'cairn.instance_id', $3
-  FROM ff_exec_core WHERE partition_key = $1 AND execution_id = $2)sql";
-
-constexpr std::string_view kLeaseEvent = R"sql(
-INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key, namespace, instance_tag)
-SELECT execution_id::text, 'expired', $3, partition_key, raw_fields->>'namespace',
-       raw_fields->'tags'->>'cairn.instance_id'
-  FROM ff_exec_core WHERE partition_key = $1 AND execution_id = $2)sql";
-
-bool expire_one(pg::Connection& connection, PartitionKey partition, const Uuid& execution,
-                std::int32_t attempt, std::int64_t now) {
-  connection.execute_script("BEGIN");
-  const auto lease = connection.execute_prepared(kLockAttempt, Params::of(partition, execution, attempt));
-  const auto expires = lease.empty() ? std::nullopt : lease[0].get<std::optional<std::int64_t>>(0);
-  const auto core = connection.execute_prepared(kLockCore, Params::of(partition, execution));
-  if (!expires || *expires >= now || core.empty() || core[0].get<std::string_view>(1) != "active") {
-    connection.execute_script("ROLLBACK");
-    return false;
+  void add(const pg::Row& row, int columns) {
+    for (int i = 0; i < columns; ++i) {
+      const auto text = row.get<std::optional<std::string>>(i);
+      params.add(text);
+      branch = text.value_or("");
+    }
   }
-  connection.execute_prepared(kInterrupt, Params::of(partition, execution, attempt, now));
-  if (core[0].get<std::int32_t>(0) < core[0].get<std::int64_t>(2)) {
-    connection.execute_prepared(kRetry, Params::of(partition, execution));
-  } else {
-    connection.execute_prepared(kExpire, Params::of(partition, execution, now));
-    connection.execute_prepared(kCompletion, Params::of(partition, execution, now));
+};
+
+std::vector<RowByRow::Step> RowByRow::steps_for_each(const std::string& reconciler, std::string_view name) {
+  std::vector<Step> steps;
+  for (const SqlStatement& each : sql_file(reconciler + "/rival")) {
+    const std::string own = each.note("name");
+    if (own == "list" || each.note("for each") != name) continue;
+    steps.push_back(
+        {each.text, each.words("when"), own.empty() ? std::vector<Step>{} : steps_for_each(reconciler, own)});
   }
-  connection.execute_prepared(kLeaseEvent, Params::of(partition, execution, now));
-  connection.execute_script("COMMIT");
-  return true;
+  return steps;
 }
 
-}  // namespace
+RowByRow::RowByRow(const std::string& reconciler)
+    : list_(sql(reconciler + "/rival", "list")), steps_(steps_for_each(reconciler, "")) {
+  for (const SqlStatement& each : sql_file(reconciler + "/rival")) {
+    if (!each.note("page").empty()) page_ = each.number("page");
+    if (const auto of = each.note("for each"); !of.empty()) sql(reconciler + "/rival", of);
+  }
+}
 
-std::int64_t attempt_timeout_row_by_row(pg::Connection& connection, const Partitions& partitions) {
+// How many rows the steps have returned, without those of what hangs on them.
+std::int64_t RowByRow::run(pg::Connection& connection, const std::vector<Step>& steps, const Known& known) {
+  std::int64_t found = 0;
+  for (const Step& step : steps) {
+    if (!step.when.empty() && std::ranges::find(step.when, known.branch) == step.when.end()) continue;
+    const pg::Result rows = connection.execute_prepared(step.sql, known.params);
+    found += rows.size();
+    for (const pg::Row row : rows) {
+      Known more = known;
+      more.add(row, rows.columns());
+      run(connection, step.then, more);
+    }
+  }
+  return found;
+}
+
+std::int64_t RowByRow::work(pg::Connection& connection, const Partitions& partitions,
+                            Milliseconds holdoff) const {
   std::int64_t moved = 0;
   for (const PartitionKey partition : partitions) {
-    for (std::int64_t in_page = -1; in_page != 0;) {
-      in_page = 0;
-      const auto now = connection.execute(kNow).one().get<std::int64_t>(0);
-      const auto rows = connection.execute_prepared(kLapsed, Params::of(partition, now, kBatch));
-      for (const pg::Row row : rows)
-        in_page += expire_one(connection, partition, row.get<Uuid>(0), row.get<std::int32_t>(1), now) ? 1 : 0;
-      moved += in_page;
-      if (rows.size() < kBatch) break;
+    for (bool again = true; again;) {
+      const std::int64_t now = database_now_ms(connection);
+      const std::int64_t due = now - holdoff.count();
+      const pg::Result rows = connection.execute_prepared(list_, Params::of(partition, due, page_));
+      const std::int64_t before = moved;
+      for (const pg::Row row : rows) {
+        Known known{Params::of(partition, now, due)};
+        known.add(row, rows.columns());
+        connection.execute_script("BEGIN");
+        const bool is_due = run(connection, steps_, known) > 0;
+        connection.execute_script(is_due ? "COMMIT" : "ROLLBACK");
+        moved += is_due ? 1 : 0;
+      }
+      again = rows.size() >= page_ && moved > before;
     }
   }
   return moved;

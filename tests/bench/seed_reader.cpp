@@ -1,5 +1,6 @@
 #include "bench/seed_reader.hpp"
 
+#include "bench/sql_file.hpp"
 #include "lease/outbox_reader.hpp"
 #include "pg/listener.hpp"
 
@@ -11,14 +12,6 @@ using namespace std::chrono_literals;
 constexpr std::size_t kChannelCapacity = 1024;
 constexpr int kReplayBatch = 256;
 
-// $1: partition, $2: the last event that was seen, $3: rows.
-constexpr std::string_view kReplay = R"sql(
-SELECT event_id, execution_id, lease_id, event_type, occurred_at_ms, partition_key, namespace, instance_tag
-  FROM ff_lease_event
- WHERE partition_key = $1 AND event_id > $2
- ORDER BY event_id ASC
- LIMIT $3)sql";
-
 lease::OutboxRow decoded(const pg::Row& row) {
   return {.event_id = row.get<std::int64_t>(0),
           .partition_key = row.get<std::int32_t>(5),
@@ -28,10 +21,6 @@ lease::OutboxRow decoded(const pg::Row& row) {
           .occurred_at_ms = row.get<std::int64_t>(4),
           .name_space = row.get<std::optional<std::string>>(6),
           .instance_tag = row.get<std::optional<std::string>>(7)};
-}
-
-SteadyTime in(Milliseconds time) {
-  return Clock::system().now() + time;
 }
 
 }  // namespace
@@ -64,11 +53,11 @@ std::optional<lease::Event> SeedReader::next(SteadyTime deadline) {
 // The thread.
 void SeedReader::live() {
   try {
-    pg::Listener listener(connector_.connect(in(10s), &interrupt_));
+    pg::Listener listener(connector_.connect(Clock::system().now() + 10s, &interrupt_));
     listener.listen({lease::kChannel});
-    pg::Connection session = connector_.connect(in(10s), &interrupt_);
+    pg::Connection session = connector_.connect(Clock::system().now() + 10s, &interrupt_);
     pg::Wake nobody_raises;
-    while (replay(session)) listener.wait(in(1h), nobody_raises);
+    while (replay(session)) listener.wait(Clock::system().now() + 1h, nobody_raises);
   } catch (const std::exception&) {
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();
@@ -78,9 +67,10 @@ void SeedReader::live() {
 
 // False: the subscription is closed.
 bool SeedReader::replay(pg::Connection& session) {
+  static const std::string& statement = sql("lease_events", "replay");
   for (;;) {
     const pg::Result rows = session.execute_prepared(
-        kReplay, pg::Params::of(std::int32_t{partition_.value}, last_seen_, std::int64_t{kReplayBatch}));
+        statement, pg::Params::of(std::int32_t{partition_.value}, last_seen_, std::int64_t{kReplayBatch}));
     if (rows.empty()) return true;
     for (const pg::Row& each : rows) {
       const lease::OutboxRow row = decoded(each);

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/backlog.hpp"
 #include "demo/simulation/worker.hpp"
 
 namespace ff::bench {
@@ -15,7 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Milliseconds kConnectTime = 5s;
 constexpr Milliseconds kLease = 10min;
 constexpr Milliseconds kCycle = Milliseconds{1s} / kClaimsPerSecond;
 constexpr Milliseconds kBetweenSteps = kCycle / 3;
@@ -66,13 +66,12 @@ WorkerLatency live(pg::Connection connection, int number, const Shift& shift,
 }  // namespace
 
 WorkerLatency latency_during(const pg::Connector& connector, const std::function<void()>& work) {
-  const Partitions partitions = partition_range({0}, {255});
   std::vector<pg::Connection> connections;
   std::vector<std::vector<ExecutionId>> executions;
   for (int i = 0; i < kWorkers; ++i) {
-    connections.push_back(connector.connect(Clock::system().now() + kConnectTime));
+    connections.push_back(connect(connector));
     executions.push_back(simulation::create(connections.back(), {.lane = kLane, .name_space = kLane},
-                                            partitions, kExecutions));
+                                            first_partitions(), kExecutions));
   }
   Shift shift{.begins = Clock::system().now()};
   std::vector<std::future<WorkerLatency>> workers;

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "bench/distribution.hpp"
+#include "bench/figures.hpp"
 #include "pg/connect.hpp"
 
 namespace ff::bench {

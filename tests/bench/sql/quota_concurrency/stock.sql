@@ -1,0 +1,13 @@
+-- Two were admitted, and the window of one is over.
+-- rows are: quotas whose count is above their admissions
+-- rows per partition: 80
+-- tables: ff_quota_policy, ff_quota_admitted
+{seed},
+quotas AS (
+  INSERT INTO ff_quota_policy (partition_key, quota_policy_id, requests_per_window_seconds, max_requests_per_window,
+                               active_concurrency_cap, active_concurrency, created_at_ms, updated_at_ms)
+  SELECT partition_key, id::text, 60, 0, 10, 2, 1, 1 FROM seed
+)
+INSERT INTO ff_quota_admitted (partition_key, quota_policy_id, execution_id, admitted_at_ms, expires_at_ms)
+SELECT partition_key, id::text, k || id::text, 1, CASE k WHEN 1 THEN due_ms ELSE 9000000000000 END
+  FROM seed, generate_series(1, 2) AS k;
