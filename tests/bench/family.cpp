@@ -32,12 +32,9 @@ std::string_view name_of(Contest::Way way) {
   throw std::invalid_argument("no such way");
 }
 
+// The first has regimes of its own, others nobody to be measured against.
 bool is_member(const reconcile::Reconciler& reconciler) {
-  // The first has regimes of its own, the others nobody to be measured against.
-  for (const std::string_view other :
-       {"attempt_timeout", "stray_waitpoint", "completion_repair", "cancel_backlog", "execution_retention"})
-    if (reconciler.name == other) return false;
-  return true;
+  return reconciler.name != "attempt_timeout" && has_sql_file(std::string(reconciler.name) + "/rival");
 }
 
 void expect_the_same(Sessions& sessions, const reconcile::Reconciler& reconciler) {

@@ -19,7 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr double kWantedPercent = 2;
-constexpr const char* kEverythingOn = "reconcilers: {outbox_retention: {enabled: true}}\n";
 
 /// In percent of one core.
 struct Cost {
@@ -68,8 +67,15 @@ void require_idle(const std::string& metrics) {
       throw std::runtime_error(fmt::format("{} has not looked", each.name));
 }
 
+std::string everything_on() {
+  std::string config = "reconcilers:\n";
+  for (const reconcile::Reconciler& each : reconcile::registry())
+    if (!each.on_by_default) config += fmt::format("  {}: {{enabled: true}}\n", each.name);
+  return config;
+}
+
 Cost of_daemon(const Bench& bench, const Times& times) {
-  Daemon daemon(bench.conninfo(), kEverythingOn);
+  Daemon daemon(bench.conninfo(), everything_on());
   const Cost cost = cost_of(bench, times, [&] { return cpu_seconds_of(daemon.pid()); });
   require_idle(daemon.metrics());
   daemon.stop();
