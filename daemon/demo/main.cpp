@@ -6,10 +6,9 @@
 
 // Takes what `ff-reconcilerd demo` takes.
 int main(int argc, char** argv) {
-  using namespace ff::daemon;
-  Command demo = *std::ranges::find(commands(), "demo", &Command::name);
-  demo.run = run_demo;
+  ff::daemon::Command demo = *std::ranges::find(ff::daemon::commands(), "demo", &ff::daemon::Command::name);
+  demo.run = ff::daemon::run_demo;
   std::vector<std::string> line{argv + 1, argv + argc};
   line.insert(line.begin(), "demo");
-  return run_program(line, {demo});
+  return ff::daemon::run_program(line, {demo});
 }

@@ -44,8 +44,9 @@ TEST_CASE("an added reconciler is ticked, paused and granted like any other") {
   const Ended ticked = run_added({"tick", name, "--database-url", database.conninfo()});
   CHECK(ticked.code == 0);
   CHECK_THAT(ticked.out, Catch::Contains("forgotten=1") || Catch::Contains("forgotten 1"));
-  CHECK(run_added({"pause", name, "--database-url", database.conninfo()}).code == 0);
-  CHECK_THAT(run_added({"migrate", "grants", name}).out, Catch::Contains("ff_cancel_dispatch_outbox"));
+  CHECK(run_added({"pause", name, "--reason", "a try", "--database-url", database.conninfo()}).code == 0);
+  CHECK_THAT(run_added({"migrate", "grants", name, "--database-url", database.conninfo()}).out,
+             Catch::Contains("ff_cancel_dispatch_outbox"));
 }
 
 TEST_CASE("the copy differs from the sources in the files of the steps alone") {
