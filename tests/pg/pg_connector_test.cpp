@@ -305,11 +305,11 @@ TEST_CASE("a parameter of a URL that libpq does not know is named, but for its v
 
 TEST_CASE("what may be part of a password is not named, be it a parameter otherwise") {
   const auto url = GENERATE(
-      as<std::string>(), "postgresql://u:a?s3cret=b@h/d", "postgresql://u:a?s3cret=b",
-      "postgresql://u:a?s3cret=b&c=d", "postgresql://h/d?password=a&s3cret=b",
-      "postgresql://h/d?sslpassword=a&sslmode=require&s3cret=b", "postgresql://u:p@h/d?user=a&b@c&s3cret=d",
-      "postgresql://u:1?2?s3cret=b", "postgresql://h/d?s3cret%20=b", "postgresql://h/d?s3cret=a=b",
-      "postgresql://h/d?s3cret", "postgresql://u:12a,b:1/d?s3cret=b", "host=h password=a://b?s3cret=c d");
+      as<std::string>(), "postgresql://u:a?s3cret=b", "postgresql://u:a?s3cret=b&c=d",
+      "postgresql://h/d?password=a&s3cret=b", "postgresql://h/d?sslpassword=a&sslmode=require&s3cret=b",
+      "postgresql://u:p@h/d?user=a&b@c&s3cret=d", "postgresql://u:1?2?s3cret=b",
+      "postgresql://h/d?s3cret%20=b", "postgresql://h/d?s3cret=a=b", "postgresql://h/d?s3cret",
+      "postgresql://u:12a,b:1/d?s3cret=b", "host=h password=a://b?s3cret=c d");
   CAPTURE(url);
   try {
     const pg::Connector connector(to(url));
