@@ -2,12 +2,15 @@
 // chapter an audit of what the workers were told, what the database says, and what the replicas hold.
 //
 //   ff-faults [--short] [--seed N] [--only NAME[,NAME...]] [--json FILE]
+//   ff-faults soak [--seconds N] [--rate N] [--seed N] [--json FILE]
 //
+// The latter is a steady load for long, with a replica killed now and then.
 // The seed gives who is hit, and when; what meets what the machine decides.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <iostream>
 #include <optional>
@@ -15,6 +18,7 @@
 
 #include "faults/chapter.hpp"
 #include "faults/faults.hpp"
+#include "faults/soak.hpp"
 
 namespace ff::faults {
 namespace {
@@ -39,6 +43,15 @@ std::vector<Chapter> chapters() {
        {frozen_replica(), silence_to_daemons(), silence_to_server(), silence_both_ways()}},
       {"the server", {.outages = true}, {immediate_restart(), killed_session(), standstill()}},
   };
+}
+
+template <class Number>
+Number whole(const std::string& name, const std::string& value) {
+  Number number{};
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc{} || end != value.data() + value.size())
+    throw std::invalid_argument(name + ": a whole number is wanted");
+  return number;
 }
 
 /// Nothing of a chapter is left where nothing of it is wanted.
@@ -72,7 +85,7 @@ Options options_of(const std::vector<std::string>& words) {
     const std::string& name = *word;
     const std::string& value = *++word;
     if (name == "--seed") {
-      options.seed = std::stoull(value);
+      options.seed = whole<std::uint64_t>(name, value);
     } else if (name == "--json") {
       options.json = value;
     } else if (name == "--only") {
@@ -98,6 +111,43 @@ int run_all(const Options& options) {
   return good ? 0 : 1;
 }
 
+constexpr std::chrono::seconds kShortestSoak{20};
+constexpr std::chrono::seconds kLongestSoak{65 * 60};
+constexpr int kMostRows = 2000;
+
+SoakOptions soak_options_of(const std::vector<std::string>& words) {
+  SoakOptions options;
+  for (std::size_t i = 0; i < words.size(); i += 2) {
+    const std::string& name = words[i];
+    if (i + 1 == words.size()) throw std::invalid_argument(name + ": a value is missing");
+    const std::string& value = words[i + 1];
+    if (name == "--seconds") {
+      options.length = std::chrono::seconds(whole<int>(name, value));
+    } else if (name == "--rate") {
+      options.rate = whole<int>(name, value);
+    } else if (name == "--seed") {
+      options.seed = whole<std::uint64_t>(name, value);
+    } else if (name == "--json") {
+      options.json = value;
+    } else {
+      throw std::invalid_argument("there is no option " + name);
+    }
+  }
+  if (options.length < kShortestSoak || options.length > kLongestSoak)
+    throw std::invalid_argument(
+        fmt::format("--seconds: {} to {}", kShortestSoak.count(), kLongestSoak.count()));
+  if (options.rate < 1 || options.rate > kMostRows)
+    throw std::invalid_argument(fmt::format("--rate: 1 to {}", kMostRows));
+  return options;
+}
+
+int run_words(const std::vector<std::string>& words) {
+  if (words.empty() || words.front() != "soak") return run_all(options_of(words));
+  const bool good = soak(soak_options_of({words.begin() + 1, words.end()}));
+  fmt::print("{}\n", good ? "everything held" : "something is broken");
+  return good ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace ff::faults
 
@@ -105,7 +155,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
-    return ff::faults::run_all(ff::faults::options_of({argv + 1, argv + argc}));
+    return ff::faults::run_words({argv + 1, argv + argc});
   } catch (const std::invalid_argument& error) {
     std::cerr << "ff-faults: " << error.what() << '\n';
     return 64;

@@ -34,7 +34,7 @@ void put_first(const std::filesystem::path& file, const std::string& line) {
 
 World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brief_(brief), generator_(seed) {
   server_ = std::make_unique<testserver::PrivateServer>(
-      testserver::ServerOptions{.settings = options.server_settings});
+      testserver::ServerOptions{.durable = options.durable, .settings = options.server_settings});
   make_database();
   network_ = std::make_unique<test::Proxy>(server_->socket_directory());
   replicas_ = std::make_unique<Replicas>(

@@ -22,6 +22,8 @@ struct WorldOptions {
   std::map<std::string, std::string> server_settings = {};
   /// The server itself goes away: what is under way then is left behind by the workers as well.
   bool outages = false;
+  /// As in earnest: what is committed is flushed.
+  bool durable = false;
 };
 
 /// What a fault happens to: a server of its own, three replicas behind a proxy, and a load. The workers reach the

@@ -1,0 +1,112 @@
+#include "faults/soak_meter.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <limits>
+
+#include "support/metrics_text.hpp"
+
+namespace ff::faults {
+namespace {
+
+constexpr double kMib = 1024.0 * 1024.0;
+
+constexpr const char* kOfServer = R"sql(
+  SELECT (pg_catalog.pg_current_wal_lsn() - '0/0')::float8, xact_commit::float8,
+         pg_catalog.pg_database_size(datname)::float8
+    FROM pg_catalog.pg_stat_database WHERE datname = pg_catalog.current_database())sql";
+
+std::string label(const std::string& labels, const std::string& name) {
+  const std::size_t begin = labels.find(name + "=\"");
+  if (begin == std::string::npos) return {};
+  const std::size_t value = begin + name.size() + 2;
+  return labels.substr(value, labels.find('"', value) - value);
+}
+
+int threads_of(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
+  return 0;
+}
+
+}  // namespace
+
+double Sums::all_moved() const {
+  double all = 0;
+  for (const auto& [reconciler, number] : moved) all += number;
+  return all;
+}
+
+Meter::Meter(World& world) : world_(world), db_(world.connect()), begun_(Clock::system().now()) {
+  Sample first;
+  read_server(first);
+  first_wal_ = sums_.wal_bytes;
+  first_commits_ = sums_.commits;
+}
+
+Sample Meter::take() {
+  Sample sample;
+  sample.at = std::chrono::duration<double>(Clock::system().now() - begun_).count();
+  for (int replica = 0; replica < kReplicas; ++replica) read_replica(replica, sample);
+  read_server(sample);
+  sample.sums = sums_;
+  return sample;
+}
+
+void Meter::read_replica(int replica, Sample& sample) {
+  const auto index = static_cast<std::size_t>(replica);
+  const pid_t pid = world_.replicas().process(replica).pid();
+  auto& last = last_.at(index);
+  if (std::exchange(pids_.at(index), pid) != pid) last.clear();
+  const std::string all = world_.replicas().metrics(replica);
+  sample.held.at(index) = {.resident_mib = test::metric_sum(all, "process_resident_memory_bytes") / kMib,
+                           .descriptors = test::metric_sum(all, "process_open_fds"),
+                           .threads = threads_of(pid)};
+  const auto each = [&](const std::string& name, const auto& count) {
+    test::each_sample(all, name, [&](const std::string& labels, double value) {
+      count(labels, value - std::exchange(last[name + labels], value));
+    });
+  };
+  each("ff_reconciler_processed_total",
+       [&](const std::string& labels, double more) { sums_.moved[label(labels, "reconciler")] += more; });
+  each("ff_reconciler_errors_total", [&](const std::string& labels, double more) {
+    if (more > 0) sums_.errors[label(labels, "reconciler") + ' ' + label(labels, "class")] += more;
+  });
+  each("ff_reconciler_row_lateness_seconds_bucket", [&](const std::string& labels, double more) {
+    const std::string most = label(labels, "le");
+    sums_.late[most == "+Inf" ? std::numeric_limits<double>::infinity() : std::stod(most)] += more;
+  });
+}
+
+void Meter::read_server(Sample& sample) {
+  const pg::Result result = db_.execute(kOfServer);
+  sums_.wal_bytes = result.one().get<double>(0) - first_wal_;
+  sums_.commits = result.one().get<double>(1) - first_commits_;
+  sums_.database_bytes = result.one().get<double>(2);
+  sample.sums = sums_;
+}
+
+double lateness(const Sample& from, const Sample& to, double share) {
+  const auto between = [&](const auto& bucket) {
+    const auto then = from.sums.late.find(bucket.first);
+    return bucket.second - (then == from.sums.late.end() ? 0 : then->second);
+  };
+  if (to.sums.late.empty()) return 0;
+  const double wanted = share * between(*to.sums.late.rbegin());
+  double below = 0;
+  double least = 0;
+  for (const auto& bucket : to.sums.late) {
+    const double rows = between(bucket);
+    if (rows >= wanted && rows > below) {
+      if (bucket.first == std::numeric_limits<double>::infinity()) return least;
+      return least + (bucket.first - least) * (wanted - below) / (rows - below);
+    }
+    below = rows;
+    least = bucket.first;
+  }
+  return 0;
+}
+
+}  // namespace ff::faults
