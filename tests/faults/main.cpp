@@ -111,7 +111,8 @@ int run_all(const Options& options) {
   return good ? 0 : 1;
 }
 
-constexpr std::chrono::seconds kShortestSoak{20};
+// So that each third has several intervals of those that are not foretold.
+constexpr std::chrono::seconds kShortestSoak{120};
 constexpr std::chrono::seconds kLongestSoak{65 * 60};
 constexpr int kMostRows = 2000;
 
