@@ -10,7 +10,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kThreads = 4;
+// Each waits for its commits to be flushed, most of the time.
+constexpr int kThreads = 12;
 constexpr const char* kFeedLane = "feed";
 constexpr Milliseconds kLease = 1200ms;
 constexpr Milliseconds kDelay = 800ms;
@@ -53,11 +54,12 @@ void Feed::live(pg::Connection& connection, const Partitions& partitions, int wo
   SteadyTime turn = Clock::system().now();
   for (bool delay = false; !ending_; turn = std::max(turn + step, Clock::system().now() - 1s)) {
     std::this_thread::sleep_until(turn);
-    const auto claim = hands.claim(partitions);
+    auto claim = hands.claim(partitions);
     if (!claim) {
       simulation::create(connection, next, partitions, kMade);
-      continue;
+      claim = hands.claim(partitions);
     }
+    if (!claim) continue;
     ++claims_;
     delay = !delay;
     // Else it is abandoned. A delay may be refused: on a busy machine the lease has lapsed before it comes.
