@@ -111,7 +111,7 @@ int run_all(const Options& options) {
   return good ? 0 : 1;
 }
 
-// So that each third has several intervals of those that are not foretold.
+// So that each third has its share of what is killed.
 constexpr std::chrono::seconds kShortestSoak{120};
 constexpr std::chrono::seconds kLongestSoak{65 * 60};
 constexpr int kMostRows = 2000;

@@ -73,12 +73,15 @@ std::vector<Sample> sample_under_harm(World& world, const Feed& feed, const Soak
   return samples;
 }
 
-void print_figures(const Sample& last, std::int64_t claims) {
+void print_figures(const Sample& first, const Sample& last, std::int64_t claims) {
   const double moved = std::max(last.sums.all_moved(), 1.0);
-  fmt::print("\nmoved {:.0f} rows, {:.0f} a second; {} of the feed fell due\n", moved, moved / last.at,
-             claims);
+  fmt::print("\nmoved {:.0f} rows, {:.0f} a second; of the feed {} fell due, {:.0f} a second\n", moved,
+             moved / last.at, claims, static_cast<double>(claims) / last.at);
   for (const auto& [reconciler, number] : last.sums.moved)
-    if (number > 0) fmt::print("  {:<26} {:>8.0f}\n", reconciler, number);
+    if (number > 0)
+      fmt::print("  {:<26} {:>8.0f}  late p50 {:.0f} ms, p99 {:.0f} ms\n", reconciler, number,
+                 lateness(first, last, 0.5, reconciler) * 1000,
+                 lateness(first, last, 0.99, reconciler) * 1000);
   fmt::print(
       "the server, workers included: {:.0f} bytes of WAL and {:.2f} commits a moved row; {:.0f} MiB\n\n",
       last.sums.wal_bytes / moved, last.sums.commits / moved, last.sums.database_bytes / kMib);
@@ -132,7 +135,7 @@ bool soak(const SoakOptions& options) {
   for (int i = 0; i < kReplicas; ++i) before.at(static_cast<std::size_t>(i)) = world.replicas().footprint(i);
   const std::vector<Sample> samples = sample_under_harm(world, feed, options);
   feed.end();
-  print_figures(samples.back(), feed.claims());
+  print_figures(samples.front(), samples.back(), feed.claims());
   std::vector<Verdict> verdicts = compare_thirds(samples);
   verdicts.push_back(unexplained(samples.back().sums.errors));
   world.replicas().wait_until_ready();

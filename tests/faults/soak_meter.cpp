@@ -24,6 +24,23 @@ std::string label(const std::string& labels, const std::string& name) {
   return labels.substr(value, labels.find('"', value) - value);
 }
 
+using Histogram = std::map<double, double>;
+
+bool has_dates(const std::string& reconciler) {
+  return reconciler != "index_repair" && reconciler != "quota_concurrency";
+}
+
+Histogram rows_between(const Sample& from, const Sample& to, const std::string& reconciler) {
+  Histogram rows;
+  for (const auto& [name, late] : to.sums.late) {
+    if (reconciler.empty() ? !has_dates(name) : name != reconciler) continue;
+    const auto before = from.sums.late.find(name);
+    for (const auto& [most, number] : late)
+      rows[most] += number - (before == from.sums.late.end() ? 0 : before->second.at(most));
+  }
+  return rows;
+}
+
 int threads_of(pid_t pid) {
   std::ifstream status(fmt::format("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);)
@@ -76,7 +93,8 @@ void Meter::read_replica(int replica, Sample& sample) {
   });
   each("ff_reconciler_row_lateness_seconds_bucket", [&](const std::string& labels, double more) {
     const std::string most = label(labels, "le");
-    sums_.late[most == "+Inf" ? std::numeric_limits<double>::infinity() : std::stod(most)] += more;
+    sums_.late[label(labels, "reconciler")]
+              [most == "+Inf" ? std::numeric_limits<double>::infinity() : std::stod(most)] += more;
   });
 }
 
@@ -88,23 +106,19 @@ void Meter::read_server(Sample& sample) {
   sample.sums = sums_;
 }
 
-double lateness(const Sample& from, const Sample& to, double share) {
-  const auto between = [&](const auto& bucket) {
-    const auto then = from.sums.late.find(bucket.first);
-    return bucket.second - (then == from.sums.late.end() ? 0 : then->second);
-  };
-  if (to.sums.late.empty()) return 0;
-  const double wanted = share * between(*to.sums.late.rbegin());
+double lateness(const Sample& from, const Sample& to, double share, const std::string& reconciler) {
+  const Histogram late = rows_between(from, to, reconciler);
+  if (late.empty()) return 0;
+  const double wanted = share * late.rbegin()->second;
   double below = 0;
   double least = 0;
-  for (const auto& bucket : to.sums.late) {
-    const double rows = between(bucket);
+  for (const auto& [most, rows] : late) {
     if (rows >= wanted && rows > below) {
-      if (bucket.first == std::numeric_limits<double>::infinity()) return least;
-      return least + (bucket.first - least) * (wanted - below) / (rows - below);
+      if (most == std::numeric_limits<double>::infinity()) return least;
+      return least + (most - least) * (wanted - below) / (rows - below);
     }
     below = rows;
-    least = bucket.first;
+    least = most;
   }
   return 0;
 }

@@ -21,7 +21,8 @@ struct Held {
 struct Sums {
   std::map<std::string, double> moved{};   ///< by reconciler
   std::map<std::string, double> errors{};  ///< by class
-  std::map<double, double> late{};         ///< rows not later than so many seconds, as a histogram has them
+  /// By reconciler: rows not later than so many seconds, as a histogram has them.
+  std::map<std::string, std::map<double, double>> late{};
   double wal_bytes = 0;
   double commits = 0;
   double database_bytes = 0;  ///< tables and indexes; not a sum
@@ -57,7 +58,8 @@ class Meter {
 };
 
 /// The lateness in seconds that this share of the rows between two samples did not exceed, within the bucket that it is
-/// in by proportion; 0: there were none.
-double lateness(const Sample& from, const Sample& to, double share);
+/// in by proportion; 0: there were none. Of one reconciler, or of all whose rows say when they fell due: the others
+/// count them as due since they were seen, to half a minute.
+double lateness(const Sample& from, const Sample& to, double share, const std::string& reconciler = {});
 
 }  // namespace ff::faults
