@@ -5,15 +5,6 @@
 namespace ff::simulation {
 namespace {
 
-// $1 partition keys, $2 lane
-constexpr std::string_view kPartitionsWithWork = R"sql(
-  SELECT key FROM unnest($1) AS key
-   CROSS JOIN LATERAL (SELECT FROM ff_exec_core
-                        WHERE partition_key = key AND lane_id = $2 AND lifecycle_phase = 'runnable'
-                          AND eligibility_state = 'eligible_now'
-                        LIMIT 1) AS work
-   ORDER BY random())sql";
-
 // $1 partition_key, $2 lane
 constexpr std::string_view kCandidate = R"sql(
   SELECT execution_id FROM ff_exec_core

@@ -24,6 +24,16 @@ std::optional<std::int64_t> in_ms(const std::optional<Milliseconds>& duration);
 pg::Params of(const ExecutionId& execution);
 pg::Params of(const Claim& claim);
 
+/// Those of the partitions in $1 that have work for whoever claims in lane $2. In random order, so that workers do not queue up
+/// in the first.
+constexpr std::string_view kPartitionsWithWork = R"sql(
+  SELECT key FROM unnest($1) AS key
+   CROSS JOIN LATERAL (SELECT FROM ff_exec_core
+                        WHERE partition_key = key AND lane_id = $2 AND lifecycle_phase = 'runnable'
+                          AND eligibility_state = 'eligible_now'
+                        LIMIT 1) AS work
+   ORDER BY random())sql";
+
 /// Locks the attempt, waiting for it, and says whether it is still at the claim's epoch.
 bool hold(pg::Transaction& transaction, const Claim& claim);
 

@@ -7,15 +7,6 @@ namespace {
 
 // In every statement about one attempt: $1 partition_key, $2 execution_id, $3 attempt_index.
 
-// $1 partitions, $2 lane. In random order, so that workers do not queue up in the first.
-constexpr std::string_view kPartitionsWithWork = R"sql(
-  SELECT key FROM unnest($1) AS key
-   CROSS JOIN LATERAL (SELECT FROM ff_exec_core
-                        WHERE partition_key = key AND lane_id = $2 AND lifecycle_phase = 'runnable'
-                          AND eligibility_state = 'eligible_now'
-                        LIMIT 1) AS work
-   ORDER BY random())sql";
-
 // $1 partition_key, $2 lane
 const std::string kNextCandidate = R"sql(
   SELECT partition_key, execution_id, attempt_index FROM ff_exec_core
