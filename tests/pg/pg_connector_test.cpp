@@ -1,4 +1,4 @@
-// How a connection is made: hosts, passwords, and servers that take no writes.
+// How a connection is made: hosts, passwords, and servers that take no writes. What is refused before: tests/unit.
 #include <utility>
 // Asio 1.74 relies on <utility>.
 #include <boost/asio/ip/tcp.hpp>
@@ -167,12 +167,6 @@ TEST_CASE("when no host answers the error has a clause for each") {
   CHECK_THAT(error.what(), Catch::Contains("/nonexistent/a") && Catch::Contains("/nonexistent/b"));
 }
 
-TEST_CASE("a number of ports that does not fit the hosts is refused at once") {
-  CHECK_THROWS_AS(pg::Connector(to("host=a,b port=1,2,3")), std::invalid_argument);
-  CHECK_NOTHROW(pg::Connector(to("host=a,b port=1,2")));
-  CHECK_NOTHROW(pg::Connector(to("host=a,b port=1")));
-}
-
 TEST_CASE("hosts that are dark leave the others their share of the time") {
   const Database database;
   const auto where = connect_to(to(database.conninfo())).description();
@@ -229,28 +223,6 @@ TEST_CASE("what nobody has set does not override the service") {
   CHECK(connect_to(to("")).description().ends_with("/template1 as postgres"));
 }
 
-TEST_CASE("what libpq can never use is refused at once") {
-  const auto conninfo =
-      GENERATE(as<std::string>(), "host=a sslmode=bogus", "host=a channel_binding=bogus",
-               "host=a,b hostaddr=127.0.0.1,127.0.0.1,127.0.0.1", "host=a service=not_there");
-  CAPTURE(conninfo);
-  CHECK_THROWS_AS(pg::Connector(to(conninfo)), std::invalid_argument);
-}
-
-TEST_CASE("a URL with a bare sign in its password is refused, without the password") {
-  const auto url = GENERATE(as<std::string>(), "postgresql://u:s3/cret@h/d", "postgresql://u:s3@cret@h/d",
-                            "postgres://u:s3%40/cret@h:5432/d?application_name=x");
-  CAPTURE(url);
-  try {
-    const pg::Connector connector(to(url));
-    FAIL("it was accepted");
-  } catch (const std::invalid_argument& error) {
-    CHECK_THAT(error.what(), Catch::Contains("percent-encode") && !Catch::Contains("cret"));
-  }
-  CHECK_NOTHROW(pg::Connector(to("postgresql://u:s3%40%2fcret@h/d?application_name=a@b/c")));
-  CHECK_NOTHROW(pg::Connector(to("user=u password=a@b/c://d host=h")));
-}
-
 TEST_CASE("whatever a peer says before it has shown who it is, it is told in short and on one line") {
   const Impostor impostor(refusal("28P01", std::string(28'000, ' ') + "\nno\x1b[2J" + std::string(200, ':')));
   const auto error = error_of(
@@ -265,91 +237,6 @@ TEST_CASE("a database that does not exist is an error of authentication") {
   CHECK(error.sqlstate() == "3D000");
   CHECK(error.authentication());
   CHECK(error.connection_lost());
-}
-
-TEST_CASE("a connection string that cannot be parsed is refused without its password") {
-  const auto conninfo =
-      GENERATE(as<std::string>(), "host=a password='s3cret", "host=a password s3cret", "host=a s3cret",
-               "host=a user=b password=x s3cret=1", "postgresql://user:s3cret@host:port:port/db?x",
-               "postgresql://u:s3cret%zz@h/d", "postgresql://u:a\"%zzs3cret@h/d",
-               "postgresql://u:s3cret@h/d?nonsense=s3cret");
-  CAPTURE(conninfo);
-  try {
-    const pg::Connector connector(to(conninfo));
-    FAIL("it was accepted");
-  } catch (const std::invalid_argument& error) {
-    CHECK_THAT(error.what(), Catch::Contains("cannot be parsed") && !Catch::Contains("s3cret"));
-  }
-}
-
-TEST_CASE("a parameter of a URL that libpq does not know is named, but for its value") {
-  for (const auto& [url, why] : std::vector<std::pair<std::string, std::string>>{
-           {"postgresql://h/db?sslmod=s3cret", "no parameter sslmod, did you mean sslmode?"},
-           {"postgres://u:pw@h:5432/db?sslmode=require&conect_timeout=3",
-            "no parameter conect_timeout, did you mean "
-            "connect_timeout?"},
-           {"postgresql://u:p%3fw@[::1]:5432,h2:5433/db?ssl=true&nonsense=s3cret", "no parameter nonsense"},
-           {"postgresql://[::1]:5432,h2?sslrootcert=/etc/ssl/db.crt&pasword=s3cret",
-            "no parameter pasword, did you mean password?"},
-           {"postgresql:///?jdbc_url_of_ours=s3cret", "no parameter jdbc_url_of_ours"}}) {
-    CAPTURE(url);
-    try {
-      const pg::Connector connector(to(url));
-      FAIL("it was accepted");
-    } catch (const std::invalid_argument& error) {
-      CHECK_THAT(error.what(),
-                 Catch::Contains("cannot be parsed") && Catch::EndsWith(why) && !Catch::Contains("s3cret"));
-    }
-  }
-}
-
-TEST_CASE("what may be part of a password is not named, be it a parameter otherwise") {
-  const auto url = GENERATE(
-      as<std::string>(), "postgresql://u:a?s3cret=b", "postgresql://u:a?s3cret=b&c=d",
-      "postgresql://h/d?password=a&s3cret=b", "postgresql://h/d?sslpassword=a&sslmode=require&s3cret=b",
-      "postgresql://u:p@h/d?user=a&b@c&s3cret=d", "postgresql://u:1?2?s3cret=b",
-      "postgresql://h/d?s3cret%20=b", "postgresql://h/d?s3cret=a=b", "postgresql://h/d?s3cret",
-      "postgresql://u:12a,b:1/d?s3cret=b", "host=h password=a://b?s3cret=c d");
-  CAPTURE(url);
-  try {
-    const pg::Connector connector(to(url));
-    FAIL("it was accepted");
-  } catch (const std::invalid_argument& error) {
-    CHECK_THAT(error.what(), !Catch::Contains("s3cret"));
-  }
-}
-
-TEST_CASE("what only a connection would show is refused beforehand") {
-  for (const auto& [conninfo, why] : std::vector<std::pair<std::string, std::string>>{
-           {"postgresql://u@h/d?keepalives_idle=abc", "keepalives_idle is a whole number"},
-           {"postgresql://u@h/d?connect_timeout=abc", "connect_timeout is a whole number"},
-           {"host=h tcp_user_timeout=soon", "tcp_user_timeout is a whole number"},
-           {"http://u:s3cret@h/d", "begins with postgresql://"},
-           {"postgres+ssl://u:s3cret@h/d", "begins with postgresql://"}}) {
-    CAPTURE(conninfo);
-    try {
-      const pg::Connector connector(to(conninfo));
-      FAIL("it was accepted");
-    } catch (const std::invalid_argument& error) {
-      CHECK_THAT(error.what(), Catch::Contains(why) && !Catch::Contains("s3cret"));
-    }
-  }
-}
-
-TEST_CASE("what stands where a port should is not shown, for it may be a password") {
-  try {
-    const pg::Connector connector(to("postgresql://u:s3cret/x?sslmode=require&user=y@h/d"));
-    FAIL("it was accepted");
-  } catch (const std::invalid_argument& error) {
-    CHECK_THAT(error.what(), Catch::Contains("a port is a number") && !Catch::Contains("s3cret"));
-  }
-}
-
-TEST_CASE("the description of a connector has hosts, database and user but no password") {
-  auto options = to("postgresql://someone:s3cret@h1:5433,h2:5434/things?connect_timeout=3");
-  options.password = "s3cret2";
-  const auto text = pg::Connector(options).description();
-  CHECK(text == "someone@h1:5433,h2:5434/things");
 }
 
 TEST_CASE("a password comes from the options, over the connection string, or from a file over both") {

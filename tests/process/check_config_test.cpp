@@ -1,0 +1,171 @@
+// `check-config`, and what every command does with the configuration that it is given.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+TEST_CASE("check-config prints what a file means, without its secrets") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("good.yaml",
+                                           "database: {url: 'postgresql://u:geheim1@h/d?password=geheim2', "
+                                           "password: geheim3}\npartitions: [0-3, 9]\n");
+  const Ended done = run_binary({"check-config", file});
+  CHECK(done.code == 0);
+  CHECK(done.err.empty());
+  CHECK_THAT(done.out, Catch::Contains("partitions: 0-3,9") && Catch::Contains("attempt_timeout:"));
+  CHECK_THAT(done.out, !Catch::Contains("geheim"));
+}
+
+TEST_CASE("check-config names file, line, key and value of everything that is wrong, and what is allowed") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("bad.yaml",
+                                           "partitions: 9-3\n"
+                                           "threads: many\n"
+                                           "tpyo: 1\n"
+                                           "reconcilers:\n"
+                                           "  attempt_timeout: {interval: 2}\n"
+                                           "database: {url: 'postgresql://u:geheim@h/d', pool_size: 0}\n");
+  const Ended refused = run_binary({"check-config", file});
+  CHECK(refused.code == 78);
+  CHECK(refused.out.empty());
+  CHECK_THAT(refused.err, Catch::Contains(file + ":1: partitions: \"9-3\": "));
+  CHECK_THAT(refused.err, Catch::Contains(file + ":2: threads: \"many\": "));
+  CHECK_THAT(refused.err, Catch::Contains(file + ":3: tpyo: "));
+  CHECK_THAT(refused.err, Catch::Contains(file + ":5: reconcilers.attempt_timeout.interval: \"2\": "));
+  CHECK_THAT(refused.err, Catch::Contains(file + ":6: database.pool_size: \"0\": "));
+  CHECK_THAT(refused.err, !Catch::Contains("geheim"));
+  std::istringstream lines(refused.err);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK_THAT(line, Catch::Contains("(allowed: "));
+  }
+}
+
+TEST_CASE("a URL that can never work is told with file and line, beside all that is wrong elsewhere") {
+  const TemporaryDirectory directory;
+  const auto url =
+      GENERATE("host=db port=99999999 password=geheim", "host=db sslmode=bogus password=geheim",
+               "postgresql://u:geheim@h:bad:port/d", "host=db password=geheim target_session_attrs=any",
+               "host=db port=0 password=geheim", "host=a,b port=5432,54x2 password=geheim",
+               "hostaddr=db1 password=geheim");
+  CAPTURE(url);
+  const std::string file = directory.write(
+      "bad.yaml", "threads: 0\ndatabase:\n  pool_size: many\n  url: \"" + std::string(url) + "\"\n");
+  const Ended refused = run_binary({"check-config", file});
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.err, Catch::Contains(file + ":1: threads: ") &&
+                              Catch::Contains(file + ":3: database.pool_size: ") &&
+                              Catch::Contains(file + ":4: database.url: ") && !Catch::Contains("geheim"));
+  const std::string of_url = directory.write("url", std::string(url) + "\n");
+  const Ended by_file = run_binary(
+      {"run", "--config", directory.write("by.yaml", "helpers: x\ndatabase: {url_file: " + of_url + "}\n")});
+  CHECK(by_file.code == 78);
+  CHECK_THAT(by_file.err, Catch::Contains("by.yaml:1: helpers: ") &&
+                              Catch::Contains("by.yaml:2: database.url_file: ") &&
+                              !Catch::Contains("geheim"));
+  const Ended by_variable = run_binary({"run"}, {{"FF_DATABASE_URL", url}, {"FF_RECONCILER_THREADS", "0"}});
+  CHECK(by_variable.code == 78);
+  CHECK_THAT(by_variable.err, Catch::Contains("environment: FF_DATABASE_URL: ") &&
+                                  Catch::Contains("FF_RECONCILER_THREADS") && !Catch::Contains("geheim"));
+}
+
+TEST_CASE(
+    "check-config warns of files that cannot be read as yet, and refuses a directory where nothing goes "
+    "without") {
+  const TemporaryDirectory directory;
+  const std::string there = directory.write("there.crt", "x");
+  const auto checked = [&](const std::string& database) {
+    return run_binary({"check-config", directory.write("c.yaml", "threads: 2\ndatabase:\n" + database)});
+  };
+  const std::string at = directory.path().string() + "/c.yaml:3: database.";
+  const std::string absent = " cannot be read as yet: No such file or directory (allowed: ";
+  const Ended password = checked("  password_file: /not/there\n");
+  CHECK(password.code == 0);
+  CHECK(password.err == "warning: " + at + "password_file: \"/not/there\": the file" + absent +
+                            "one line with the password)\n");
+  CHECK_THAT(password.out, Catch::Contains("threads: 2"));
+  const Ended root =
+      checked("  url: 'postgresql://u:geheim@h/d?sslmode=verify-full&sslrootcert=/not/there'\n");
+  CHECK(root.code == 0);
+  CHECK_THAT(root.err, Catch::StartsWith("warning: " + at + "url: ") &&
+                           Catch::EndsWith("\": sslrootcert=/not/there" + absent + "a file)\n") &&
+                           !Catch::Contains("geheim"));
+  const Ended both =
+      checked("  url: host=h sslcert=/not/there sslkey=/not/either sslrootcert=" + there + "\n");
+  CHECK(both.code == 0);
+  CHECK_THAT(both.err, Catch::Contains("sslcert=/not/there" + absent) &&
+                           Catch::Contains("sslkey=/not/either" + absent) &&
+                           !Catch::Contains("sslrootcert" + absent));
+  // What nobody named, what no connection reads, and what is no file.
+  for (const char* url : {"host=h sslmode=verify-full", "host=h sslmode=disable sslrootcert=/not/there",
+                          "host=/run/postgresql sslmode=verify-full sslrootcert=/not/there",
+                          "host=h sslkey=pkcs11:object=daemon"}) {
+    CAPTURE(url);
+    const Ended fine = checked("  url: " + std::string(url) + "\n");
+    CHECK(fine.code == 0);
+    CHECK(fine.err.empty());
+  }
+  CHECK(checked("  url: host=h sslmode=verify-full sslrootcert=system\n").code == 0);
+  const Ended refused = checked("  url: host=h sslmode=verify-full sslrootcert=/\n");
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.err, Catch::StartsWith(at + "url: ") &&
+                              Catch::EndsWith("\": sslrootcert=/ is a directory (allowed: a file)\n"));
+  const Ended unencrypted = checked("  url: host=h sslrootcert=/\n");
+  CHECK(unencrypted.code == 0);
+  CHECK_THAT(unencrypted.err, Catch::Contains("sslrootcert=/ cannot be read as yet: Is a directory"));
+  CHECK(checked("  password_file: /\n").code == 78);
+  CHECK(run_binary({"check-config", directory.write("e.yaml", "{}\n")},
+                   {{"PGHOST", "h"}, {"PGSSLROOTCERT", "/not/there"}})
+            .err == "warning: database.url: sslrootcert=/not/there" + absent + "a file)\n");
+}
+
+TEST_CASE("a bad configuration is exit code 78 for every command that reads one") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("bad.yaml", "threads: 0\n");
+  const auto* command = GENERATE("run", "tick all", "status", "check-db", "migrate status", "healthcheck");
+  CAPTURE(command);
+  std::istringstream text(command);
+  std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+  words.insert(words.end(), {"--config", file});
+  const Ended refused = run_binary(words);
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.err, Catch::Contains(file + ":1: threads"));
+  words.back() = (directory.path() / "missing.yaml").string();
+  CHECK(run_binary(words).code == 78);
+}
+
+TEST_CASE("a configuration comes from flag, environment, file and default, in this order") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("some.yaml", "threads: 3\nrecovery_grace: 7s\n");
+  const Ended from_file = run_binary({"check-config", file});
+  CHECK_THAT(from_file.out, Catch::Contains("threads: 3\n") && Catch::Contains("recovery_grace: 7s\n"));
+  const Ended from_environment = run_binary({"check-config", file}, {{"FF_RECONCILER_THREADS", "5"}});
+  CHECK_THAT(from_environment.out,
+             Catch::Contains("threads: 5\n") && Catch::Contains("recovery_grace: 7s\n"));
+
+  Database database;
+  const Ended from_flag = run_binary({"status", "--database-url", database.conninfo()},
+                                     {{"FF_DATABASE_URL", "host=/nonexistent"}});
+  CHECK(from_flag.code == 0);
+}
+
+TEST_CASE("the sample file is the default configuration, and both are valid") {
+  const Ended printed = run_binary({"check-config", "--print-default"});
+  REQUIRE(printed.code == 0);
+  const std::string sample = std::string(FF_SOURCE_DIRECTORY) + "/config/ff-reconciler.yaml";
+  std::ifstream file(sample);
+  REQUIRE(file);
+  const bool is_default = std::string(std::istreambuf_iterator<char>(file), {}) == printed.out;
+  CHECK(is_default);  // else: ff-reconcilerd check-config --print-default > config/ff-reconciler.yaml
+
+  const TemporaryDirectory directory;
+  const Ended of_sample = run_binary({"check-config", sample});
+  const Ended of_nothing = run_binary({"check-config", directory.write("empty.yaml", "{}\n")});
+  CHECK(of_sample.code == 0);
+  CHECK(of_sample.out == of_nothing.out);
+}
