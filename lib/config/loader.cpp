@@ -198,7 +198,7 @@ void Loader::read_url_file() {
     url.set(config_, parse_value(url, node));
   } catch (const std::exception& error) {
     failed_.insert("database.url_file");
-    blame(given_["database.url_file"], config_.database.url_file,
+    blame(given_["database.url_file"], hide_secrets(config_.database.url_file),
           "the file: " + std::string(error.what()) + " (allowed: one line with a URL or a keyword string)");
   }
 }
@@ -216,9 +216,9 @@ void Loader::check_password_file() {
       type == std::filesystem::file_type::regular && std::filesystem::file_size(path, absent) == 0 && !absent;
   if (is_empty || type == std::filesystem::file_type::directory) {
     failed_.insert("database.password_file");
-    blame(origin, path, (is_empty ? "the file is empty" : "a directory, not a file") + allowed);
+    blame(origin, hide_secrets(path), (is_empty ? "the file is empty" : "a directory, not a file") + allowed);
   } else if (const std::string why = why_unreadable(path); !why.empty()) {
-    doubt(origin, path, "the file cannot be read as yet: " + why + allowed);
+    doubt(origin, hide_secrets(path), "the file cannot be read as yet: " + why + allowed);
   }
 }
 
@@ -259,9 +259,15 @@ void Loader::check_database(const Sources& sources) {
   const bool in_file = !config_.database.url_file.empty();
   const auto said = given_.find(in_file ? "database.url_file" : "database.url");
   const Origin origin = said == given_.end() ? Origin{0, {}, 0, "database.url"} : said->second;
-  const std::string shown = hide_secrets(config_.database.url);
+  const std::string& url = config_.database.url;
+  const std::string shown = hide_secrets(url);
   const std::string wrong = sources.check_database ? sources.check_database(config_.database) : "";
-  if (!wrong.empty()) return blame(origin, shown, wrong);
+  // What is refused may have been meant otherwise: in a query a password with a bare "&" or "?" looks like parameters.
+  const std::size_t query = url.find("://") == std::string::npos ? std::string::npos : shown.find('?');
+  if (!wrong.empty())
+    return blame(origin,
+                 query == std::string::npos ? shown : shown.substr(0, query + 1) + std::string(kHidden),
+                 wrong);
   if (!sources.doubt_database) return;
   for (const std::string& doubtful : sources.doubt_database(config_.database)) doubt(origin, shown, doubtful);
 }
@@ -315,7 +321,8 @@ std::string Loader::shown(const std::string& path, const Node& node) const {
   if (node.kind == Kind::mapping) return "{...}";
   if (node.kind == Kind::sequence) return "[...]";
   if (node.kind != Kind::scalar || node.text.empty()) return {};
-  return holds_secret(path) ? std::string(kHiddenValue) : node.text;
+  // What stands in the wrong place may be a connection string.
+  return holds_secret(path) ? std::string(kHiddenValue) : hide_secrets(node.text);
 }
 
 void Loader::blame(const Origin& origin, std::string value, std::string message) {

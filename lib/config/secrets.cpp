@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/url_hosts.hpp"
+
 namespace ff::config {
 namespace {
 
@@ -79,6 +81,9 @@ std::string hide_in_url(std::string_view url) {
       return next == npos ? shown : shown + '&' + hide_in_query(url.substr(next + 1), true);
     }
     url.remove_prefix(at);
+  } else if (scheme != npos && colon < query && !has_only_ports(url.substr(begin, query - begin))) {
+    // It may be a password whose host was forgotten, or whose "@" was: nobody can tell where it ends.
+    return shown.append(url.substr(0, colon + 1)).append(kHidden);
   }
   const std::size_t rest = url.find('?');
   if (rest == npos) return shown.append(url);

@@ -12,6 +12,7 @@
 
 #include "base/nearest.hpp"
 #include "base/printable.hpp"
+#include "base/url_hosts.hpp"
 #include "pg/connection.hpp"
 
 namespace ff::pg {
@@ -76,19 +77,6 @@ std::vector<std::string> known_keywords() {
        ++option)
     known.emplace_back(option->keyword);
   return known;
-}
-
-// Without a user a colon has a port behind it, or stands in an IPv6 address. Anything else may be a password with a bare
-// "?", behind which no "@" comes.
-bool has_only_ports(std::string_view hosts) {
-  bool in_brackets = false;
-  for (std::size_t i = 0; i < hosts.size() && hosts[i] != '/'; ++i) {
-    if (hosts[i] == '[' || hosts[i] == ']') in_brackets = hosts[i] == '[';
-    if (hosts[i] != ':' || in_brackets) continue;
-    const std::size_t end = std::min(hosts.find_first_not_of("0123456789", i + 1), hosts.size());
-    if (end < hosts.size() && hosts[end] != ',' && hosts[end] != '/') return false;
-  }
-  return true;
 }
 
 // The first parameter in the query of a URL that libpq does not know. Empty where there is none, and where it may be part
@@ -179,7 +167,12 @@ std::string default_port() {
 constexpr const char* kNumbers[] = {"connect_timeout",     "keepalives",       "keepalives_idle",
                                     "keepalives_interval", "keepalives_count", "tcp_user_timeout"};
 
+// As libpq reads it: blanks around it, and a plus, are no fault.
 bool is_number(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\n\r\f\v";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
+  text.remove_suffix(text.size() - (text.find_last_not_of(kBlank) + 1));
+  if (text.starts_with('+')) text.remove_prefix(1);
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size();
@@ -240,7 +233,7 @@ Conninfo parse_conninfo(const std::string& text) {
   std::string& attrs = conninfo.effective["target_session_attrs"] = rest["target_session_attrs"];
   if (attrs == "any" && !conninfo.given.contains("target_session_attrs") &&
       std::getenv("PGTARGETSESSIONATTRS") == nullptr)
-    attrs.clear();  // libpq's own default
+    conninfo.effective.erase("target_session_attrs");  // libpq's own default
   for (const char* secret : {"password", "sslpassword"}) conninfo.effective.erase(secret);
   refuse_impossible(conninfo);
   return conninfo;

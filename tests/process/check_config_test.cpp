@@ -48,11 +48,12 @@ TEST_CASE("check-config names file, line, key and value of everything that is wr
 
 TEST_CASE("a URL that can never work is told with file and line, beside all that is wrong elsewhere") {
   const TemporaryDirectory directory;
-  const auto url =
-      GENERATE("host=db port=99999999 password=geheim", "host=db sslmode=bogus password=geheim",
-               "postgresql://u:geheim@h:bad:port/d", "host=db password=geheim target_session_attrs=any",
-               "host=db port=0 password=geheim", "host=a,b port=5432,54x2 password=geheim",
-               "hostaddr=db1 password=geheim");
+  const auto url = GENERATE(
+      "host=db port=99999999 password=geheim", "host=db sslmode=bogus password=geheim",
+      "postgresql://u:geheim@h:bad:port/d", "host=db password=geheim target_session_attrs=any",
+      "host=db port=0 password=geheim", "host=a,b port=5432,54x2 password=geheim",
+      "hostaddr=db1 password=geheim", "postgresql://u:geheim/d", "postgresql://u:a?geheim=b",
+      "postgresql://h/d?password=a&geheim=b", "postgresql://u:1?2?geheim=b", "postgresql://u:a?geheim");
   CAPTURE(url);
   const std::string file = directory.write(
       "bad.yaml", "threads: 0\ndatabase:\n  pool_size: many\n  url: \"" + std::string(url) + "\"\n");

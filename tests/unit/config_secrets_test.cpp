@@ -42,6 +42,7 @@ TEST_CASE("a password is hidden in every form of a connection string") {
   CHECK(hidden("sslpassword='hunter2' sslkey=/k") == "sslpassword=*** sslkey=/k");
   CHECK(hidden("sslpassword='hunter2'sslkey=/k") == "sslpassword=*** sslkey=/k");
   CHECK(hidden("dbname=postgresql://u:hunter2@h/d") == "dbname=postgresql://u:***@h/d");
+  CHECK(hidden("postgresql://h1:5432,[fe80::1]:5433/d?a=b") == "postgresql://h1:5432,[fe80::1]:5433/d?a=b");
 }
 
 TEST_CASE("a password in the query is hidden whatever has an @ there") {
@@ -79,7 +80,11 @@ TEST_CASE("a password is hidden in a connection string that libpq would refuse, 
                                "u:a=hunter2@h",
                                "postgresql://h/d?password=hunter2:x@y",
                                "postgresql://h/d?password=a:b@c&sslpassword=hunter2",
-                               "postgresql://u?v:hunter2@h/d"}) {
+                               "postgresql://u?v:hunter2@h/d",
+                               "postgresql://u:hunter2/d",
+                               "postgresql://u:12hunter2,h:5432/d",
+                               "postgresql://u:a?hunter2=b",
+                               "postgresql://u:a/b?hunter2"}) {
     CAPTURE(conninfo);
     CHECK(hide_secrets(conninfo).find("hunter2") == std::string::npos);
   }
@@ -95,6 +100,9 @@ TEST_CASE("no problem repeats a secret") {
       "database: {\"postgresql://u:hunter2@h/d\"}\n",
       "\"postgresql://u:hunter2@h\": 1\n\"postgresql://u:hunter2@h\": 1\n",
       "postgresql://u:hunter2@h\n",
+      "database: {url_file: \"postgresql://u:hunter2@h/d\"}\n",
+      "http: {listen: \"postgresql://u:hunter2@h/d\"}\n",
+      "threads: \"postgresql://u:hunter2@h/d\"\n",
       "database: {password: *hunter2}\n",
       "database: {password: !hunter2 x}\n",
       "database: {password: &hunter2 x}\n",

@@ -97,6 +97,18 @@ TEST_CASE("what only a connection would show is refused beforehand") {
   }
 }
 
+TEST_CASE("a number may be written in each way that libpq reads") {
+  for (const char* number : {"10", "+10", "' 10 '"}) {
+    CAPTURE(number);
+    CHECK_NOTHROW(pg::Connector(to("host=h connect_timeout=" + std::string(number))));
+  }
+  for (const char* none : {"++1", "1 0", " ", "+"}) {
+    CAPTURE(none);
+    CHECK_THROWS_AS(pg::Connector(to("host=h connect_timeout='" + std::string(none).append("'"))),
+                    std::invalid_argument);
+  }
+}
+
 TEST_CASE("what stands where a port should is not shown, for it may be a password") {
   CHECK_THAT(refusal_of("postgresql://u:s3cret/x?sslmode=require&user=y@h/d"),
              Catch::Contains("a port is a number") && !Catch::Contains("s3cret"));
