@@ -92,6 +92,7 @@ void settle(DemoSystem& system, const StopSignals& signals) {
 int conclude(DemoSystem& system) {
   if (const auto errors = system.errors(); !errors.empty()) {
     for (const std::string& error : errors) std::cerr << "ff-reconcilerd: " << error << '\n';
+    system.require_database();
     return kInternal;
   }
   const std::vector<simulation::Verdict> verdicts = system.close_books();

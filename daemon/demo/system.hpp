@@ -28,6 +28,8 @@ class DemoSystem {
   Scene scene();
   /// What ended a simulated worker before its time.
   std::vector<std::string> errors() const { return workload_->errors(); }
+  /// Throws pg::Error where the database is gone: the reason behind errors().
+  void require_database() { connection_.execute("SELECT 1"); }
 
   /// No further work is begun.
   void finish();

@@ -230,7 +230,8 @@ TEST_CASE("the demo says so when its database goes away") {
   ::kill(demo.server(), SIGQUIT);
   const std::string end = demo.end();
   INFO(demo.output());
-  CHECK((end == "exited with 69" || end == "exited with 70"));
+  CHECK(end == "exited with 69");
+  CHECK(demo.says("\nff-reconcilerd: "));
   CHECK_FALSE(demo.left_files());
 }
 
