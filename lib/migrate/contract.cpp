@@ -166,7 +166,7 @@ constexpr std::string_view kChildren = R"(
 
 // $1 "<table> <index>", $2 and $3 as their migration has it: "<method> (<columns>" without the bracket that closes, and
 // what follows WHERE, or nothing. An index of a partitioned table is valid once every child has its part. One with more
-// columns behind, or of more rows, serves as well.
+// columns behind, or of all rows, serves as well, as does one whose order is another.
 constexpr std::string_view kIndexesMissing = R"(
   SELECT split_part(w.item, ' ', 2) AS name,
          (SELECT quote_ident(n.nspname) FROM pg_namespace n WHERE n.oid = t.relnamespace) AS schema,
@@ -176,12 +176,14 @@ constexpr std::string_view kIndexesMissing = R"(
     FROM unnest($1, $2, $3) WITH ORDINALITY AS w(item, columns, predicate, place)
     LEFT JOIN pg_class t ON t.oid = to_regclass({schema_text} || split_part(w.item, ' ', 1))
     LEFT JOIN LATERAL (SELECT i.indisvalid AS valid, pg_get_expr(i.indpred, i.indrelid) AS predicate,
-                              substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)$') AS definition
+                              substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)$') AS definition,
+                              regexp_replace(substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)$'),
+                                             ' DESC| NULLS (FIRST|LAST)', '', 'g') AS unordered
                          FROM pg_index i
                         WHERE i.indexrelid = to_regclass({schema_text} || split_part(w.item, ' ', 2))
                           AND i.indrelid = t.oid) f ON true
    WHERE f.valid IS NOT TRUE
-      OR NOT (f.definition ^@ (w.columns || ')') OR f.definition ^@ (w.columns || ','))
+      OR NOT (f.unordered ^@ (w.columns || ')') OR f.unordered ^@ (w.columns || ','))
       OR f.predicate <> '(' || w.predicate || ')'
    ORDER BY w.place)";
 

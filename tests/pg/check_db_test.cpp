@@ -5,8 +5,8 @@
 #include "check/plans.hpp"
 #include "check/server.hpp"
 #include "check/tables.hpp"
-#include "grants.hpp"
 #include "check_db_lines.hpp"
+#include "grants.hpp"
 #include "support/due_rows.hpp"
 #include "support/engine.hpp"
 #include "support/process.hpp"
@@ -116,11 +116,18 @@ TEST_CASE(
     CHECK(defined(other.index) == before);
     check_fine(check::indexes(db));
   }
-  // More columns behind, or more rows: whatever looks for the one finds it there, too.
-  db.execute_script(
-      "DROP INDEX ff_attempt_lease_expiry_idx; CREATE INDEX ff_attempt_lease_expiry_idx ON ff_attempt "
-      "(partition_key, lease_expires_at_ms, worker_id)");
-  check_fine(check::indexes(db));
+  // More columns behind, all rows, another order: whatever looks for the one finds it there, too.
+  for (const char* likewise :
+       {"(partition_key, lease_expires_at_ms, worker_id)",
+        "(partition_key, lease_expires_at_ms DESC) WHERE lease_expires_at_ms IS NOT NULL",
+        "(partition_key DESC NULLS LAST, lease_expires_at_ms NULLS FIRST)",
+        "(partition_key, lease_expires_at_ms) INCLUDE (worker_id) WITH (fillfactor = 70)"}) {
+    CAPTURE(likewise);
+    db.execute_script(
+        "DROP INDEX ff_attempt_lease_expiry_idx; CREATE INDEX ff_attempt_lease_expiry_idx ON ff_attempt " +
+        std::string(likewise));
+    check_fine(check::indexes(db));
+  }
 }
 
 TEST_CASE("each index of the contract can be made by what is said of it") {
