@@ -23,19 +23,19 @@ constexpr std::int32_t kRetries = 3;
 Feed::Feed(World& world, int rows_a_second) {
   const auto step = std::chrono::duration_cast<SteadyTime::duration>(kThreads * 1s) / rows_a_second;
   for (int i = 0; i < kThreads; ++i)
-    threads_.emplace_back(
-        [this, i, step, partitions = world.realm().partitions, connection = world.connect()]() mutable {
-          try {
-            live(connection, partitions, i, step);
-          } catch (const std::exception& error) {
-            const std::lock_guard lock(mutex_);
-            errors_.emplace_back(error.what());
-          }
-        });
+    threads_.emplace_back([this, i, step, partitions = world.realm().partitions,
+                           connection = world.connect()](const std::stop_token& stop) mutable {
+      try {
+        live(stop, connection, partitions, i, step);
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex_);
+        errors_.emplace_back(error.what());
+      }
+    });
 }
 
 void Feed::end() {
-  ending_ = true;
+  for (std::jthread& thread : threads_) thread.request_stop();
   threads_.clear();
 }
 
@@ -44,15 +44,15 @@ std::vector<std::string> Feed::errors() const {
   return errors_;
 }
 
-void Feed::live(pg::Connection& connection, const Partitions& partitions, int worker,
-                SteadyTime::duration step) {
+void Feed::live(const std::stop_token& stop, pg::Connection& connection, const Partitions& partitions,
+                int worker, SteadyTime::duration step) {
   simulation::Worker hands(connection, "feed-" + std::to_string(worker), kLease, kFeedLane);
   simulation::NewExecution next;
   next.lane = kFeedLane;
   next.name_space = kFeedLane;
   next.max_retries = kRetries;
   SteadyTime turn = Clock::system().now();
-  for (bool delay = false; !ending_; turn = std::max(turn + step, Clock::system().now() - 1s)) {
+  for (bool delay = false; !stop.stop_requested(); turn = std::max(turn + step, Clock::system().now() - 1s)) {
     std::this_thread::sleep_until(turn);
     auto claim = hands.claim(partitions);
     if (!claim) {

@@ -31,9 +31,9 @@ class Feed {
   std::vector<std::string> errors() const;
 
  private:
-  void live(pg::Connection& connection, const Partitions& partitions, int worker, SteadyTime::duration step);
+  void live(const std::stop_token& stop, pg::Connection& connection, const Partitions& partitions, int worker,
+            SteadyTime::duration step);
 
-  std::atomic<bool> ending_{false};
   std::atomic<std::int64_t> claims_{0};
   mutable std::mutex mutex_;
   std::vector<std::string> errors_;  // guarded by mutex_

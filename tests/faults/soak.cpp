@@ -35,7 +35,7 @@ std::string do_harm(World& world) {
   return fmt::format("replica {} killed", replica);
 }
 
-/// Half to one and a half of the usual time, a quarter of the whole at most.
+/// Half to one and a half of the usual time, which is a quarter of the whole at most.
 Milliseconds until_next_harm(World& world, const SoakOptions& options) {
   const Milliseconds usual = std::min<Milliseconds>(kBetweenFaults, options.length / 4);
   return Milliseconds{world.random(usual.count() / 2, usual.count() * 3 / 2)};

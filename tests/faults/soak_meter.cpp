@@ -61,6 +61,8 @@ Meter::Meter(World& world) : world_(world), db_(world.connect()), begun_(Clock::
   read_server(first);
   first_wal_ = sums_.wal_bytes;
   first_commits_ = sums_.commits;
+  for (int replica = 0; replica < kReplicas; ++replica) read_replica(replica, first);
+  sums_ = {};  // what was before does not count
 }
 
 Sample Meter::take() {
