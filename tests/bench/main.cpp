@@ -24,6 +24,7 @@ namespace {
 
 constexpr const char* kDatabase = "bench";
 constexpr int kUsageError = 64;
+constexpr int kNothingMeasured = 70;
 
 // The least that the dense backlog's ratio to row by row may be, whatever is wanted beyond that.
 constexpr double kLeastRatio = 15;
@@ -168,6 +169,6 @@ int main(int argc, char** argv) {
     return ff::bench::measure(*arguments);
   } catch (const std::exception& error) {
     std::cerr << "ff-bench: " << error.what() << '\n';
-    return EXIT_FAILURE;
+    return ff::bench::kNothingMeasured;
   }
 }
