@@ -33,10 +33,10 @@ std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<st
 /// What each enabled reconciler is told of the others.
 reconcile::Family family_of(const config::Config& config);
 
-/// The rows that a reconciler works on by this configuration, in these partitions.
 /// Storm control as it is configured.
 reconcile::StormSettings storm_settings(const config::Storm& storm);
 
+/// The rows that a reconciler works on by this configuration, in these partitions.
 reconcile::Scope scope_of(const config::Config& config, const config::Reconciler& its, Partitions partitions);
 
 }  // namespace ff::daemon
