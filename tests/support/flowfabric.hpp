@@ -68,7 +68,8 @@ std::string url_of(const testserver::PrivateServer& server, std::string_view dat
 
 /// A database that FlowFabric's own migrations made, with a secret for tokens and grants. It lies on a server
 /// of this test program, whose data stay beside the build for the next program, because making them takes half
-/// a minute: so tests leave the schema alone. One object at a time: each begins with empty tables.
+/// a minute: so tests leave FlowFabric's schema alone, and expect that `migrate up` may have added ours before. One
+/// object at a time: each begins with empty tables.
 class FlowFabricDatabase {
  public:
   FlowFabricDatabase();
