@@ -1,5 +1,6 @@
 #include "configuration.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,12 +37,24 @@ std::string never_a_file(const pg::Conninfo& conninfo) {
   return {};
 }
 
+// By libpq's own rule.
+bool is_open_to_others(const std::string& key) {
+  struct stat file {};
+  if (::stat(key.c_str(), &file) != 0) return false;
+  return (file.st_mode & (file.st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO)) != 0;
+}
+
 // A secret may be mounted later, and the daemon runs as somebody else: each connection looks anew.
-std::vector<std::string> not_yet_files(const pg::Conninfo& conninfo) {
+std::vector<std::string> doubtful_files(const pg::Conninfo& conninfo) {
   std::vector<std::string> doubtful;
   for (const auto& [keyword, path] : pg::tls_files(conninfo))
     if (const std::string why = why_unreadable(path); !why.empty())
       doubtful.push_back(shown(keyword, path) + " cannot be read as yet: " + why + " (allowed: a file)");
+    else if (keyword == "sslkey" && is_open_to_others(path))
+      doubtful.push_back(
+          shown(keyword, path) +
+          " is open to others, and libpq takes no such key (allowed: mode 0600, or 0640 where it "
+          "belongs to root)");
   return doubtful;
 }
 
@@ -78,7 +91,7 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
     }
   };
   const auto doubtful = [](const config::Database& database) {
-    return not_yet_files(pg::parse_conninfo(database.url));
+    return doubtful_files(pg::parse_conninfo(database.url));
   };
   return config::load(
       {std::move(file), environment(), std::move(overrides), wrong, doubtful, std::move(warn)},

@@ -263,13 +263,27 @@ std::string text_of(const Shape& shape) {
          (shape.predicate.empty() ? "" : " WHERE (" + shape.predicate + ")");
 }
 
-// The new one is there before the old one goes. Where the table is not partitioned, everybody can write meanwhile.
-std::string replacement(const std::string& name, const std::string& definition, bool partitioned) {
+/// How an index is made without keeping anybody from writing, which the server refuses for a partitioned table.
+struct Way {
+  explicit Way(bool partitioned)
+      : concurrently(partitioned ? "" : "CONCURRENTLY "),
+        remark(partitioned ? " -- nobody writes into the table meanwhile" : " -- outside of a transaction") {}
+
+  std::string concurrently;
+  std::string remark;
+};
+
+std::string made_anew(const std::string& name, const std::string& definition, bool is_there, const Way& way) {
+  return (is_there ? "DROP INDEX " + way.concurrently + name + "; " : "") + "CREATE INDEX " +
+         way.concurrently + "IF NOT EXISTS " + name + " " + definition + ";" + way.remark;
+}
+
+// The new one is there before the old one goes.
+std::string replacement(const std::string& name, const std::string& definition, const Way& way) {
   const std::string made = name + "_new";
-  const std::string concurrently = partitioned ? "" : "CONCURRENTLY ";
-  return "DROP INDEX IF EXISTS " + made + "; CREATE INDEX " + concurrently + made + " " + definition +
-         "; DROP INDEX " + concurrently + name + "; ALTER INDEX " + made + " RENAME TO " + name + ";" +
-         (partitioned ? " -- nobody writes into the table meanwhile" : " -- outside of a transaction");
+  return "DROP INDEX IF EXISTS " + made + "; CREATE INDEX " + way.concurrently + made + " " + definition +
+         "; DROP INDEX " + way.concurrently + name + "; ALTER INDEX " + made + " RENAME TO " + name + ";" +
+         way.remark;
 }
 
 Missing said_of(const pg::Row& row) {
@@ -285,14 +299,10 @@ Missing said_of(const pg::Row& row) {
   std::string next;
   // Without it the table itself is missing, which another sentence says.
   if (const auto schema = row.get<std::optional<std::string>>("schema")) {
-    next = "SET search_path = " + *schema + "; ";
-    if (misplaced) {
-      next += replacement(name, definition, row.get<bool>("partitioned"));
-    } else {
-      if (row.get<bool>("is_there")) next += "DROP INDEX " + name + "; ";
-      next += "CREATE INDEX IF NOT EXISTS " + name + " " + definition +
-              "; -- nobody writes into the table meanwhile";
-    }
+    const Way way(row.get<bool>("partitioned"));
+    next = "SET search_path = " + *schema + "; " +
+           (misplaced ? replacement(name, definition, way)
+                      : made_anew(name, definition, row.get<bool>("is_there"), way));
   }
   return {printable(sentence), printable(next)};
 }

@@ -1,6 +1,7 @@
 // What `check-db` looks at of server and schema, each seen to be fine and with a fault that was made on purpose. Who is
 // connected: check_db_sessions_test. What it prints and how it exits: tests/process.
 #include <catch2/catch.hpp>
+#include <sstream>
 
 #include "check/plans.hpp"
 #include "check/server.hpp"
@@ -33,6 +34,12 @@ check::Plans plans_of(pg::Connection& db, const std::string& name) {
   return plans;
 }
 
+/// One statement after the other, as psql takes a line: what is CONCURRENTLY goes into no transaction.
+void paste(pg::Connection& db, const std::string& line) {
+  std::istringstream statements(line.substr(0, line.find(" --")));
+  for (std::string statement; std::getline(statements, statement, ';');) db.execute_script(statement);
+}
+
 }  // namespace
 
 TEST_CASE("a server that takes writes is fine, and one that does not is a problem") {
@@ -57,7 +64,23 @@ TEST_CASE("an index that is missing or invalid is a problem, and what it says ma
     db.execute("DROP INDEX ff_attempt_lease_expiry_idx");
     const Line line = faulty(check::indexes(db), Verdict::problem);
     CHECK_THAT(line.text, Contains("index ff_attempt_lease_expiry_idx on ff_attempt"));
-    db.execute_script(line.next);
+    CHECK_THAT(line.next, !Contains("CONCURRENTLY"));
+    paste(db, line.next);
+  }
+  SECTION("missing, of a table that is not partitioned") {
+    db.execute("DROP INDEX ff_lease_event_partition_key_idx");
+    const Line line = faulty(check::indexes(db), Verdict::problem);
+    CHECK_THAT(line.next,
+               Contains("CREATE INDEX CONCURRENTLY IF NOT EXISTS ff_lease_event_partition_key_idx"));
+    paste(db, line.next);
+  }
+  SECTION("invalid, as a CREATE INDEX CONCURRENTLY that was ended leaves it") {
+    db.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = "
+        "'ff_lease_event_partition_key_idx'::regclass");
+    const Line line = faulty(check::indexes(db), Verdict::problem);
+    CHECK_THAT(line.next, Contains("DROP INDEX CONCURRENTLY ff_lease_event_partition_key_idx"));
+    paste(db, line.next);
   }
   SECTION("invalid, because a child lacks its part") {
     db.execute_script(
@@ -65,7 +88,7 @@ TEST_CASE("an index that is missing or invalid is a problem, and what it says ma
         "CREATE INDEX ff_completion_event_event_id_idx ON ONLY ff_completion_event (event_id)");
     const Line line = faulty(check::indexes(db), Verdict::problem);
     CHECK_THAT(line.next, Contains("DROP INDEX ff_completion_event_event_id_idx"));
-    db.execute_script(line.next);
+    paste(db, line.next);
   }
   check_fine(check::indexes(db));
 }
@@ -79,11 +102,6 @@ TEST_CASE(
     return db.execute("SELECT pg_get_indexdef($1::regclass)", pg::Params::of(index))
         .one()
         .get<std::string>(0);
-  };
-  // One after the other, as psql takes a line: what is CONCURRENTLY goes into no transaction.
-  const auto paste = [&](const std::string& line) {
-    std::istringstream statements(line.substr(0, line.find(" --")));
-    for (std::string statement; std::getline(statements, statement, ';');) db.execute_script(statement);
   };
   struct Other {
     std::string index;
@@ -112,7 +130,7 @@ TEST_CASE(
     const Line line = faulty(check::indexes(db), Verdict::problem);
     CHECK_THAT(line.text, Catch::EndsWith(" is on " + other.is_on + ", and should be on " + other.wanted));
     CHECK((line.next.find("CONCURRENTLY") != std::string::npos) == other.concurrently);
-    paste(line.next);
+    paste(db, line.next);
     CHECK(defined(other.index) == before);
     check_fine(check::indexes(db));
   }
@@ -140,7 +158,7 @@ TEST_CASE("each index of the contract can be made by what is said of it") {
     db.execute("DROP INDEX IF EXISTS " + row.get<std::string>(0));
   const Lines lines = check::indexes(db);
   CHECK(lines.size() > 20);
-  for (const Line& line : lines) db.execute_script(line.next);
+  for (const Line& line : lines) paste(db, line.next);
   check_fine(check::indexes(db));
 }
 

@@ -1,5 +1,6 @@
 // `check-config`, and what every command does with the configuration that it is given.
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -102,6 +103,15 @@ TEST_CASE(
   CHECK_THAT(both.err, Catch::Contains("sslcert=/not/there" + absent) &&
                            Catch::Contains("sslkey=/not/either" + absent) &&
                            !Catch::Contains("sslrootcert" + absent));
+  const std::string open = directory.write("open.key", "x");
+  std::filesystem::permissions(open, std::filesystem::perms(0644));
+  CHECK_THAT(
+      checked("  url: host=h sslkey=" + open + "\n").err,
+      Catch::EndsWith(": sslkey=" + open +
+                      " is open to others, and libpq takes no such key (allowed: mode 0600, or 0640 where "
+                      "it belongs to root)\n"));
+  std::filesystem::permissions(open, std::filesystem::perms(0600));
+  CHECK(checked("  url: host=h sslkey=" + open + "\n").err.empty());
   // What nobody named, what no connection reads, and what is no file.
   for (const char* url : {"host=h sslmode=verify-full", "host=h sslmode=disable sslrootcert=/not/there",
                           "host=/run/postgresql sslmode=verify-full sslrootcert=/not/there",
