@@ -67,7 +67,7 @@ class Engine {
   bool is_time_to_ask_again() const;
   void leave_restless(TickReport& report, std::vector<Candidate>& rows);
   std::vector<GroupSlice> slices_of_scan(Worker& worker);
-  void end_scan(const TickReport& report, const std::vector<GroupSlice>& slices);
+  void end_scan(TickReport& report, const std::vector<GroupSlice>& slices);
   TickReport work_off_upcoming();
   void find_partitions(pg::Connection& connection);
   void count_due(pg::Connection& connection, const std::vector<GroupSlice>& slices, std::int64_t cap,

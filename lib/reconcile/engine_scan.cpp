@@ -14,6 +14,10 @@ namespace {
 // So many groups of partitions more than could be read may be locked, before it is taken for a lock on all of them.
 constexpr std::size_t kMostLocked = 2;
 
+// Where one in so many rows of a stretch was due, a walk goes on at once. So what is overdue stays a tenth of the table,
+// however large that is and however many fall due.
+constexpr std::int64_t kRich = 10;
+
 }  // namespace
 
 void Engine::find_partitions(pg::Connection& connection) {
@@ -56,10 +60,13 @@ std::vector<GroupSlice> Engine::slices_of_scan(Worker& worker) {
 }
 
 // What it did not come to is read again by the next one.
-void Engine::end_scan(const TickReport& report, const std::vector<GroupSlice>& slices) {
+void Engine::end_scan(TickReport& report, const std::vector<GroupSlice>& slices) {
   if (report.more) return;
   const Reconciler& pair = job_->reconciler;
-  if (job_->options.in_slices && pair.walk) walker_.go_on();
+  if (job_->options.in_slices && pair.walk) {
+    walker_.go_on();
+    report.more = walker_.rows() > 0 && kRich * report.processed >= walker_.rows();
+  }
   if (job_->options.in_slices && pair.groups_a_scan > 0)
     first_group_ = (slices.back().group + 1) % job_->groups.size();
   if (report.failure || pair.walk) return;

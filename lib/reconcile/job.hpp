@@ -55,8 +55,9 @@ struct Job {
     return most > 0 ? std::min(most, scope.batch_size) : scope.batch_size;
   }
 
-  /// How long it has to rest because it has deleted too many rows too quickly.
-  Milliseconds rest() const { return options.rate_limited ? rate_limit->wait(clock.now()) : Milliseconds{0}; }
+  /// It has deleted too many rows too quickly, and has to rest for so long.
+  bool has_to_rest() const { return options.rate_limited && rate_limit->is_spent(clock.now()); }
+  Milliseconds rest() const { return options.rate_limited ? rate_limit->rest(clock.now()) : Milliseconds{0}; }
 
   /// A statement by which a session is known that has planned those of this pair.
   std::string familiar() const;

@@ -54,7 +54,8 @@ struct Announcement {
 
 /// A table through which a pair walks in the order of its primary key, because no index leads to the rows that are
 /// due. Where a scan is one of many, it reads the next slice of so many rows; an engine remembers the place, and
-/// begins again behind the last row.
+/// begins again behind the last row. While a tenth of a slice was due the next one is read at once: so what is overdue stays
+/// about a tenth of the table, however large that is.
 ///
 /// Of ff_exec_core the ended rows are the bulk, and the index by lane and phase leads past them, but has no order of its
 /// own behind these two: a walk over `phases` goes by whole partitions. It takes as many as have about so many rows in

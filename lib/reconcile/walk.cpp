@@ -24,6 +24,7 @@ std::vector<GroupSlice> Walker::next(const Job& job, pg::Connection& connection,
 std::vector<GroupSlice> Walker::next_rows(const Job& job, pg::Connection& connection, std::int64_t rows) {
   std::vector<GroupSlice> slices;
   Place at = from_.group < job.groups.size() ? from_ : Place{};
+  const std::int64_t wanted = rows;
   while (rows > 0 && at.group < job.groups.size()) {
     std::vector<Question> questions;
     for (std::size_t group = at.group; group < std::min(at.group + kAskedTogether, job.groups.size());
@@ -46,6 +47,7 @@ std::vector<GroupSlice> Walker::next_rows(const Job& job, pg::Connection& connec
     }
   }
   to_ = at.group < job.groups.size() ? at : Place{};
+  rows_ = wanted - std::max<std::int64_t>(rows, 0);
   return slices;
 }
 

@@ -21,6 +21,8 @@ class Walker {
   std::vector<GroupSlice> next(const Job& job, pg::Connection& connection, std::int64_t rows);
   /// What next() has shown is done with: the one after it begins behind.
   void go_on() { from_ = to_; }
+  /// How many rows the last stretch has; 0 where it goes by whole partitions.
+  std::int64_t rows() const { return rows_; }
   /// The last stretch ended with the table.
   bool at_end() const { return to_.group == 0 && to_.row == Slice::before_all(); }
 
@@ -37,6 +39,7 @@ class Walker {
 
   Place from_;
   Place to_;
+  std::int64_t rows_ = 0;
 };
 
 /// All of every group.

@@ -61,13 +61,13 @@ bool Worker::may_write() const {
 
 bool Worker::out_of_time() {
   const bool is_out = job_.clock.now() >= job_.deadline || job_.options.stop.stop_requested() ||
-                      !may_write() || job_.rest() > Milliseconds{0};
+                      !may_write() || job_.has_to_rest();
   if (is_out) report_.more = true;
   return is_out;
 }
 
 bool Worker::may_take_one() {
-  const bool may = !job_.options.stop.stop_requested() && may_write() && job_.rest() <= Milliseconds{0};
+  const bool may = !job_.options.stop.stop_requested() && may_write() && !job_.has_to_rest();
   if (read_in_time_ && may) return true;
   return !out_of_time();
 }

@@ -212,6 +212,22 @@ TEST_CASE(
   CHECK(slice() == 1);  // those behind
 }
 
+TEST_CASE("a walk goes on at once while a tenth of what it reads is due") {
+  Stage t;
+  for (int i = 0; i < 10; ++i) t.add_waitpoint(i == 0 ? 5'000 : -600'000, {0});
+  for (int i = 0; i < 10; ++i) t.add_waitpoint(-600'000, {15});
+  const auto slice = [&] { return t.engine->tick({.in_slices = true}); };
+  TickReport report = slice();
+  CHECK(report.processed == 1);
+  CHECK(report.more);
+  report = slice();  // the other partition
+  CHECK(report.processed == 0);
+  CHECK_FALSE(report.more);
+  CHECK_FALSE(slice().more);  // behind the last row
+  t.add_waitpoint(5'000, {0});
+  CHECK(slice().more);
+}
+
 TEST_CASE("a shortcut takes what a walk would come to later, and the walk takes the rest") {
   Stage t;
   for (int i = 0; i < 15; ++i) t.add_waitpoint(5'000, {1});

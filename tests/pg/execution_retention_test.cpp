@@ -171,6 +171,22 @@ TEST_CASE("execution_retention deletes no more rows a second than it may, but al
   CHECK(t.left() == 0);
 }
 
+TEST_CASE("execution_retention works off a second's worth of rows, and then rests for as long") {
+  Stage t;
+  for (int i = 0; i < 12; ++i) t.add_ended(kOld);
+  EngineFixture engine(t.database, reconciler(),
+                       {.batch_size = 1, .settings = {{"max_rows_per_second", 24}}});
+  const reconcile::TickOptions rate_limited{.rate_limited = true};
+  TickReport report = engine->tick(rate_limited);
+  CHECK(report.processed == 4);
+  CHECK(report.more);
+  CHECK(report.wait == Milliseconds{1000});
+  engine.clock().advance(Milliseconds{500});
+  report = engine->tick(rate_limited);
+  CHECK(report.processed == 2);
+  CHECK(report.wait == Milliseconds{1000});
+}
+
 TEST_CASE("execution_retention leaves a unit of which somebody holds anything, and takes it later") {
   Stage t;
   const Uuid flow = t.add_flow(kOld);
