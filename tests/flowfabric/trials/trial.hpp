@@ -64,6 +64,7 @@ Seen grants(World& world, const Scale& scale);
 Seen groups(World& world, const Scale& scale);
 Seen indexes(World& world, const Scale& scale);
 Seen backlogs(World& world, const Scale& scale);
+Seen retention(World& world, const Scale& scale);
 Seen quotas(World& world, const Scale& scale);
 
 }  // namespace ff::test::trials
