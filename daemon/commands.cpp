@@ -26,7 +26,7 @@ std::vector<Command> database_commands() {
       {"explain",
        {"{fp:N}:UUID", 1, 1},
        "Why one execution is where it is, what each reconciler makes of it, and what would move it.",
-       {"config", "database-url", "json"},
+       {"config", "database-url", "url", "json"},
        explain_execution},
       {"audit",
        {},

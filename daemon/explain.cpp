@@ -10,6 +10,7 @@
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
 #include "report_json.hpp"
+#include "running_daemon.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -26,6 +27,26 @@ std::vector<explain::Member> family(const config::Config& config, const Executio
   for (const config::Reconciler& its : config.reconcilers)
     all.push_back({reconcile::find_reconciler(its.name), its.enabled, scope_of(config, its, {id.partition})});
   return all;
+}
+
+// Of a daemon that answers; in the database nothing tells of it.
+void see_what_is_in_quarantine(explain::Facts& facts, const Arguments& arguments) {
+  const auto status = try_to_ask_running_daemon(arguments);
+  if (!status) return;
+  const std::string id = to_string(facts.id);
+  const UnixMillis now = Clock::system().wall();
+  for (const auto& reconciler : status->at("reconcilers")) {
+    const auto its = std::ranges::find(facts.inspections, reconciler.at("reconciler").get<std::string>(),
+                                       &explain::Inspection::reconciler);
+    if (its == facts.inspections.end()) continue;
+    for (const auto& row : reconciler.at("quarantine")) {
+      if (row.at("execution") != id) continue;
+      const auto next_try = facts.now + (unix_millis(row.at("next_try_ms").get<std::int64_t>()) - now);
+      if (!its->quarantined || next_try > its->quarantined->next_try)
+        its->quarantined =
+            explain::Quarantined{row.at("tries").get<int>(), next_try, row.at("message").get<std::string>()};
+    }
+  }
 }
 
 // As a replica would find it; whether it has been released, only that knows.
@@ -75,6 +96,7 @@ int explain_execution(const Arguments& arguments) {
   explain::Facts facts;
   try {
     facts = facts_of(id, config, connector);
+    see_what_is_in_quarantine(facts, arguments);
   } catch (const pg::Error& error) {
     if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;
     std::cerr << error.what() << '\n';

@@ -61,7 +61,9 @@ void add_present(ordered_json& line, const StatusBoard::Entry& entry, bool pause
   const bool at_work = entry.enabled && !paused;
   const bool known = at_work && count(entry.last_scan) > 0;
   const std::int64_t in_tick = running ? running->scanned - running->processed : 0;
-  const bool more = entry.totals.more || entry.companions_more || in_tick > entry.totals.due;
+  // What is held was counted as far as it takes to hold it.
+  const bool more = entry.totals.more || entry.companions_more || in_tick > entry.totals.due ||
+                    (entry.last.hold && !entry.last.hold->released);
   const auto left = std::max({entry.totals.due, in_tick, std::int64_t{more ? 1 : 0}});
   line["due"] = known || (at_work && in_tick > 0) ? ordered_json(left) : ordered_json();
   line["due_capped"] = at_work && more;
@@ -215,9 +217,11 @@ std::string StatusBoard::status_json(const pg::PoolState& pool, std::optional<Un
     line["hold"] = entry.enabled ? hold_json(its_name, entry.last.hold) : ordered_json();
     line["consecutive_failures"] = entry.consecutive_failures;
     line["last_failure"] = entry.last_failure;
-    line["quarantined"] = entry.last.quarantined;
-    line["quarantine"] = quarantine_json(entry.last, entry.last_tick);
-    line["held"] = held_json(entry.last, entry.last_tick);
+    // What one had when it was switched off nobody tries again.
+    const reconcile::TickReport present = entry.enabled ? entry.last : reconcile::TickReport{};
+    line["quarantined"] = present.quarantined;
+    line["quarantine"] = quarantine_json(present, entry.last_tick);
+    line["held"] = held_json(present, entry.last_tick);
     line["processed_total"] = entry.totals.processed;
     line["errors_total"] = entry.totals.errors;
     line["last"] = counts_json(entry.last);

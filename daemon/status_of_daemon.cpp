@@ -60,6 +60,10 @@ bool is_held(const ordered_json& reconciler) {
   return hold.is_object() && !hold.at("released").get<bool>();
 }
 
+std::optional<UnixMillis> at_of(const ordered_json& at_ms) {
+  return at_ms.is_null() ? std::nullopt : std::optional(unix_millis(at_ms.get<std::int64_t>()));
+}
+
 // Who is in the way of a row, and how long we have known it.
 std::string held_row_text(const ordered_json& row, UnixMillis now) {
   const std::string name =
@@ -71,11 +75,17 @@ std::string held_row_text(const ordered_json& row, UnixMillis now) {
     const reconcile::Holder who{.table = shown(holder.at("table")),
                                 .pid = holder.at("pid").is_null() ? 0 : holder.at("pid").get<int>(),
                                 .application = shown(holder.at("application")),
-                                .state = holder.at("state").is_null() ? "" : shown(holder.at("state"))};
-    by += (by.empty() ? "" : ", ") + reconcile::text_of(who) + " in " + who.table;
+                                .state = holder.at("state").is_null() ? "" : shown(holder.at("state")),
+                                .since = at_of(holder.value("since_ms", ordered_json()))};
+    by += (by.empty() ? "" : ", ") + explain::who(who, now) + " in " + who.table;
   }
-  return fmt::format("          {} is locked by {}, first seen {}\n", name,
-                     by.empty() ? "somebody who is not to be seen" : by,
+  // A reclaim that was promised keeps it as well, which no lock shows.
+  if (by.empty())
+    return fmt::format(
+        "          {} is passed over, first seen {}: locked by somebody who is not to be seen, or "
+        "promised to a worker\n",
+        name, moment_of(row.at("held_since_ms"), now));
+  return fmt::format("          {} is locked by {}, first seen {}\n", name, by,
                      moment_of(row.at("held_since_ms"), now));
 }
 
@@ -94,10 +104,6 @@ std::string hold_text(const ordered_json& reconciler, UnixMillis now) {
     return fmt::format("          released by an operator, until no more than {} rows are due\n", above);
   return fmt::format("          more than {} rows are due (hold_above): held since {} -> {}\n", above,
                      moment_of(hold.at("since_ms"), now), shown(hold.at("next")));
-}
-
-std::optional<UnixMillis> at_of(const ordered_json& at_ms) {
-  return at_ms.is_null() ? std::nullopt : std::optional(unix_millis(at_ms.get<std::int64_t>()));
 }
 
 // "in 12 s", "now", "none for 20 s", "unknown"; "-" of one that is off or paused

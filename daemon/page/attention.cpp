@@ -139,11 +139,12 @@ void add_held_rows(const Model& model, List& list) {
     if (!view.enabled || view.paused || !view.seen) continue;
     for (const reconcile::HeldRow& row : view.seen->last.held) {
       Attention it{Severity::warning,
-                   fmt::format("{}: a row that is due has been locked by somebody else for {}", view.name,
+                   fmt::format("{}: a row that is due has been passed over for {}", view.name,
                                spoken_duration(row.held_for)),
-                   "Who holds it is not to be seen."};
+                   "Somebody who is not to be seen has locked it, or it is promised to a worker."};
       if (!row.holders.empty())
-        it.why = reconcile::text_of(row.holders.front()) + " holds a row in " + row.holders.front().table;
+        it.why =
+            explain::who(row.holders.front(), model.now) + " holds a row in " + row.holders.front().table;
       if (row.execution) it.paste.push_back(explain::explain(*row.execution));
       list.push_back(std::move(it));
     }

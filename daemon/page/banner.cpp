@@ -60,8 +60,9 @@ std::string banner(const Model& model, const std::vector<Attention>& attention) 
 
 std::string attention_list(const std::vector<Attention>& attention) {
   if (attention.empty())
-    return section("attention", "Needs attention",
-                   "<p class=\"calm\">Nothing. Everything that is due is being moved.</p>\n");
+    return section(
+        "attention", "Needs attention",
+        "<p class=\"calm\">Nothing. What is due of the reconcilers that are on is being moved.</p>\n");
   std::string list = "<ul>\n";
   for (const Attention& it : attention) {
     list += fmt::format("<li class=\"{}\">{} <strong>{}</strong>\n", css(it.severity),

@@ -63,6 +63,7 @@ std::string lateness_cell(const ReconcilerView& view) {
 }
 
 std::string due_text(const ReconcilerView& view) {
+  if (!view.enabled) return R"(<span class="none">–</span>)";
   const bool more = view.reads_on() || view.held();
   return more ? grouped(std::max<std::int64_t>(view.left(), 1)) + "+" : number_or_none(view.left());
 }

@@ -50,6 +50,14 @@ bool FanIn::impossible() const {
   return fail + skip > 0;
 }
 
+bool Facts::fan_in_agrees() const {
+  if (fan_in->counted() > ended_upstreams) return false;
+  if (untold_upstreams > 0) return true;
+  const std::int64_t failed = ended_upstreams - succeeded_upstreams - skipped_upstreams;
+  return fan_in->success == succeeded_upstreams && fan_in->fail == failed &&
+         fan_in->skip == skipped_upstreams;
+}
+
 bool Inspection::takes_leases() const {
   return reconciler == "lease_expiry" || reconciler == "attempt_timeout";
 }

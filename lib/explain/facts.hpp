@@ -162,6 +162,13 @@ struct Trial {
   Milliseconds still_for{0};  ///< so long the rows have to stand still first, which one scan cannot see
 };
 
+/// A row that failed, and that a running daemon leaves out for a while.
+struct Quarantined {
+  int tries = 0;
+  UnixMillis next_try{};
+  std::string message;  ///< of the last, with its SQLSTATE
+};
+
 /// What one reconciler has to do with the execution.
 struct Inspection {
   std::string_view reconciler;
@@ -171,8 +178,9 @@ struct Inspection {
   std::vector<Row> rows;
   bool filtered = false;  ///< they are not its rows: the filter leaves them out
   std::optional<Trial> trial;
-  std::vector<pause::Pause> pauses = {};  ///< that hold it, each by itself
-  std::int64_t held_above = 0;            ///< more rows than that are due, its hold_above; 0: they are not
+  std::optional<Quarantined> quarantined = {};  ///< its row that is tried again last
+  std::vector<pause::Pause> pauses = {};        ///< that hold it, each by itself
+  std::int64_t held_above = 0;  ///< more rows than that are due, its hold_above; 0: they are not
 
   bool due() const;
   bool takes_leases() const;                      ///< those that have lapsed
@@ -194,7 +202,9 @@ struct Facts {
   std::optional<FanIn> fan_in;
   std::vector<Upstream> upstreams;  ///< those that have ended unnoticed first, then those at work
   std::int64_t upstreams_in_all = 0;
-  std::int64_t ended_upstreams = 0;  ///< over applied edges
+  std::int64_t ended_upstreams = 0;                             ///< over applied edges
+  std::int64_t succeeded_upstreams = 0, skipped_upstreams = 0;  ///< of those, by the latest event of each
+  std::int64_t untold_upstreams = 0;                            ///< of those, without such an event
   std::vector<Downstream> downstreams;
   std::int64_t downstreams_in_all = 0;
   std::vector<CompletionEvent> completions;  ///< the latest first
@@ -210,6 +220,8 @@ struct Facts {
   /// The unexpired grant of this kind.
   const Grant* grant(std::string_view kind) const;
   const Inspection* inspection(std::string_view reconciler) const;
+  /// Its fan-in counts the ends that there were. True as well where an event is gone that would tell.
+  bool fan_in_agrees() const;
   /// Of the execution itself, in one word.
   std::string state() const;
 };

@@ -28,7 +28,10 @@ SELECT
 // First those whose end nobody has passed on, then those that are at work.
 constexpr std::string_view kUpstreams = R"sql(
 SELECT up.*, count(*) OVER () AS in_all,
-       count(*) FILTER (WHERE ended AND NOT staged) OVER () AS ended_in_all
+       count(*) FILTER (WHERE ended AND NOT staged) OVER () AS ended_in_all,
+       count(*) FILTER (WHERE ended AND NOT staged AND outcome = 'success') OVER () AS succeeded_in_all,
+       count(*) FILTER (WHERE ended AND NOT staged AND outcome = 'skipped') OVER () AS skipped_in_all,
+       count(*) FILTER (WHERE ended AND NOT staged AND outcome IS NULL) OVER () AS untold_in_all
   FROM (SELECT d.edge_id, d.upstream_eid, coalesce(u.lifecycle_phase, '') AS lifecycle_phase,
                coalesce(u.public_state, '') AS public_state,
                coalesce(d.policy->>'edge_state', '') = 'pending' AS staged,
@@ -87,6 +90,9 @@ void read_flow(pg::Transaction& transaction, Facts& facts) {
   for (const pg::Row row : transaction.execute(kUpstreams, of_it)) {
     facts.upstreams_in_all = row.get<std::int64_t>("in_all");
     facts.ended_upstreams = row.get<std::int64_t>("ended_in_all");
+    facts.succeeded_upstreams = row.get<std::int64_t>("succeeded_in_all");
+    facts.skipped_upstreams = row.get<std::int64_t>("skipped_in_all");
+    facts.untold_upstreams = row.get<std::int64_t>("untold_in_all");
     facts.upstreams.push_back({{partition, row.get<Uuid>("upstream_eid")},
                                row.get<std::string>("lifecycle_phase"),
                                row.get<std::string>("public_state"),

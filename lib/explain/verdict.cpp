@@ -67,6 +67,12 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+std::string how_long(const Quarantined& row, UnixMillis now) {
+  const std::string tries = row.tries == 1 ? "once" : fmt::format("{} times", row.tries);
+  return fmt::format("in quarantine after failing {}, next try {}", tries,
+                     row.next_try > now ? when(row.next_try, now) : "at the next scan");
+}
+
 Verdict of_due(const Facts& facts, const Inspection& inspection) {
   Verdict verdict{inspection.reconciler, "due", inspection.takeable_at(),
                   "due for " + age(*inspection.takeable_at(), facts.now)};
@@ -89,8 +95,11 @@ Verdict of_due(const Facts& facts, const Inspection& inspection) {
         fmt::format("has to stand still for {} first", spoken_duration(inspection.trial->still_for)));
   else if (inspection.trial && inspection.trial->outcomes.empty())
     say("moved", "and moved meanwhile");
+  else if (inspection.quarantined)
+    say("quarantined", "and may be moved now: it failed with " + inspection.quarantined->message);
   else if (inspection.trial)
     verdict.text += ", outcome: " + joined(inspection.trial->outcomes);
+  if (inspection.quarantined) verdict.text += ", " + how_long(*inspection.quarantined, facts.now);
   return verdict;
 }
 

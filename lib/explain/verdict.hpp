@@ -13,7 +13,7 @@ namespace ff::explain {
 struct Verdict {
   std::string_view reconciler;
   /// "due", "later" (also what has to stand still first), "paused" (and due), "held" (more is due than hold_above),
-  /// "promised", "locked", "failed", "filtered", "moved" (while it was asked), "none" (none of its rows).
+  /// "promised", "locked", "failed", "quarantined" (it failed before), "filtered", "moved" (while it was asked), "none" (none of its rows).
   std::string_view word;
   std::optional<UnixMillis> at;  ///< when its rows may be taken, or might have been
   std::string text;              ///< for people: why, or what it would do

@@ -141,6 +141,14 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
                      "as if it had not ({})",
                      counts(fan_in)),
          tick("group_recount", facts.id)});
+  else if (!for_children && (fan_in.impossible() || fan_in.satisfied()) && !facts.fan_in_agrees())
+    found.push_back(
+        {"fan_in_miscounted",
+         fmt::format(
+             "its fan-in counts other ends than its upstreams had, so nothing is decided ({}; {} of {} "
+             "upstreams have ended)",
+             counts(fan_in), facts.ended_upstreams, facts.upstreams_in_all),
+         "ff-reconcilerd audit, which looks twice and prints what sets the counts right"});
   else if (!for_children && fan_in.impossible())
     found.push_back(
         {"fan_in_impossible",

@@ -58,11 +58,13 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   const bool own_more = report.more && !report.companions_more.value_or(false);
   if (report.complete || own_more) to.more = own_more;
   to.companions_more = report.companions_more.value_or(to.companions_more);
-  to.more_due.Set(to.more || to.companions_more ? 1 : 0);
+  // What is held was counted as far as it takes to hold it.
+  const bool is_held = report.hold && !report.hold->released;
+  to.more_due.Set(to.more || to.companions_more || is_held ? 1 : 0);
   if (report.complete || !report.failure) {
     to.next_due.Set(unix_seconds_or_zero(report.next_due));
     to.quarantined.Set(static_cast<double>(report.quarantined));
-    to.held.Set(report.hold && !report.hold->released ? 1 : 0);
+    to.held.Set(is_held ? 1 : 0);
   }
 }
 

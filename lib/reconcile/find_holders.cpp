@@ -21,7 +21,7 @@ std::string who(const std::vector<Holder>& holders) {
   std::string text;
   for (const Holder& holder : holders)
     text += (text.empty() ? "" : ", ") + text_of(holder) + " in " + holder.table;
-  return text.empty() ? "somebody" : text;
+  return text.empty() ? "somebody, or promised to a worker" : text;
 }
 
 // Nobody where it is not to be seen: a privilege that is missing, a server that takes too long.

@@ -134,6 +134,15 @@ TEST_CASE("explain names whom an execution waits for") {
          return fan_in(s, {}, kEnded + (", terminal_at_ms = " + std::to_string(s.now - kMinute))).downstream;
        },
        "tick completion_repair --execution '{fp:3}:"},
+      {"fan_in_miscounted", [](auto& s) { return fan_in(s, {.success = 2}).downstream; }, "audit"},
+      {"fan_in_miscounted",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {.fail = 1, .running = 1});
+         end_upstream(s.db, made, 0);
+         s.db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 5");
+         return made.downstream;
+       },
+       "audit"},
       {"fan_in_impossible", [](auto& s) { return fan_in(s, {.fail = 1, .running = 1}, kEnded).downstream; },
        "cancel it"},
       {"fan_in_satisfied",

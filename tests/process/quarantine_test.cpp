@@ -58,6 +58,16 @@ TEST_CASE(
   CHECK(text.code == 0);
   const std::string line = "-> ff-reconcilerd tick lease_expiry --execution '" + execution + "'\n";
   CHECK_THAT(text.out, Contains("failed ") && Contains("22012") && Contains(line));
+  const auto explained = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"explain", execution});
+    return run_binary(more, {{"FF_DATABASE_URL", database.conninfo()}});
+  };
+  CHECK_THAT(explained({"--url", url}).out, Contains("would fail: ") &&
+                                                Contains("in quarantine after failing ") &&
+                                                Contains(", next try ") && !Contains("geheim"));
+  const Ended unasked = explained({"--url", "http://127.0.0.1:1"});
+  CHECK_THAT(unasked.out, Contains("would fail: ") && !Contains("in quarantine"));
+  CHECK_THAT(unasked.err, Contains("what is in quarantine is not known: "));
   for (const std::string& said : {done.out, text.out, daemon.get("/status").body})
     CHECK_THAT(said, !Contains("geheim"));
 

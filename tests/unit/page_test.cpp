@@ -73,7 +73,7 @@ TEST_CASE("where all is well the page says so, names every reconciler, and offer
   const Model model = calm();
   CHECK(needs_attention(model).empty());
   const std::string page = page_of(model);
-  CHECK_THAT(page, Contains("Nothing. Everything that is due is being moved.") &&
+  CHECK_THAT(page, Contains("Nothing. What is due of the reconcilers that are on is being moved.") &&
                        !Contains("class=\"paste\"") && !Contains("id=\"quarantine\"") &&
                        Contains("256 of 256") && Contains("1.2.3"));
   for (const reconcile::Reconciler& reconciler : reconcile::registry())
@@ -334,7 +334,8 @@ TEST_CASE("a row that somebody holds tick after tick names who does") {
                           .held_for = 12s,
                           .ticks = 4};
   of(model, "lease_expiry").seen->last.held = {held};
-  CHECK(needs_attention(model).at(0).why == "Who holds it is not to be seen.");
+  CHECK(needs_attention(model).at(0).why ==
+        "Somebody who is not to be seen has locked it, or it is promised to a worker.");
   held.holders = {
       {.table = "ff_attempt", .pid = 4711, .application = "mailer", .state = "idle in transaction"}};
   of(model, "lease_expiry").seen->last.held = {held};
@@ -342,7 +343,7 @@ TEST_CASE("a row that somebody holds tick after tick names who does") {
   REQUIRE(attention.size() == 1);
   CHECK(attention[0].why == "pid 4711 (mailer, idle in transaction) holds a row in ff_attempt");
   CHECK(attention[0].paste == std::vector<std::string>{"ff-reconcilerd explain '{fp:3}:" + kId + "'"});
-  CHECK_THAT(page_of(model), Contains("has been locked by somebody else for 12.0 s"));
+  CHECK_THAT(page_of(model), Contains("has been passed over for 12.0 s"));
 }
 
 TEST_CASE("a partition is overdue by the reconciler that has left most behind there") {

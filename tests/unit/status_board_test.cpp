@@ -91,12 +91,34 @@ TEST_CASE("a hold is shown with the line that releases it, also after a tick tha
                   {"released", false},
                   {"next", "ff-reconcilerd resume execution_deadline"}};
   CHECK(bench.status()["reconcilers"][0]["hold"] == hold);
+  CHECK(bench.status()["reconcilers"][0]["due_capped"] == true);
   TickReport failed;
   failed.failure = pg::Error(pg::Error::Kind::timeout, "too slow");
   bench.finished("execution_deadline", failed, 1);
   CHECK(bench.status()["reconcilers"][0]["hold"] == hold);
   bench.finished("execution_deadline", moved(0));
   CHECK(bench.status()["reconcilers"][0]["hold"].is_null());
+}
+
+TEST_CASE("of what is switched off no quarantine is shown, and no row that somebody holds") {
+  Bench bench;
+  bench.board.reconciler_enabled("lease_expiry", true);
+  TickReport report = moved(0);
+  report.quarantined = 1;
+  report.quarantine_rows = {{.key = {{3}, {"00000000-0000-4000-8000-000000000001", "0"}},
+                             .pair = reconcile::find_reconciler("lease_expiry")}};
+  report.held = {{.key = {{3}, {"00000000-0000-4000-8000-000000000002", "0"}},
+                  .pair = reconcile::find_reconciler("lease_expiry")}};
+  bench.finished("lease_expiry", report);
+  json line = bench.status()["reconcilers"][0];
+  CHECK(line["quarantined"] == 1);
+  CHECK(line["quarantine"].size() == 1);
+  CHECK(line["held"].size() == 1);
+  bench.board.reconciler_enabled("lease_expiry", false);
+  line = bench.status()["reconcilers"][0];
+  CHECK(line["quarantined"] == 0);
+  CHECK(line["quarantine"].empty());
+  CHECK(line["held"].empty());
 }
 
 TEST_CASE("that what is paused cannot be read is said as long as it is so") {
