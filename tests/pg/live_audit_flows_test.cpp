@@ -47,6 +47,46 @@ TEST_CASE("audit finds fan-ins that count other than their edges, and what it sa
   });
 }
 
+// The decided checks end or begin an execution: never by counts that its upstreams contradict.
+TEST_CASE("audit decides no fan-in by counts that its upstreams contradict: it is to count right first") {
+  const auto counts = [](int success, int fail, int skip) {
+    return "UPDATE ff_edge_group SET running_count = 0, success_count = " + std::to_string(success) +
+           ", fail_count = " + std::to_string(fail) + ", skip_count = " + std::to_string(skip) +
+           " WHERE downstream_eid = '{blocked}'";
+  };
+  const std::string of_success = all_ended("blocked", "ended_upstream");
+  const std::string of_skipped = all_ended("blocked", "skipped_upstream");
+  check_damages({
+      {"group_miscounted", of_skipped + counts(2, 0, 0), "blocked", true},
+      {"group_miscounted", of_skipped + counts(0, 2, 0), "blocked", true},
+      {"group_miscounted", of_success + counts(0, 2, 0), "blocked", true},
+      {"group_miscounted", of_success + counts(1, 0, 1), "blocked", true},
+  });
+}
+
+TEST_CASE("audit says nothing of counts whose event is on its way, or whose upstream runs again") {
+  const std::string other = all_ended("blocked", "ended_upstream") +
+                            "UPDATE ff_edge_group SET running_count = 0, success_count = 0, fail_count = 2 "
+                            "WHERE downstream_eid = '{blocked}'; ";
+  for (const std::string& sql :
+       {other + "UPDATE ff_completion_event SET dispatched_at_ms = {now} WHERE execution_id = "
+                "'{ended_upstream}'",
+        other + "UPDATE ff_completion_event SET dispatched_at_ms = NULL WHERE execution_id = "
+                "'{ended_upstream}'; UPDATE ff_completion_event SET committed_at_ms = {now}",
+        std::string("UPDATE ff_edge_group SET success_count = 1, fail_count = 1, running_count = 0 WHERE "
+                    "downstream_eid = '{blocked}'; UPDATE ff_exec_core SET raw_fields = '{\"replay_count\": "
+                    "\"1\"}' WHERE execution_id = '{upstream}'")}) {
+    CAPTURE(sql);
+    AuditStage stage;
+    stage.db.execute_script(stage.filled_in(sql));
+    for (const auto& verdict : stage.audit().verdicts)
+      for (const auto& row : verdict.rows) {
+        CAPTURE(verdict.check->name, row.what);
+        CHECK(row.key != to_string(ExecutionId{AuditStage::kPartition, stage.ids.at("blocked")}));
+      }
+  }
+}
+
 TEST_CASE("audit finds fan-ins, edges and requests that lead nowhere, and what it says mends them") {
   check_damages({
       {"blocked_without_group",

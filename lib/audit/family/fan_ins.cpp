@@ -37,6 +37,10 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
        CASE WHEN t.running = 0 AND NOT g.cancel_siblings_pending_flag
                  AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
             THEN 'group_waits_for_ended' ELSE 'group_miscounted' END
+     -- What a replayed upstream counted in its former life stands there while it runs again.
+     WHEN (g.success_count, g.fail_count, g.skip_count, g.running_count) <> (t.success, t.fail, t.skip, t.running) THEN
+       CASE WHEN NOT (t.replayed AND t.running > 0) THEN 'group_miscounted' END
+     -- From here on it counts what its upstreams say.
      WHEN c.lifecycle_phase NOT IN ('submitted', 'runnable', 'blocked') THEN NULL
      WHEN c.blocking_reason = 'waiting_for_children' AND c.eligibility_state = 'blocked_by_dependencies' THEN
        CASE WHEN g.running_count = 0 AND n.in_all > 0 AND {waits_long:c} THEN 'children_ended' END
@@ -104,8 +108,8 @@ std::vector<Check> of_groups() {
   return {
       {"group_below_nought", "a count of its fan-in is below nought", recount},
       {"group_miscounted",
-       "its fan-in counts more or fewer than its edges: an upstream ended twice or was replayed, or counts "
-       "were lost",
+       "its fan-in counts otherwise than its edges and how their upstreams ended: one ended twice or was "
+       "replayed, or counts were lost",
        recount},
       {"group_waits_for_ended",
        "its fan-in waits for upstreams that have ended and were passed on, as an edge that is applied too "
