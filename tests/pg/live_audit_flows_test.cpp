@@ -18,6 +18,27 @@ std::string all_ended(const std::string& downstream, const std::string& upstream
          "}'; ";
 }
 
+// A second one that is blocked until all have ended.
+constexpr const char* kSecondBlocked =
+    "UPDATE ff_exec_core SET lifecycle_phase = 'blocked', eligibility_state = 'blocked_by_dependencies' "
+    "WHERE "
+    "execution_id = '{satisfied}'; UPDATE ff_edge_group SET policy = '{\"kind\": \"all_of\"}', "
+    "cancel_siblings_pending_flag = false, cancel_siblings_pending_members = '{}' WHERE downstream_eid = "
+    "'{satisfied}'; DELETE FROM ff_pending_cancel_groups; ";
+constexpr const char* kEachForTheOther =
+    "UPDATE ff_edge SET upstream_eid = CASE downstream_eid WHEN '{blocked}' THEN '{satisfied}'::uuid ELSE "
+    "'{blocked}'::uuid END WHERE upstream_eid = '{upstream}' AND downstream_eid IN ('{blocked}', "
+    "'{satisfied}')";
+
+// It is legal, and for long.
+void check_nothing(const std::string& sql) {
+  CAPTURE(sql);
+  AuditStage stage;
+  stage.db.execute_script(stage.filled_in(sql));
+  for (const auto& verdict : stage.audit().verdicts)
+    for (const auto& row : verdict.rows) FAIL_CHECK(verdict.check->name << " " << row.key << " " << row.what);
+}
+
 }  // namespace
 
 TEST_CASE("audit finds fan-ins that count other than their edges, and what it says mends them") {
@@ -62,6 +83,53 @@ TEST_CASE("audit decides no fan-in by counts that its upstreams contradict: it i
       {"group_miscounted", of_success + counts(0, 2, 0), "blocked", true},
       {"group_miscounted", of_success + counts(1, 0, 1), "blocked", true},
   });
+}
+
+TEST_CASE("audit finds what waits for ever on others, and what it says mends it") {
+  check_damages({
+      group("group_of_no_kind", "policy = '{\"kind\": \"most_of\"}'", "blocked"),
+      {"blocked_without_edges",
+       "DELETE FROM ff_edge WHERE downstream_eid = '{blocked}'; UPDATE ff_edge_group SET success_count = 0, "
+       "running_count = 0 WHERE downstream_eid = '{blocked}'; UPDATE ff_exec_core SET created_at_ms = {now} "
+       "- "
+       "7200000 WHERE execution_id = '{blocked}'",
+       "blocked"},
+      {"upstream_of_another_flow",
+       "UPDATE ff_exec_core SET flow_id = gen_random_uuid() WHERE execution_id = '{upstream}'", "", true},
+      {"waits_in_circle", std::string(kSecondBlocked) + kEachForTheOther, "", true},
+  });
+}
+
+TEST_CASE("audit says nothing of a flow that is being built, nor of circles that nobody waits in") {
+  const std::string second(kSecondBlocked);
+  const std::string circle = second + kEachForTheOther;
+  const std::string no_edge =
+      "DELETE FROM ff_edge WHERE downstream_eid = '{blocked}'; UPDATE ff_exec_core SET created_at_ms = {now} "
+      "- "
+      "600000 WHERE execution_id = '{blocked}'; UPDATE ff_edge_group SET success_count = 0, running_count = "
+      "0, "
+      "policy = '{\"kind\": \"quorum\", \"k\": 3}' WHERE downstream_eid = '{blocked}'; ";
+  const std::string first_edge =
+      "INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy) SELECT 3, "
+      "'{flow}', gen_random_uuid(), '{upstream}', '{blocked}', '{\"edge_state\": ";
+  for (const std::string& sql :
+       {no_edge, no_edge + first_edge + "\"pending\"}'",
+        no_edge + first_edge +
+            "\"applied\"}'; UPDATE ff_edge_group SET running_count = 1 WHERE downstream_eid = '{blocked}'",
+        no_edge + first_edge +
+            "\"pending\"}'; UPDATE ff_exec_core SET created_at_ms = 5 WHERE execution_id = '{blocked}'",
+        // One after the other; either of two; the edge back is only staged.
+        second + "UPDATE ff_edge SET upstream_eid = '{satisfied}' WHERE upstream_eid = '{upstream}' AND "
+                 "downstream_eid = '{blocked}'",
+        circle +
+            "; UPDATE ff_edge_group SET policy = '{\"kind\": \"any_of\"}', success_count = 0, running_count "
+            "= 2 WHERE downstream_eid = '{blocked}'; UPDATE ff_edge SET upstream_eid = '{upstream}' WHERE "
+            "upstream_eid = '{ended_upstream}' AND downstream_eid = '{blocked}'",
+        second + "UPDATE ff_edge SET upstream_eid = '{satisfied}' WHERE upstream_eid = '{upstream}' AND "
+                 "downstream_eid = '{blocked}'; INSERT INTO ff_edge (partition_key, flow_id, edge_id, "
+                 "upstream_eid, downstream_eid, policy) SELECT 3, '{flow}', gen_random_uuid(), '{blocked}', "
+                 "'{satisfied}', '{\"edge_state\": \"pending\"}'"})
+    check_nothing(sql);
 }
 
 TEST_CASE("audit says nothing of counts whose event is on its way, or whose upstream runs again") {
@@ -151,6 +219,14 @@ TEST_CASE("audit finds what a cancel of a flow left undone, and what it says men
   check_damages({
       {"member_of_cancelled", flow, "upstream"},
       {"cancel_backlog_overdue", backlog, ""},
+      {"cancel_backlog_left",
+       "INSERT INTO ff_cancel_backlog (partition_key, flow_id, requested_at_ms, cancellation_policy) VALUES "
+       "(3, gen_random_uuid(), {now} - 7200000, 'cancel_all')",
+       ""},
+      {"cancel_member_left",
+       "INSERT INTO ff_cancel_backlog_member (partition_key, flow_id, execution_id) VALUES (3, "
+       "gen_random_uuid(), chr(123) || 'fp:3}:{upstream}')",
+       ""},
       {"execution_astray",
        "INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, ownership_state, "
        "eligibility_state, public_state, attempt_state, created_at_ms) VALUES (300, gen_random_uuid(), "
@@ -158,6 +234,13 @@ TEST_CASE("audit finds what a cancel of a flow left undone, and what it says men
        "'runnable', 'unowned', 'eligible_now', 'waiting', 'pending', 5)",
        ""},
   });
+}
+
+TEST_CASE("audit says nothing of a cancel that has nobody left to cancel and is yet to be closed") {
+  check_nothing(
+      "INSERT INTO ff_cancel_backlog (partition_key, flow_id, requested_at_ms, cancellation_policy) VALUES "
+      "(3, "
+      "gen_random_uuid(), {now} - 600000, 'cancel_all')");
 }
 
 TEST_CASE("audit finds ends that nobody heard of, and what it says mends them") {

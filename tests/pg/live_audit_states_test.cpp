@@ -24,6 +24,7 @@ TEST_CASE("audit finds executions whose words contradict each other, and what it
       core("negative_attempt_index", "attempt_index = -1", "retried"),
       core("ended_without_time", "terminal_at_ms = NULL", "completed"),
       core("ended_in_part", "attempt_state = 'running_attempt'", "completed"),
+      core("ended_in_part", "eligibility_state = 'eligible_now'", "completed"),
       core("alive_after_its_end", "terminal_at_ms = 5, attempt_state = 'cancelled'", "runnable"),
       core("active_in_part", "ownership_state = 'unowned'", "active"),
       core("active_in_part", "attempt_state = 'pending'", "typed"),
@@ -44,6 +45,8 @@ TEST_CASE("audit finds executions that nothing will ever move, and what it says 
       {"active_without_attempt", "DELETE FROM ff_attempt WHERE execution_id = '{active}'", "active"},
       attempt("active_without_lease", "lease_expires_at_ms = NULL", "active"),
       attempt("active_without_lease", "lease_expires_at_ms = NULL", "reclaimed"),
+      {"interrupted_without_attempt", "DELETE FROM ff_attempt WHERE execution_id = '{interrupted}'",
+       "interrupted"},
       core("index_without_attempt", "attempt_index = 1", "interrupted"),
       core("index_without_attempt", "attempt_index = 1", "resumable"),
       {"promise_lapsed", "DELETE FROM ff_claim_grant", "promised"},
@@ -88,6 +91,11 @@ TEST_CASE(
        "suspended"},
       {"signals_refused",
        "UPDATE ff_suspension_current SET member_map = '[]' WHERE execution_id = '{suspended}'", "suspended"},
+      {"suspended_for_ever",
+       "DELETE FROM ff_waitpoint_pending WHERE execution_id = '{suspended}'; UPDATE ff_suspension_current "
+       "SET "
+       "timeout_at_ms = NULL, suspended_at_ms = {now} - 3600000 WHERE execution_id = '{suspended}'",
+       "suspended"},
       {"suspension_overdue",
        "UPDATE ff_suspension_current SET timeout_at_ms = {now} - 3600000 WHERE execution_id = '{suspended}'",
        "suspended"},
@@ -120,6 +128,22 @@ TEST_CASE(
       {"waitpoint_of_before",
        "UPDATE ff_waitpoint_pending SET activated_at_ms = 5 WHERE execution_id = '{suspended}'", "suspended"},
   });
+}
+
+TEST_CASE("audit says nothing of a suspension that a signal or a time-out can still end") {
+  for (const char* sql :
+       {"DELETE FROM ff_waitpoint_pending WHERE execution_id = '{suspended}'; UPDATE ff_suspension_current "
+        "SET "
+        "suspended_at_ms = {now} - 3600000 WHERE execution_id = '{suspended}'",
+        "UPDATE ff_suspension_current SET timeout_at_ms = NULL, suspended_at_ms = {now} - 3600000 WHERE "
+        "execution_id = '{suspended}'; UPDATE ff_waitpoint_pending SET activated_at_ms = {now} - 3600000 "
+        "WHERE "
+        "execution_id = '{suspended}'"}) {
+    CAPTURE(sql);
+    AuditStage stage;
+    stage.db.execute_script(stage.filled_in(sql));
+    CHECK(stage.audit().verdicts.empty());
+  }
 }
 
 namespace {

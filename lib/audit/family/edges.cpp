@@ -4,11 +4,12 @@ namespace ff::audit {
 namespace {
 
 constexpr std::string_view kEdges = R"sql(
-SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',', d.xmin, c.seen) AS seen,
+SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',', d.xmin, c.seen, u.seen) AS seen,
        format('edge %s from %s in flow %s', d.edge_id, d.upstream_eid, d.flow_id) AS what,
        d.flow_id, d.edge_id
   FROM {schema}.ff_edge d
   LEFT JOIN {core:d, downstream_eid} c ON true
+  LEFT JOIN {core:d, upstream_eid} u ON true
  CROSS JOIN LATERAL (
    SELECT CASE
      WHEN c.lifecycle_phase IS NULL THEN 'downstream_missing'
@@ -19,13 +20,66 @@ SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',',
                         FROM {schema}.ff_edge_group g
                        WHERE {in_partitions:g} AND g.partition_key = d.partition_key AND g.flow_id = d.flow_id
                          AND g.downstream_eid = d.downstream_eid) THEN 'edge_without_group'
-     WHEN NOT EXISTS (SELECT
-                        FROM {schema}.ff_exec_core u
-                       WHERE {in_partitions:u} AND u.partition_key = d.partition_key
-                         AND u.execution_id = d.upstream_eid) THEN 'upstream_missing'
+     WHEN u.lifecycle_phase IS NULL THEN 'upstream_missing'
+     -- Of one that has ended, group_recount tells its fan-in.
+     WHEN u.flow_id IS DISTINCT FROM d.flow_id AND {has_not_ended:u} THEN 'upstream_of_another_flow'
    END AS problem
  ) p
  WHERE {in_partitions:d} AND p.problem IS NOT NULL)sql";
+
+// What waits for all of several is taken away from both ends, round by round, where nothing leads to it or nothing leads
+// away from it; a circle stays. A flow that is larger or deeper than this is left out, and a fan-in that some upstream
+// may yet satisfy alone.
+constexpr std::string_view kCircles = R"sql(
+WITH RECURSIVE waiting AS MATERIALIZED (
+  SELECT c.partition_key, c.flow_id, c.execution_id, c.xmin::text AS seen
+    FROM {living}
+   WHERE c.flow_id IS NOT NULL AND c.blocking_reason IS DISTINCT FROM 'waiting_for_children'
+     AND (c.lifecycle_phase = 'blocked' OR c.lifecycle_phase IN ('submitted', 'runnable')
+                                           AND c.eligibility_state = 'blocked_by_dependencies')
+),
+edge AS MATERIALIZED (
+  SELECT d.partition_key, d.flow_id, d.edge_id, d.upstream_eid, d.downstream_eid,
+         concat_ws('.', d.xmin, w.seen, d.group_seen) AS seen
+    FROM waiting w
+   CROSS JOIN LATERAL (SELECT i.*, i.xmin, g.xmin AS group_seen
+                         FROM {schema}.ff_edge i
+                         JOIN {schema}.ff_edge_group g ON {in_partitions:g} AND g.partition_key = i.partition_key
+                                                      AND g.flow_id = i.flow_id
+                                                      AND g.downstream_eid = i.downstream_eid
+                        WHERE {in_partitions:i} AND i.partition_key = w.partition_key AND i.flow_id = w.flow_id
+                          AND i.downstream_eid = w.execution_id AND i.upstream_eid <> i.downstream_eid
+                          AND {applied:i} AND {kind:g} = 'all_of'
+                       OFFSET 0) d
+   WHERE (d.partition_key, d.flow_id, d.upstream_eid) IN (SELECT partition_key, flow_id, execution_id FROM waiting)
+),
+round AS (
+  SELECT partition_key, flow_id, array_agg(upstream_eid) AS ups, array_agg(downstream_eid) AS downs, 0 AS number,
+         false AS is_last
+    FROM edge
+   GROUP BY partition_key, flow_id
+  HAVING count(*) <= 10000
+   UNION ALL
+  SELECT r.partition_key, r.flow_id, n.ups, n.downs, r.number + 1, cardinality(n.ups) = cardinality(r.ups)
+    FROM round r
+   CROSS JOIN LATERAL (SELECT array_agg(e.up) AS ups, array_agg(e.down) AS downs
+                         FROM unnest(r.ups, r.downs) AS e(up, down)
+                        WHERE e.up IN (SELECT unnest(r.downs)) AND e.down IN (SELECT unnest(r.ups))) n
+   WHERE NOT r.is_last AND r.number < 100 AND n.ups IS NOT NULL
+)
+SELECT 'waits_in_circle' AS problem, r.partition_key, e.downstream_eid::text AS key, e.seen,
+       format('edge %s from %s in flow %s, one of %s among those that wait for each other', e.edge_id, e.upstream_eid,
+              r.flow_id, cardinality(r.ups)) AS what,
+       r.flow_id, e.edge_id
+  FROM round r
+ CROSS JOIN LATERAL (SELECT (array_agg(i.downstream_eid ORDER BY i.edge_id DESC))[1] AS downstream_eid,
+                            (array_agg(i.upstream_eid ORDER BY i.edge_id DESC))[1] AS upstream_eid,
+                            (array_agg(i.edge_id ORDER BY i.edge_id DESC))[1] AS edge_id,
+                            string_agg(i.seen, ',' ORDER BY i.edge_id) AS seen
+                       FROM edge i
+                      WHERE i.partition_key = r.partition_key AND i.flow_id = r.flow_id
+                        AND i.upstream_eid = ANY (r.downs) AND i.downstream_eid = ANY (r.ups)) e
+ WHERE r.is_last)sql";
 
 }  // namespace
 
@@ -37,19 +91,27 @@ std::vector<Sweep> sweeps_of_edges() {
       "-- then audit again";
   return {
       {.sql = std::string(kEdges),
-       .checks = {
-           {"downstream_missing", "an edge to an execution that is not there", delete_edge},
-           {"edge_of_another_flow", "an edge to it belongs to a flow that it is not in", delete_edge},
-           {"edge_without_group",
-            "it has an edge, but no fan-in that counts it: the end of its upstream would count for nothing",
-            "INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, running_count) "
-            "SELECT "
-            "partition_key, flow_id, downstream_eid, '{\"kind\": \"all_of\"}', count(*) FROM ff_edge WHERE "
-            "partition_key = {$partition_key} AND flow_id = '{$flow_id}' AND downstream_eid = '{$key}' AND "
-            "policy->>'edge_state' IS DISTINCT FROM 'pending' GROUP BY 1, 2, 3 ON CONFLICT DO NOTHING; -- or "
-            "with the policy that is meant; then audit again"},
-           {"edge_to_itself", "it waits for itself, and so for ever", uncount},
-           {"upstream_missing", "it waits for an execution that is not there", uncount}}}};
+       .checks =
+           {{"downstream_missing", "an edge to an execution that is not there", delete_edge},
+            {"edge_of_another_flow", "an edge to it belongs to a flow that it is not in", delete_edge},
+            {"edge_without_group",
+             "it has an edge, but no fan-in that counts it: the end of its upstream would count for nothing",
+             "INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, running_count) "
+             "SELECT "
+             "partition_key, flow_id, downstream_eid, '{\"kind\": \"all_of\"}', count(*) FROM ff_edge WHERE "
+             "partition_key = {$partition_key} AND flow_id = '{$flow_id}' AND downstream_eid = '{$key}' AND "
+             "policy->>'edge_state' IS DISTINCT FROM 'pending' GROUP BY 1, 2, 3 ON CONFLICT DO NOTHING; -- "
+             "or "
+             "with the policy that is meant; then audit again"},
+            {"edge_to_itself", "it waits for itself, and so for ever", uncount},
+            {"upstream_missing", "it waits for an execution that is not there", uncount},
+            {"upstream_of_another_flow",
+             "it waits for an execution of another flow: the end of that one is not passed on to it",
+             uncount}}},
+      {.sql = std::string(kCircles),
+       .checks = {{"waits_in_circle",
+                   "it waits for one that waits for it, by way of others or not, and so for ever",
+                   uncount + "; or another edge of the circle"}}}};
 }
 
 }  // namespace ff::audit

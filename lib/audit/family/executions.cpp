@@ -19,7 +19,8 @@ SELECT p.problem, c.partition_key, c.execution_id::text AS key, c.xmin::text AS 
      WHEN {has_ended:c} THEN
        CASE WHEN c.terminal_at_ms IS NULL THEN 'ended_without_time'
             WHEN c.lifecycle_phase = 'terminal'
-                 AND c.attempt_state NOT IN ('attempt_terminal', 'terminal_failed', 'cancelled') THEN 'ended_in_part' END
+                 AND (c.attempt_state NOT IN ('attempt_terminal', 'terminal_failed', 'cancelled')
+                      OR c.eligibility_state = 'eligible_now') THEN 'ended_in_part' END
      WHEN c.terminal_at_ms IS NOT NULL THEN 'alive_after_its_end'
      WHEN c.lifecycle_phase = 'active' THEN
        CASE WHEN c.ownership_state <> 'leased' OR c.attempt_state <> 'running_attempt' THEN 'active_in_part'
@@ -56,7 +57,9 @@ SELECT p.problem, c.partition_key, c.execution_id::text AS key, c.xmin::text || 
    SELECT CASE
      WHEN c.lifecycle_phase = 'active' THEN
        CASE WHEN a.newest IS NULL THEN 'active_without_attempt' WHEN NOT a.leased THEN 'active_without_lease' END
-     WHEN c.eligibility_state = 'eligible_now' AND NOT a.has_current THEN 'index_without_attempt'
+     WHEN c.eligibility_state <> 'eligible_now' THEN NULL
+     WHEN a.newest IS NULL THEN 'interrupted_without_attempt'
+     WHEN NOT a.has_current THEN 'index_without_attempt'
    END AS problem
  ) p
  WHERE (c.lifecycle_phase = 'active' OR c.lifecycle_phase = 'runnable' AND c.attempt_state = 'attempt_interrupted')
@@ -93,7 +96,9 @@ std::vector<Sweep> sweeps_of_executions() {
              "a.attempt_index >= 0), 0) {of_it};"},
             {"ended_without_time", "it has ended, but at no time: retention and replays go by that time",
              "{core:{ended}}"},
-            {"ended_in_part", "it has ended, but its attempt_state says that it goes on", "{core:{ended}}"},
+            {"ended_in_part",
+             "it has ended, but its attempt_state or its eligibility_state says that it goes on",
+             "{core:{ended}}"},
             {"alive_after_its_end",
              "it has ended once, and lives again without a replay: a signal or a retry came after a cancel",
              "{core:terminal_at_ms = NULL, cancellation_reason = NULL, cancelled_by = NULL, attempt_state = "
@@ -127,6 +132,12 @@ std::vector<Sweep> sweeps_of_executions() {
              "it is active, but none of its attempts has a lease: nobody works on it, and nobody notices",
              "{core:{waits}, attempt_index = {$newest} + 1, raw_fields = raw_fields || "
              "jsonb_build_object('total_attempt_count', ({$newest} + 1)::text)}"},
+            {"interrupted_without_attempt",
+             "it is to go on with an attempt, but has none: claim_resumed_execution and "
+             "issue_grant_and_claim "
+             "refuse it",
+             "{core:attempt_state = 'pending_first_attempt', attempt_index = 0, raw_fields = raw_fields || "
+             "jsonb_build_object('total_attempt_count', '0')}"},
             {"index_without_attempt",
              "it is to go on with an attempt that is not there, which claim_resumed_execution and "
              "issue_grant_and_claim refuse; a suspension after a typed claim leads to it",

@@ -10,7 +10,7 @@ constexpr std::string_view kGroups = R"sql(
 SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',', g.xmin, c.seen, t.seen) AS seen,
        format('%s success, %s failed, %s skipped, %s running of %s edges: %s, %s, %s, %s of the upstreams, %s',
               g.success_count, g.fail_count, g.skip_count, g.running_count, t.edges, t.success, t.fail, t.skip, t.running,
-              {kind:g}) AS what,
+              coalesce(g.policy->>'kind', 'all_of')) AS what,
        g.flow_id, t.success, t.fail, t.skip, t.running
   FROM {schema}.ff_edge_group g
   JOIN {core:g, downstream_eid} c ON true
@@ -30,6 +30,7 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
  CROSS JOIN LATERAL (
    SELECT CASE
      WHEN least(g.success_count, g.fail_count, g.skip_count, g.running_count) < 0 THEN 'group_below_nought'
+     WHEN g.policy->>'kind' NOT IN ('all_of', 'any_of', 'quorum') THEN 'group_of_no_kind'
      WHEN t.unknown > 0 OR t.is_new OR NOT {not_replayed:c} THEN NULL
      WHEN n.in_all <> t.edges OR g.running_count < t.running AND NOT t.replayed THEN 'group_miscounted'
      -- Only when all are over is it group_recount's, and only while the downstream waits.
@@ -44,10 +45,20 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
      WHEN c.lifecycle_phase NOT IN ('submitted', 'runnable', 'blocked') THEN NULL
      WHEN c.blocking_reason = 'waiting_for_children' AND c.eligibility_state = 'blocked_by_dependencies' THEN
        CASE WHEN g.running_count = 0 AND n.in_all > 0 AND {waits_long:c} THEN 'children_ended' END
+     -- A flow may still be built: its policy is set before its first edge, and edges come one by one.
+     WHEN n.in_all = 0 THEN
+       CASE WHEN c.created_at_ms < {now} - 3600000
+                 AND (c.lifecycle_phase = 'blocked' OR c.eligibility_state = 'blocked_by_dependencies')
+                 AND NOT EXISTS (SELECT
+                                   FROM {schema}.ff_edge o
+                                  WHERE {in_partitions:o} AND o.partition_key = g.partition_key
+                                    AND o.flow_id = g.flow_id AND o.downstream_eid = g.downstream_eid)
+            THEN 'blocked_without_edges' END
      WHEN {satisfied:g} THEN
        CASE WHEN c.lifecycle_phase = 'blocked' OR c.eligibility_state = 'blocked_by_dependencies'
               THEN 'satisfied_but_blocked' END
-     WHEN {impossible:g} AND c.started_at_ms IS NULL THEN 'impossible_but_waiting'
+     WHEN {impossible:g} AND c.started_at_ms IS NULL
+          AND (n.success + n.bad > 0 OR c.created_at_ms < {now} - 3600000) THEN 'impossible_but_waiting'
    END AS problem
  ) p
  WHERE {in_partitions:g} AND {has_not_ended:c} AND p.problem IS NOT NULL)sql";
@@ -107,6 +118,10 @@ std::vector<Check> of_groups() {
       "{$running} {of_group}; -- then audit again: the counts may decide it";
   return {
       {"group_below_nought", "a count of its fan-in is below nought", recount},
+      {"group_of_no_kind",
+       "the policy of its fan-in is of a kind that nobody knows: it waits for all, whatever was meant",
+       "UPDATE ff_edge_group SET policy = policy || '{\"kind\": \"all_of\"}' {of_group}; -- as it is decided "
+       "now; or with the kind that is meant"},
       {"group_miscounted",
        "its fan-in counts otherwise than its edges and how their upstreams ended: one ended twice or was "
        "replayed, or counts were lost",
@@ -116,6 +131,9 @@ std::vector<Check> of_groups() {
        "late does",
        "{tick:group_recount}"},
       {"children_ended", "its children have ended, and nobody has woken it", "{tick:dependency}"},
+      {"blocked_without_edges",
+       "it has waited for others for more than an hour, but no edge says for whom: it waits for ever",
+       "{core:lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'}"},
       {"satisfied_but_blocked", "what it waits for has happened, and nobody has made it eligible",
        "{core:lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'}"},
       {"impossible_but_waiting", "what it waits for cannot happen any more, and nobody has ended it",

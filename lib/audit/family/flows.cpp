@@ -26,22 +26,38 @@ SELECT 'member_of_cancelled' AS problem, c.partition_key, c.execution_id::text A
 
 // Not those whom their policy lets finish. A large one takes long, but its members become fewer.
 constexpr std::string_view kBacklog = R"sql(
-SELECT 'cancel_backlog_overdue' AS problem, b.partition_key,
-       format('flow %s (partition %s)', b.flow_id, b.partition_key) AS key, concat_ws(',', b.xmin, m.left) AS seen,
+SELECT p.problem, b.partition_key,
+       format('flow %s (partition %s)', b.flow_id, b.partition_key) AS key, concat_ws(',', b.xmin, m.in_all, m.left) AS seen,
        format('requested_at_ms %s, %s, %s members', b.requested_at_ms, b.cancellation_policy, m.left) AS what
   FROM {schema}.ff_cancel_backlog b
  CROSS JOIN LATERAL (
-   SELECT count(*) AS left
+   SELECT count(*) AS in_all,
+          count(*) FILTER (WHERE b.cancellation_policy = 'cancel_all'
+                                 OR NOT EXISTS (SELECT
+                                                  FROM {schema}.ff_attempt l
+                                                 WHERE {in_partitions:l} AND l.partition_key = i.partition_key
+                                                   AND l.execution_id = {uuid:right(i.execution_id, 36)}
+                                                   AND l.lease_expires_at_ms >= {long_ago})) AS left
      FROM {schema}.ff_cancel_backlog_member i
     WHERE {in_partitions:i} AND i.partition_key = b.partition_key AND i.flow_id = b.flow_id
-      AND (b.cancellation_policy = 'cancel_all'
-           OR NOT EXISTS (SELECT
-                            FROM {schema}.ff_attempt l
-                           WHERE {in_partitions:l} AND l.partition_key = i.partition_key
-                             AND l.execution_id = {uuid:right(i.execution_id, 36)}
-                             AND l.lease_expires_at_ms >= {long_ago}))
  ) m
- WHERE {in_partitions:b} AND greatest(b.requested_at_ms, b.grace_until_ms) < {long_ago} AND m.left > 0)sql";
+ CROSS JOIN LATERAL (
+   SELECT CASE WHEN m.left > 0 THEN 'cancel_backlog_overdue'
+               WHEN m.in_all = 0 AND greatest(b.requested_at_ms, b.grace_until_ms) < {now} - 3600000
+                 THEN 'cancel_backlog_left' END AS problem
+ ) p
+ WHERE {in_partitions:b} AND greatest(b.requested_at_ms, b.grace_until_ms) < {long_ago} AND p.problem IS NOT NULL)sql";
+
+// cancel_backlog reads the members by their request, which is written with the first of them and goes with the last.
+constexpr std::string_view kWithoutRequest = R"sql(
+SELECT 'cancel_member_left' AS problem, m.partition_key,
+       format('flow %s (partition %s)', m.flow_id, m.partition_key) AS key, m.xmin::text AS seen,
+       format('member %s', m.execution_id) AS what, m.flow_id, m.execution_id AS member
+  FROM {schema}.ff_cancel_backlog_member m
+ WHERE {in_partitions:m}
+   AND NOT EXISTS (SELECT
+                     FROM {schema}.ff_cancel_backlog b
+                    WHERE {in_partitions:b} AND b.partition_key = m.partition_key AND b.flow_id = m.flow_id))sql";
 
 constexpr std::string_view kMisplaced = R"sql(
 SELECT 'execution_astray' AS problem, c.partition_key, c.execution_id::text AS key, c.xmin::text AS seen,
@@ -65,9 +81,21 @@ std::vector<Sweep> sweeps_of_flows() {
              "cancel_backlog does the rest; or FlowFabric's cancel_execution"}}},
       {.of_executions = false,
        .sql = std::string(kBacklog),
-       .checks = {{"cancel_backlog_overdue",
-                   "it was cancelled more than a minute ago, and members of its have not been",
-                   "ff-reconcilerd tick cancel_backlog"}}},
+       .checks =
+           {{"cancel_backlog_overdue",
+             "it was cancelled more than a minute ago, and members of its have not been",
+             "ff-reconcilerd tick cancel_backlog"},
+            {"cancel_backlog_left",
+             "its cancel was asked for more than an hour ago, has nobody left to cancel, and is listed still",
+             "ff-reconcilerd tick cancel_backlog"}}},
+      {.of_executions = false,
+       .sql = std::string(kWithoutRequest),
+       .checks =
+           {{"cancel_member_left",
+             "a member is listed to be cancelled, but no request is there that leads anybody to it",
+             "DELETE FROM ff_cancel_backlog_member WHERE partition_key = {$partition_key} AND flow_id = "
+             "'{$flow_id}' AND execution_id = '{$member}'; -- then audit again: it says so if its flow "
+             "was cancelled, and it lives on"}}},
       {.space = Space::none,
        .sql = std::string(kMisplaced),
        .checks = {

@@ -25,7 +25,13 @@ SELECT p.problem, s.partition_key, s.execution_id::text AS key, concat_ws(',', s
           AND (jsonb_typeof(s.member_map) <> 'object'
                OR EXISTS (SELECT FROM jsonb_each({object:s.member_map}) AS m(key, value)
                            WHERE jsonb_typeof(m.value) <> 'array')) THEN 'signals_refused'
-     WHEN s.timeout_at_ms >= {long_ago} OR s.timeout_at_ms IS NULL THEN NULL
+     WHEN s.timeout_at_ms IS NULL THEN
+       CASE WHEN c.lifecycle_phase = 'suspended' AND s.suspended_at_ms < {long_ago}
+                 AND NOT EXISTS (SELECT
+                                   FROM {schema}.ff_waitpoint_pending w
+                                  WHERE {in_partitions:w} AND w.partition_key = s.partition_key
+                                    AND w.execution_id = s.execution_id) THEN 'suspended_for_ever' END
+     WHEN s.timeout_at_ms >= {long_ago} THEN NULL
      WHEN c.lifecycle_phase = 'suspended' THEN 'suspension_overdue'
      WHEN {has_ended:c} THEN 'suspension_left'
      ELSE 'time_out_left'
@@ -80,6 +86,10 @@ std::vector<Sweep> sweeps_of_suspensions() {
                    "jsonb_each(CASE WHEN jsonb_typeof(member_map) = 'object' THEN member_map END) AS m(key, "
                    "value) WHERE "
                    "jsonb_typeof(m.value) = 'array'), '{}') {of_it};"},
+                  {"suspended_for_ever",
+                   "it is suspended without a time-out, and no waitpoint is there that a signal could reach: "
+                   "only an operator's resume can wake it",
+                   "DELETE FROM ff_suspension_current {of_it}; {core:{waits}}"},
                   {"suspension_overdue", "its time-out was more than a minute ago, and it is suspended still",
                    "{tick:suspension_timeout}"},
                   {"suspension_left",
