@@ -32,26 +32,28 @@ SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',',
 // may yet satisfy alone.
 constexpr std::string_view kCircles = R"sql(
 WITH RECURSIVE waiting AS MATERIALIZED (
-  SELECT c.partition_key, c.flow_id, c.execution_id, c.xmin::text AS seen
+  SELECT c.partition_key, c.flow_id, c.execution_id, concat_ws('.', c.xmin, g.xmin) AS seen
     FROM {living}
-   WHERE c.flow_id IS NOT NULL AND c.blocking_reason IS DISTINCT FROM 'waiting_for_children'
+   CROSS JOIN LATERAL (SELECT i.xmin
+                         FROM {schema}.ff_edge_group i
+                        WHERE {in_partitions:i} AND i.partition_key = c.partition_key AND i.flow_id = c.flow_id
+                          AND i.downstream_eid = c.execution_id AND {kind:i} = 'all_of'
+                       OFFSET 0) g
+   WHERE c.blocking_reason IS DISTINCT FROM 'waiting_for_children'
      AND (c.lifecycle_phase = 'blocked' OR c.lifecycle_phase IN ('submitted', 'runnable')
                                            AND c.eligibility_state = 'blocked_by_dependencies')
 ),
+-- Flow by flow, and not one by one: without statistics the planner takes the index of the upstreams.
 edge AS MATERIALIZED (
-  SELECT d.partition_key, d.flow_id, d.edge_id, d.upstream_eid, d.downstream_eid,
-         concat_ws('.', d.xmin, w.seen, d.group_seen) AS seen
-    FROM waiting w
-   CROSS JOIN LATERAL (SELECT i.*, i.xmin, g.xmin AS group_seen
+  SELECT d.partition_key, d.flow_id, d.edge_id, d.upstream_eid, d.downstream_eid, d.xmin::text AS seen
+    FROM (SELECT DISTINCT partition_key, flow_id FROM waiting) f
+   CROSS JOIN LATERAL (SELECT i.*, i.xmin
                          FROM {schema}.ff_edge i
-                         JOIN {schema}.ff_edge_group g ON {in_partitions:g} AND g.partition_key = i.partition_key
-                                                      AND g.flow_id = i.flow_id
-                                                      AND g.downstream_eid = i.downstream_eid
-                        WHERE {in_partitions:i} AND i.partition_key = w.partition_key AND i.flow_id = w.flow_id
-                          AND i.downstream_eid = w.execution_id AND i.upstream_eid <> i.downstream_eid
-                          AND {applied:i} AND {kind:g} = 'all_of'
+                        WHERE {in_partitions:i} AND i.partition_key = f.partition_key AND i.flow_id = f.flow_id
+                          AND i.upstream_eid <> i.downstream_eid AND {applied:i}
                        OFFSET 0) d
    WHERE (d.partition_key, d.flow_id, d.upstream_eid) IN (SELECT partition_key, flow_id, execution_id FROM waiting)
+     AND (d.partition_key, d.flow_id, d.downstream_eid) IN (SELECT partition_key, flow_id, execution_id FROM waiting)
 ),
 round AS (
   SELECT partition_key, flow_id, array_agg(upstream_eid) AS ups, array_agg(downstream_eid) AS downs, 0 AS number,
@@ -75,8 +77,10 @@ SELECT 'waits_in_circle' AS problem, r.partition_key, e.downstream_eid::text AS 
  CROSS JOIN LATERAL (SELECT (array_agg(i.downstream_eid ORDER BY i.edge_id DESC))[1] AS downstream_eid,
                             (array_agg(i.upstream_eid ORDER BY i.edge_id DESC))[1] AS upstream_eid,
                             (array_agg(i.edge_id ORDER BY i.edge_id DESC))[1] AS edge_id,
-                            string_agg(i.seen, ',' ORDER BY i.edge_id) AS seen
+                            string_agg(concat_ws('.', i.seen, w.seen), ',' ORDER BY i.edge_id) AS seen
                        FROM edge i
+                       JOIN waiting w ON w.partition_key = i.partition_key AND w.flow_id = i.flow_id
+                                     AND w.execution_id = i.downstream_eid
                       WHERE i.partition_key = r.partition_key AND i.flow_id = r.flow_id
                         AND i.upstream_eid = ANY (r.downs) AND i.downstream_eid = ANY (r.ups)) e
  WHERE r.is_last)sql";
