@@ -46,16 +46,30 @@ std::string quoted(std::string_view text) {
   return "\"" + std::string(text) + "\"";
 }
 
-std::string did_you_mean(const std::string& word, const std::vector<std::string>& words) {
-  const std::string meant = nearest(word, words);
-  return meant.empty() ? "" : ": did you mean " + meant + "?";
+// "--json" is followed by nothing, "--config" by its value.
+bool wants_value(const std::string& argument) {
+  return std::ranges::any_of(kOptions, [&](const Option& o) {
+    return !o.value.empty() && argument.starts_with("--") && argument.substr(2) == o.name;
+  });
 }
 
 // What people try first, beside --help and the command.
 std::vector<std::string> spelled_out(std::vector<std::string> line) {
-  if (!line.empty() && line.size() <= 2 && line.back() == "-h") line.back() = "--help";
   if (line == std::vector<std::string>{"--version"}) return {"version"};
+  const auto end = std::ranges::find(line, "--");
+  for (auto word = line.begin(); word != end; ++word)
+    if (*word == "-h" && (word == line.begin() || !wants_value(*(word - 1)))) *word = "--help";
   return line;
+}
+
+// Compared without the dashes, in which all are alike.
+std::string what_was_meant(const std::string& name) {
+  if (name == "--version") return ": write --version alone";
+  std::vector<std::string> names{"help", "version"};
+  for (const Option& o : kOptions) names.emplace_back(o.name);
+  const std::string meant =
+      nearest(std::string_view(name).substr(std::min(name.find_first_not_of('-'), name.size())), names);
+  return meant.empty() ? "" : ": did you mean --" + meant + "?";
 }
 
 po::options_description described() {
@@ -74,13 +88,10 @@ po::options_description described() {
 // Boost would take the next option for the value: `--config --json` would look for a file of that name.
 void refuse_missing_values(const std::vector<std::string>& line) {
   for (std::size_t i = 0; i < line.size(); ++i) {
-    const auto wants_value = [&](const Option& o) {
-      return !o.value.empty() && line[i] == "--" + std::string(o.name);
-    };
-    const auto* its = std::find_if(kOptions.begin(), kOptions.end(), wants_value);
-    if (its == kOptions.end()) continue;
+    if (!wants_value(line[i])) continue;
     if (i + 1 < line.size() && line[i + 1].starts_with("--"))
-      throw UsageError(line[i] + " wants " + std::string(its->value) + ", not " + quoted(line[i + 1]));
+      throw UsageError(line[i] + " wants " + std::string(option(line[i].substr(2)).value) + ", not " +
+                       quoted(line[i + 1]));
     ++i;
   }
 }
@@ -96,12 +107,9 @@ po::variables_map parse(const std::vector<std::string>& line) {
   try {
     po::store(po::command_line_parser(line).options(all).positional(positional).style(style).run(), values);
   } catch (const po::unknown_option& error) {
-    std::vector<std::string> names(kOptions.size());
-    std::ranges::transform(kOptions, names.begin(),
-                           [](const Option& o) { return "--" + std::string(o.name); });
     // Not what(): Boost replaces its own placeholders there, over and over where the option is named like one.
     const std::string name = error.get_option_name();
-    throw UsageError("unrecognised option '" + name + "'" + did_you_mean(name, names));
+    throw UsageError("unrecognised option '" + name + "'" + what_was_meant(name));
   } catch (const po::error& error) {
     throw UsageError(error.what());
   }
@@ -150,6 +158,11 @@ std::string option_line(const Option& o) {
 
 const Option& option(std::string_view name) {
   return *std::find_if(kOptions.begin(), kOptions.end(), [&](const Option& o) { return o.name == name; });
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& words) {
+  const std::string meant = nearest(word, words);
+  return meant.empty() ? "" : ": did you mean " + meant + "?";
 }
 
 bool Arguments::has(const std::string& name) const {

@@ -66,6 +66,9 @@ struct Invocation {
 };
 Invocation understand(const std::vector<std::string>& line, const std::vector<Command>& commands);
 
+/// ": did you mean NAME?", of one of these words; empty where none is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& words);
+
 /// What is said about this line, as it can be shown: what was typed into the wrong place may be a connection string.
 std::string without_secrets(std::string message, const std::vector<std::string>& line);
 

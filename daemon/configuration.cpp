@@ -117,14 +117,16 @@ std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<st
   if (all && !wanted.empty()) throw UsageError("all or names, not both");
   const reconcile::Family enabled = family_of(config);
   std::vector<const reconcile::Reconciler*> found;
+  std::vector<std::string> names{"all"};
   std::string known = "all";
   for (const reconcile::Reconciler& r : reconcile::registry()) {
     if (all ? enabled.find(r.name) != nullptr : wanted.erase(r.name) > 0) found.push_back(&r);
-    known += ", " + std::string(r.name);
+    names.emplace_back(r.name);
+    known += ", " + names.back();
   }
   if (!wanted.empty())
-    throw UsageError("there is no reconciler \"" + std::string(*wanted.begin()) + "\" (allowed: " + known +
-                     ")");
+    throw UsageError("there is no reconciler \"" + std::string(*wanted.begin()) + '"' +
+                     did_you_mean(*wanted.begin(), names) + " (allowed: " + known + ")");
   return found;
 }
 

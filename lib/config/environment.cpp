@@ -20,6 +20,14 @@ bool is_made_by_kubernetes(std::string_view name) {
   return port != name.npos && number < name.size() && is_digit(name[number]);
 }
 
+// By what is behind the prefix: with it, all of them would be alike.
+std::string nearest_variable(std::string_view name, const std::vector<std::string>& names) {
+  std::vector<std::string> rests;
+  for (const std::string& each : names) rests.push_back(each.substr(kPrefix.size()));
+  const std::string meant = nearest(name.substr(kPrefix.size()), rests);
+  return meant.empty() ? meant : std::string(kPrefix) + meant;
+}
+
 }  // namespace
 
 void Loader::read_environment(const std::map<std::string, std::string>& variables) {
@@ -37,7 +45,7 @@ void Loader::read_environment(const std::map<std::string, std::string>& variable
       read_text(options_[static_cast<std::size_t>(known - names.begin())], value, origin);
     } else if (name.starts_with(kPrefix) && !is_made_by_kubernetes(name)) {
       // The value is not repeated: it may be a password under a misspelled name.
-      const std::string meant = nearest(name, names);
+      const std::string meant = nearest_variable(name, names);
       blame(origin, {},
             "unknown variable" + (meant.empty() ? "" : ", did you mean " + meant + "?") +
                 " (allowed: FF_RECONCILER_ and an option's path, as in " +

@@ -279,6 +279,8 @@ TEST_CASE("pause refuses what it cannot mean") {
   refused({"all", "--reason", " "}, "--reason is missing");
   refused({"all", "--reason", "two\nlines"}, "no line of at most 500 bytes");
   refused({"nobody", "--reason", "x"}, "there is no reconciler");
+  refused({"lease_expirey", "--reason", "x"},
+          "\"lease_expirey\": did you mean lease_expiry? (allowed: all, ");
   refused({"all", "lease_expiry", "--reason", "x"}, "all or names, not both");
   refused({"all", "--reason", "x", "--for", "2"}, "no duration from 1s");
   refused({"all", "--reason", "x", "--until", "tomorrow"}, "2026-11-24T06:00Z");

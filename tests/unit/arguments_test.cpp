@@ -125,6 +125,24 @@ TEST_CASE("-h and --version are understood as they are everywhere") {
   CHECK(understood({"--version"}).command->name == "version");
 }
 
+TEST_CASE("-h asks for help wherever --help does, and is a value where one is wanted") {
+  const Words line = GENERATE(Words{"tick", "lease_expiry", "-h"}, Words{"tick", "a", "b", "-h"},
+                              Words{"tick", "--json", "-h"}, Words{"-h", "tick"}, Words{"tick", "-h", "a"});
+  CAPTURE(line);
+  CHECK(understood(line).help);
+  CHECK(understood(line).command->name == "tick");
+  const Invocation valued = understood({"tick", "a", "--config", "-h"});
+  CHECK_FALSE(valued.help);
+  CHECK(valued.arguments.text("config") == "-h");
+  CHECK(understood({"tick", "--", "-h"}).arguments.words() == Words{"-h"});
+}
+
+TEST_CASE("the dashes of an option do not make it nearer to another, and --version stands alone") {
+  CHECK_THAT(refusal({"--verion"}), Catch::Contains("'--verion': did you mean --version?"));
+  CHECK_THAT(refusal({"run", "--halp"}), Catch::Contains("'--halp': did you mean --help?"));
+  CHECK(refusal({"run", "--version"}) == "unrecognised option '--version': write --version alone");
+}
+
 TEST_CASE("numbers are whole, complete and within their bounds") {
   const auto number = [](const std::string& text) {
     return understood({"tick", "a", "--batch-size=" + text}).arguments.number("batch-size", 1, 100);

@@ -183,6 +183,12 @@ TEST_CASE("an unknown environment variable is refused with the nearest known one
   CHECK(problems[0].message.find("did you mean FF_RECONCILER_DATABASE_POOL_SIZE?") != std::string::npos);
 }
 
+TEST_CASE("what all variables begin with makes none of them near") {
+  const auto problems = problems_of({{}, {{"FF_RECONCILER_BOGUS", "1"}, {"FF_RECONCILER_", "1"}}, {}});
+  REQUIRE(problems.size() == 2);
+  for (const Problem& problem : problems) CHECK(problem.message.find("did you mean") == std::string::npos);
+}
+
 TEST_CASE("a problem names file, line, key, value and what is allowed") {
   const TemporaryFile file("\n\ndatabase:\n  pool_size: 010\n");
   const auto problems = problems_of({file.path(), {}, {}});
