@@ -59,14 +59,23 @@ void refuse_bare_signs(std::string_view url) {
         "the URL has a bare \"@\" or \"/\" in user, password or database: percent-encode it (%40, %2F)");
 }
 
+// "postgres//u@h/d", "postgresql:/h/d", "//h/d"
+bool is_nearly_a_url(std::string_view text) {
+  for (const std::string_view scheme : {"postgresql", "postgres", ""})
+    if (text.starts_with(scheme))
+      return text.substr(scheme.size()).starts_with('/') || text.substr(scheme.size()).starts_with(":/");
+  return false;
+}
+
 // Otherwise libpq takes it for keywords, and misses an "=".
 void refuse_other_schemes(std::string_view text) {
   const auto scheme = text.find("://");
-  if (scheme == std::string_view::npos || scheme == 0 || text.starts_with("postgresql://") ||
-      text.starts_with("postgres://") ||
+  const bool is_url = text.starts_with("postgresql://") || text.starts_with("postgres://");
+  const bool has_scheme =
+      scheme != std::string_view::npos && scheme != 0 &&
       text.substr(0, scheme).find_first_not_of(
-          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") != std::string_view::npos)
-    return;
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") == std::string_view::npos;
+  if (is_url || (!has_scheme && !is_nearly_a_url(text))) return;
   throw std::invalid_argument("a URL of a database begins with postgresql://, and this one does not");
 }
 
@@ -79,10 +88,34 @@ std::vector<std::string> known_keywords() {
   return known;
 }
 
+bool is_name(std::string_view name) {
+  constexpr std::size_t kLongest = 40;
+  return !name.empty() && name.size() <= kLongest && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+// The first keyword that libpq does not know. Empty where there is none, and where it may be part of a password: behind one,
+// or behind a quote or a backslash, in which a blank does not end the value.
+std::string unknown_keyword(std::string_view text, const std::vector<std::string>& known) {
+  constexpr std::string_view kBlank = " \t\n\r\f\v";
+  text = text.substr(0, text.find_first_of("'\\"));
+  for (auto at = text.find_first_not_of(kBlank); at != std::string_view::npos;
+       at = text.find_first_not_of(kBlank, at)) {
+    const std::string_view setting = text.substr(at, text.find_first_of(kBlank, at) - at);
+    const auto equals = setting.find('=');
+    const std::string_view name = setting.substr(0, equals);
+    if (equals == std::string_view::npos || equals + 1 == setting.size() || !is_name(name)) return {};
+    if (std::ranges::find(known, name) == known.end()) return std::string(name);
+    if (name.find("password") != std::string_view::npos) return {};
+    at += setting.size();
+  }
+  return {};
+}
+
 // The first parameter in the query of a URL that libpq does not know. Empty where there is none, and where it may be part
 // of a password: one with a bare "?" before the hosts, or with a bare "&" in the query.
 std::string unknown_parameter(std::string_view url, const std::vector<std::string>& known) {
-  constexpr std::size_t kLongest = 40;  // of a name
   const bool is_url = url.starts_with("postgresql://") || url.starts_with("postgres://");
   const auto mark = url.find('?');
   if (!is_url || mark == std::string_view::npos) return {};
@@ -95,10 +128,7 @@ std::string unknown_parameter(std::string_view url, const std::vector<std::strin
     const std::string_view parameter = query.substr(0, query.find('&'));
     const std::string_view name = parameter.substr(0, parameter.find('='));
     const bool has_one_value = std::ranges::count(parameter, '=') == 1;
-    const bool is_word = std::ranges::all_of(name, [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-    });
-    if (!has_one_value || !is_word || name.empty() || name.size() > kLongest) return {};
+    if (!has_one_value || !is_name(name)) return {};
     if (std::ranges::find(known, name) == known.end() && parameter != "ssl=true") return std::string(name);
     if (name.find("password") != std::string_view::npos) return {};
     query.remove_prefix(std::min(parameter.size() + 1, query.size()));
@@ -106,9 +136,28 @@ std::string unknown_parameter(std::string_view url, const std::vector<std::strin
   return {};
 }
 
+// What libpq says with the part at fault in quotes, and with other words in quotes before it, which would be cut out with it.
+std::string in_other_words(std::string_view message) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"looking for matching \"]\"", "an IPv6 address needs its closing ]"},
+      {"(expected \":\" or \"/\")",
+       "behind the ] of an IPv6 address comes a : with the port, a / or nothing"},
+      {"missing key/value separator \"=\"", "a parameter of the URL has no = and value"},
+      {"extra key/value separator \"=\"", "a parameter of the URL has a second =: percent-encode it (%3D)"},
+      {"missing \"=\" after", "a keyword has no = and value"}};
+  for (const auto& [theirs, ours] : kWords)
+    if (message.starts_with(theirs) || message.substr(0, message.find(": \"")).find(theirs) != message.npos)
+      return std::string(ours);
+  return {};
+}
+
 std::string why_not_parsed(const std::string& text, const char* message) {
   const std::vector<std::string> known = known_keywords();
-  const std::string unknown = unknown_parameter(text, known);
+  std::string unknown = unknown_parameter(text, known);
+  if (unknown.empty()) unknown = unknown_keyword(text, known);
+  if (const std::string words = in_other_words(message == nullptr ? "" : message);
+      unknown.empty() && !words.empty())
+    return words;
   if (unknown.empty()) return without_quotes(message == nullptr ? "out of memory" : message);
   const std::string meant = nearest(unknown, known);
   return "libpq knows no parameter " + unknown + (meant.empty() ? "" : ", did you mean " + meant + "?");

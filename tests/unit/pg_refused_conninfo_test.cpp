@@ -74,6 +74,37 @@ TEST_CASE("a parameter of a URL that libpq does not know is named, but for its v
   }
 }
 
+TEST_CASE("a keyword that libpq does not know is named, but for its value") {
+  for (const auto& [conninfo, why] : std::vector<std::pair<std::string, std::string>>{
+           {"host=h bogus=s3cret", "no parameter bogus"},
+           {"host=h  prot=5432 password=s3cret", "no parameter prot, did you mean port?"},
+           {"host=h pasword=s3cret", "no parameter pasword, did you mean password?"}}) {
+    CAPTURE(conninfo);
+    CHECK_THAT(refusal_of(conninfo),
+               Catch::Contains("cannot be parsed") && Catch::EndsWith(why) && !Catch::Contains("s3cret"));
+  }
+  const auto hidden =
+      GENERATE(as<std::string>(), "host=h password=a s3cret=b", "host=h user= a s3cret=b",
+               "host=h sslpassword=a s3cret=b", "host=h user='a' s3cret=b", "host=h user=a\\ s3cret=b");
+  CAPTURE(hidden);
+  CHECK_THAT(refusal_of(hidden), !Catch::Contains("s3cret"));
+}
+
+TEST_CASE("what is wrong with a URL is said in words that libpq puts in quotes") {
+  for (const auto& [conninfo, why] : std::vector<std::pair<std::string, std::string>>{
+           {"postgres//u:s3cret@h/ff",
+            "a URL of a database begins with postgresql://, and this one does not"},
+           {"postgresql:/u:s3cret@h/ff", "begins with postgresql://"},
+           {"//u:s3cret@h/ff", "begins with postgresql://"},
+           {"postgresql://u:s3cret@[::1/ff", "an IPv6 address needs its closing ]"},
+           {"postgresql://u:s3cret@[::1]5432/ff", "behind the ] of an IPv6 address comes"},
+           {"postgresql://u:s3cret@h/ff?sslmode", "a parameter of the URL has no = and value"},
+           {"host=h s3cret", "a keyword has no = and value"}}) {
+    CAPTURE(conninfo);
+    CHECK_THAT(refusal_of(conninfo), Catch::Contains(why) && !Catch::Contains("s3cret"));
+  }
+}
+
 TEST_CASE("what may be part of a password is not named, be it a parameter otherwise") {
   const auto url = GENERATE(
       as<std::string>(), "postgresql://u:a?s3cret=b", "postgresql://u:a?s3cret=b&c=d",
