@@ -300,11 +300,44 @@ void HttpServer::stop() {
 
 namespace {
 
-asio::awaitable<void> get(tcp::endpoint endpoint, const http::request<http::empty_body>& request,
-                          Milliseconds timeout, http::response_parser<http::string_body>& answer) {
+using Endpoints = std::vector<tcp::endpoint>;
+
+struct LookUp {
+  asio::io_context io;
+  tcp::resolver resolver{io};
+  bool is_over = false;
+  error_code error;
+  Endpoints found;
+};
+
+// Asio has the system's resolver asked on a thread that nobody can interrupt, and its io_context waits for that thread when it
+// is destroyed: one that takes too long is left to itself.
+Endpoints look_up(const std::string& name, unsigned short port, Milliseconds timeout) {
+  auto its = std::make_unique<LookUp>();
+  its->resolver.async_resolve(name, std::to_string(port), tcp::resolver::numeric_service,
+                              [&its = *its](error_code error, const tcp::resolver::results_type& found) {
+                                its.is_over = true;
+                                its.error = error;
+                                its.found.assign(found.begin(), found.end());
+                              });
+  its->io.run_for(timeout);
+  if (its->is_over && its->error) throw std::runtime_error(name + ": " + its->error.message());
+  if (its->is_over) return std::move(its->found);
+  static_cast<void>(its.release());
+  throw std::runtime_error("nobody has said in time which address " + name + " has");
+}
+
+Endpoints endpoints_of(const std::string& host, unsigned short port, Milliseconds timeout) {
+  error_code error;
+  asio::ip::make_address(host, error);
+  return !error || host == "localhost" ? Endpoints{resolve(host, port)} : look_up(host, port, timeout);
+}
+
+asio::awaitable<void> get(const Endpoints& endpoints, const http::request<http::empty_body>& request,
+                          SteadyTime deadline, http::response_parser<http::string_body>& answer) {
   beast::tcp_stream stream(co_await asio::this_coro::executor);
-  stream.expires_after(timeout);
-  co_await stream.async_connect(endpoint, asio::use_awaitable);
+  stream.expires_at(deadline);
+  co_await stream.async_connect(endpoints, asio::use_awaitable);
   co_await http::async_write(stream, request, asio::use_awaitable);
   beast::flat_buffer buffer;
   answer.body_limit(kMostOfAnAnswer);
@@ -323,9 +356,11 @@ int http_get_status(const std::string& host, unsigned short port, const std::str
     request.set(http::field::host, where);
     request.keep_alive(false);
     http::response_parser<http::string_body> answer;
+    const SteadyTime deadline = Clock::system().now() + timeout;
+    const Endpoints endpoints = endpoints_of(host, port, timeout);
     asio::io_context io;
     std::exception_ptr failure;
-    asio::co_spawn(io, get(resolve(host, port), request, timeout, answer),
+    asio::co_spawn(io, get(endpoints, request, deadline, answer),
                    [&failure](std::exception_ptr error) { failure = std::move(error); });
     io.run();
     if (failure) std::rethrow_exception(failure);

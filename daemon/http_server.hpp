@@ -73,8 +73,8 @@ class HttpServer {
 };
 
 /// Asks once, blocking, and returns the status of the answer; its body is stored where `body` is not null.
-/// `host` is as for HttpServer. Throws std::runtime_error when there is no complete answer (of at most 1 MiB)
-/// within the timeout.
+/// `host` is as for HttpServer, or a name, of which each address is tried. Throws std::runtime_error when there is no
+/// complete answer (of at most 1 MiB) within the timeout.
 int http_get_status(const std::string& host, unsigned short port, const std::string& path,
                     Milliseconds timeout, std::string* body = nullptr);
 

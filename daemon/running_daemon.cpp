@@ -13,33 +13,29 @@
 namespace ff::daemon {
 namespace {
 
+using nlohmann::ordered_json;
+
 constexpr Milliseconds kLongestAnswer{5000};
 constexpr Milliseconds kLongestAnswerForMore{1000};
 
-// "http://127.0.0.1:9464/" as http.listen has it; what is no such URL is left for that key to refuse.
-std::string address_in(std::string url) {
-  constexpr std::string_view kScheme = "http://";
-  if (url.starts_with(kScheme)) url.erase(0, kScheme.size());
-  if (url.ends_with('/')) url.pop_back();
+}  // namespace
+
+DaemonUrl daemon_to_ask(const Arguments& arguments, const std::string& option) {
+  std::optional<DaemonUrl> given;
+  if (const auto url = arguments.text(option)) given = parse_daemon_url(option, *url);
+  const config::Http http = load_config(arguments.text("config"), {}).http;
+  DaemonUrl url = given.value_or(DaemonUrl{http.host, static_cast<unsigned short>(http.port)});
+  url.host = reachable(url.host);
   return url;
 }
 
-config::Http address_of(const Arguments& arguments) {
-  std::vector<config::Override> overrides;
-  if (const auto url = arguments.text("url")) overrides.push_back({"--url", "http.listen", address_in(*url)});
-  return load_config(arguments.text("config"), std::move(overrides)).http;
-}
-
-}  // namespace
-
-std::optional<nlohmann::ordered_json> try_to_ask_running_daemon(const Arguments& arguments) {
-  const config::Http http = address_of(arguments);
+std::optional<ordered_json> try_to_ask_running_daemon(const Arguments& arguments) {
+  const DaemonUrl url = daemon_to_ask(arguments, "url");
   try {
     std::string body;
-    const int code = http_get_status(reachable(http.host), static_cast<unsigned short>(http.port), "/status",
-                                     kLongestAnswerForMore, &body);
+    const int code = http_get_status(url.host, url.port, "/status", kLongestAnswerForMore, &body);
     if (code != 200) throw std::runtime_error(fmt::format("/status answers {}", code));
-    auto status = nlohmann::ordered_json::parse(body);
+    auto status = ordered_json::parse(body);
     if (status.contains("reconcilers")) return status;
     throw std::runtime_error("that is no daemon of this version");
   } catch (const std::exception& error) {
@@ -49,21 +45,19 @@ std::optional<nlohmann::ordered_json> try_to_ask_running_daemon(const Arguments&
   }
 }
 
-int ask_running_daemon(const Arguments& arguments,
-                       const std::function<int(const nlohmann::ordered_json&)>& show) {
-  const config::Http http = address_of(arguments);
+int ask_running_daemon(const Arguments& arguments, const std::function<int(const ordered_json&)>& show) {
+  const DaemonUrl url = daemon_to_ask(arguments, "url");
   std::string body;
   int code = 0;
   try {
-    code = http_get_status(reachable(http.host), static_cast<unsigned short>(http.port), "/status",
-                           kLongestAnswer, &body);
+    code = http_get_status(url.host, url.port, "/status", kLongestAnswer, &body);
   } catch (const std::runtime_error& error) {
     std::cerr << "ff-reconcilerd: " << error.what() << '\n';
     return kUnreachable;
   }
   try {
     if (code != 200) throw std::runtime_error(fmt::format("/status answers {}", code));
-    return show(nlohmann::ordered_json::parse(body));
+    return show(ordered_json::parse(body));
   } catch (const std::exception& error) {
     std::cerr << "ff-reconcilerd: that is no daemon of this version: " << printable(error.what()) << '\n';
     return kProblem;

@@ -99,6 +99,7 @@ bool is_address(const std::string& host, bool ipv6) {
 
 /// Where to listen: a name would have to be looked up, and could be somebody else's.
 std::string parse_address(const std::string& text) {
+  if (text.find("://") != std::string::npos) refuse("an address to listen on has no scheme");
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) refuse("the port is missing");
   const std::string port = text.substr(colon + 1);

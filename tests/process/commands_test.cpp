@@ -224,7 +224,7 @@ TEST_CASE("healthcheck asks the daemon, wherever it is told to listen") {
   const Ended of_nothing = run_binary({"healthcheck", "--address", address});
   CHECK(of_nothing.code == 1);
   CHECK_THAT(of_nothing.err, Catch::Contains(address));
-  CHECK(run_binary({"healthcheck", "--address", "here"}).code == 64);
+  CHECK(run_binary({"healthcheck", "--address", "here:there"}).code == 64);
 }
 
 TEST_CASE("version says what was built, for people and for machines") {

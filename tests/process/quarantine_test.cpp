@@ -126,5 +126,5 @@ TEST_CASE("quarantine says that there is none, and ends with 69 where no daemon 
   const Ended away = run_binary({"quarantine", "--url", "http://" + address});
   CHECK(away.code == 69);
   CHECK_THAT(away.err, Contains(address));
-  CHECK(run_binary({"quarantine", "--url", "here"}).code == 64);
+  CHECK(run_binary({"quarantine", "--url", "here:there"}).code == 64);
 }

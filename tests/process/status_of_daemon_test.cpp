@@ -64,6 +64,22 @@ TEST_CASE("status --url says when nothing answers, and takes no database beside 
   CHECK_THAT(both.err, Contains("one of the two"));
 }
 
+TEST_CASE("status --url takes a URL of any daemon, and says of one that is none what is wrong with it") {
+  RunningDaemon daemon({.conninfo = "host=127.0.0.1 port=1"});
+  const std::string port = std::to_string(daemon.port());
+  for (const std::string& url : {"HTTP://localhost:" + port + "/status", "127.0.0.1:" + port + "/"}) {
+    CAPTURE(url);
+    CHECK_THAT(run_binary({"status", "--url", url}).out, Catch::StartsWith("daemon    unreachable"));
+  }
+  CHECK(daemon.stop() == 0);
+  const Ended unknown = run_binary({"status", "--url", "http://name.invalid"});
+  CHECK(unknown.code == 69);
+  CHECK_THAT(unknown.err, Contains("no answer from http://name.invalid:9464/status: "));
+  const Ended tls = run_binary({"status", "--url", "https://db1:9464"});
+  CHECK(tls.code == 64);
+  CHECK_THAT(tls.err, Contains("--url: a daemon has no TLS: write http, not https (allowed: http://"));
+}
+
 TEST_CASE("status --url of a daemon without its database is a problem, with the reason") {
   RunningDaemon daemon({.conninfo = "host=127.0.0.1 port=1"});
   const Ended text = run_binary({"status", "--url", "http://127.0.0.1:" + std::to_string(daemon.port())});

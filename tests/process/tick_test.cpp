@@ -238,7 +238,7 @@ TEST_CASE("a malformed command line is exit code 64 and touches no database") {
       Words{"migrate", "down"}, Words{"migrate"}, Words{"migrate", "status", "all"},
       Words{"migrate", "grants", "lease_expriy"}, Words{"migrate", "up", "--fan-out", "0"},
       Words{"check-config"}, Words{"check-config", "x", "--print-default"}, Words{"start"}, Words{},
-      Words{"healthcheck", "--address", "nonsense"});
+      Words{"healthcheck", "--address", "here:nonsense"});
   CAPTURE(words);
   const Ended refused = run_binary(words, {{"FF_DATABASE_URL", "host=/nonexistent connect_timeout=1"}});
   CHECK(refused.code == 64);

@@ -119,6 +119,8 @@ TEST_CASE("an address to listen on is one of this machine, and no name") {
     CHECK(only_problem(std::string("http:\n  listen: ") + address + "\n", 2, "http.listen", "address"));
   }
   CHECK(only_problem("http:\n  listen: db-host:9464\n", 2, "http.listen", "write one, such as 127.0.0.1"));
+  CHECK(only_problem("http:\n  listen: http://127.0.0.1:9464\n", 2, "http.listen",
+                     "an address to listen on has no scheme (allowed: host:port"));
   CHECK(load_yaml("http: {listen: localhost:80}\n").http.host == "localhost");
 }
 
