@@ -79,8 +79,9 @@ config::Config load_config(const Arguments& arguments, ReadOnly read_only) {
 
 config::Config load_config(std::optional<std::string> file, std::vector<config::Override> overrides,
                            ReadOnly read_only, std::function<void(const config::Problem&)> warn) {
-  const auto wrong = [&](const config::Database& database) -> std::string {
+  const auto wrong = [&](config::Database database) -> std::string {
     try {
+      database.password_file.clear();  // the connector would log what is warned of here
       if (make_connector(database).takes_read_only() && read_only == ReadOnly::refused)
         return "target_session_attrs would take a server that takes no writes (allowed: read-write, which is "
                "the "

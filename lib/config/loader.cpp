@@ -35,6 +35,16 @@ std::string below(const std::string& section, const std::string& key) {
   return section.empty() ? key : section + '.' + key;
 }
 
+// As it is read for a connection: a line break at its end is no part of the password.
+bool has_no_password(const std::string& path) {
+  try {
+    const std::string text = read_small_file(path);
+    return text.empty() || text == "\n" || text == "\r\n";
+  } catch (const std::runtime_error&) {
+    return false;  // it cannot be read as yet
+  }
+}
+
 }  // namespace
 
 Loader::Loader(const std::vector<ReconcilerDecl>& decls)
@@ -212,13 +222,15 @@ void Loader::check_password_file() {
   const std::string allowed = " (allowed: one line with the password)";
   std::error_code absent;
   const auto type = std::filesystem::status(path, absent).type();
-  const bool is_empty =
-      type == std::filesystem::file_type::regular && std::filesystem::file_size(path, absent) == 0 && !absent;
+  const bool is_empty = type == std::filesystem::file_type::regular && has_no_password(path);
   if (is_empty || type == std::filesystem::file_type::directory) {
     failed_.insert("database.password_file");
     blame(origin, hide_secrets(path), (is_empty ? "the file is empty" : "a directory, not a file") + allowed);
   } else if (const std::string why = why_unreadable(path); !why.empty()) {
     doubt(origin, hide_secrets(path), "the file cannot be read as yet: " + why + allowed);
+  } else if (is_readable_by_others(path)) {
+    doubt(origin, hide_secrets(path),
+          "the file can be read by everybody on this machine (allowed: mode 0600, or 0640)");
   }
 }
 

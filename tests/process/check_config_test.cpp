@@ -91,6 +91,15 @@ TEST_CASE(
   CHECK(password.err == "warning: " + at + "password_file: \"/not/there\": the file" + absent +
                             "one line with the password)\n");
   CHECK_THAT(password.out, Catch::Contains("threads: 2"));
+  const std::string word = directory.write("word", "geheim\n");
+  std::filesystem::permissions(word, std::filesystem::perms(0644));
+  const Ended readable = checked("  password_file: " + word + "\n");
+  CHECK(readable.code == 0);
+  CHECK(readable.err ==
+        "warning: " + at + "password_file: \"" + word +
+            "\": the file can be read by everybody on this machine (allowed: mode 0600, or 0640)\n");
+  std::filesystem::permissions(word, std::filesystem::perms(0640));
+  CHECK(checked("  password_file: " + word + "\n").err.empty());
   const Ended root =
       checked("  url: 'postgresql://u:geheim@h/d?sslmode=verify-full&sslrootcert=/not/there'\n");
   CHECK(root.code == 0);

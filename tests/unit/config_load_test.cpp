@@ -200,7 +200,7 @@ TEST_CASE("a secret and its file contradict each other in one source") {
 }
 
 TEST_CASE("a password file that is there and empty is named") {
-  const TemporaryFile empty("");
+  const TemporaryFile empty(GENERATE("", "\n", "\r\n"));
   CHECK(only_problem("database:\n  password_file: " + empty.path() + "\n", 2, "database.password_file",
                      "the file is empty (allowed: one line with the password)"));
 }
