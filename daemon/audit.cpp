@@ -10,6 +10,7 @@
 #include "config/problem.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
+#include "grants.hpp"
 #include "log.hpp"
 #include "pasted.hpp"
 #include "report_json.hpp"
@@ -166,6 +167,7 @@ int audit_database(const Arguments& arguments) {
     }
   } catch (const pg::Error& error) {
     if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;
+    if (error.lacks_privilege()) return tell_who_grants(error);
     std::cerr << error.what() << '\n';
     return kProblem;
   }

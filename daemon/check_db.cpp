@@ -216,6 +216,8 @@ class Checks {
       report_.ask(
           "scan", [&] { return plan(its, most_locks); }, its.name);
     }
+    if (most_locks == 0)
+      return report_.add({{"locks", Verdict::skipped, "no scan could be looked at for the locks it takes"}});
     // So many may be at work at a time: its threads and their helpers, each over one connection.
     const int at_work = std::min(config_.database.pool_size, config_.threads + config_.helpers);
     report_.ask("locks", [&] { return check::lock_table(connection_, at_work, most_locks); });

@@ -108,9 +108,7 @@ int with_table(const config::Config& config, const std::function<int(pg::Connect
     return readable(connection) ? work(connection) : kProblem;
   } catch (const pg::Error& error) {
     if (!error.lacks_privilege()) throw;
-    std::cerr << "ff-reconcilerd: " << printable(error.what())
-              << "; as the owner of the tables: ff-reconcilerd migrate grants --role NAME\n";
-    return kProblem;
+    return tell_who_grants(error);
   }
 }
 

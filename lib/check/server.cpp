@@ -11,7 +11,8 @@ namespace {
 constexpr std::string_view kServer = R"sql(
 SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only') = 'on' AS read_only,
        current_setting('server_version_num')::integer AS version, current_setting('server_version') AS version_text,
-       quote_ident(current_user) AS role)sql";
+       quote_ident(current_user) AS role, quote_ident(current_database()) AS database,
+       (SELECT s.source FROM pg_settings s WHERE s.name = 'default_transaction_read_only') AS source)sql";
 
 constexpr std::string_view kEncryption = R"sql(
 SELECT inet_server_addr() IS NULL AS by_socket,
@@ -48,6 +49,21 @@ SELECT current_setting('max_locks_per_transaction')::bigint AS per_transaction,
        current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint AS transactions,
        (SELECT count(*) FROM pg_locks WHERE NOT fastpath) AS held)sql";
 
+// `source`: where the server says that default_transaction_read_only was set. What a role has set holds before what its database
+// has, and that before the server's own.
+std::string way_to_writes(const std::string& source, const std::string& role, const std::string& database) {
+  constexpr std::string_view kReset = " RESET default_transaction_read_only;";
+  if (source == "database") return fmt::format("ALTER DATABASE {}{}", database, kReset);
+  if (source == "user") return fmt::format("ALTER ROLE {}{}", role, kReset);
+  if (source == "database user") return fmt::format("ALTER ROLE {} IN DATABASE {}{}", role, database, kReset);
+  if (source == "global") return fmt::format("ALTER ROLE ALL{}", kReset);
+  if (source == "client")
+    return "take default_transaction_read_only out of the options in database.url or PGOPTIONS";
+  if (source == "command line")
+    return "start the server without default_transaction_read_only among its arguments";
+  return fmt::format("ALTER SYSTEM{} SELECT pg_reload_conf(); -- or take it out of postgresql.conf", kReset);
+}
+
 }  // namespace
 
 Lines server(pg::Connection& connection) {
@@ -60,9 +76,8 @@ Lines server(pg::Connection& connection) {
   else if (row.get<bool>("read_only"))
     lines.push_back({"writable", Verdict::problem,
                      "the server takes no writes: default_transaction_read_only is on",
-                     "ALTER SYSTEM RESET default_transaction_read_only; SELECT pg_reload_conf(); "
-                     "-- or where it is set: ALTER ROLE " +
-                         row.get<std::string>("role") + " RESET default_transaction_read_only;"});
+                     printable(way_to_writes(row.get<std::string>("source"), row.get<std::string>("role"),
+                                             row.get<std::string>("database")))});
   else
     lines.push_back({"writable", Verdict::fine, "it takes writes"});
   lines.push_back(server_version(row.get<std::int32_t>("version"), row.get<std::string>("version_text")));

@@ -150,6 +150,41 @@ TEST_CASE("check-db names each privilege that is missing, and what it says to pa
   CHECK(reading.faults("privileges")[0]["verdict"] == "warning");
 }
 
+TEST_CASE("without any rights check-db counts no locks, and commands that read say who grants them") {
+  Bench bench;
+  bench.db.execute_script("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM checked");
+  for (const auto& command :
+       std::vector<std::vector<std::string>>{{"status"},
+                                             {"explain", "{fp:0}:" + to_string(new_uuid())},
+                                             {"audit"},
+                                             {"lease-events"},
+                                             {"tick", "lease_expiry"}}) {
+    CAPTURE(command);
+    const Ended refused = run_binary(command, {{"FF_DATABASE_URL", bench.as_role()}});
+    CHECK(refused.code == 1);
+    CHECK_THAT(refused.err, Contains("permission denied") &&
+                                Catch::EndsWith("; as the owner of the tables: ff-reconcilerd migrate grants "
+                                                "--role NAME\n"));
+  }
+  bench.db.execute_script("GRANT SELECT ON ff_reconciler_migration, ff_partition_config TO checked");
+  const Told told = bench.ask();
+  CHECK(told.code == 1);
+  CHECK_FALSE(told.faults("privileges").empty());
+  REQUIRE(told.faults("locks").size() == 1);
+  CHECK(told.faults("locks")[0]["verdict"] == "skipped");
+}
+
+TEST_CASE("check-db says where it was set that nothing is written") {
+  Bench bench;
+  const std::string role = "ALTER ROLE checked IN DATABASE " + bench.database.name();
+  bench.db.execute(role + " SET default_transaction_read_only = on");
+  const Told of_role = bench.ask();
+  REQUIRE(of_role.problems().size() == 1);
+  CHECK(of_role.problems()[0]["next"] == role + " RESET default_transaction_read_only;");
+  bench.db.execute(role + " RESET default_transaction_read_only");
+  CHECK(bench.ask().code == 0);
+}
+
 TEST_CASE("check-db names who has locked a whole table, and other commands name check-db") {
   Bench bench;
   auto somebody = bench.database.connect();
@@ -187,6 +222,8 @@ TEST_CASE("check-db of a server that takes no writes looks at the rest all the s
   CHECK(told.code == 1);
   REQUIRE(told.problems().size() == 1);
   CHECK(told.problems()[0]["check"] == "writable");
+  CHECK(told.problems()[0]["next"] ==
+        "ALTER DATABASE " + bench.database.name() + " RESET default_transaction_read_only;");
   CHECK(told.faults("listen").size() == 1);
   CHECK(told.faults("indexes").empty());
 }
