@@ -28,7 +28,7 @@ SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',',
  WHERE {in_partitions:d} AND p.problem IS NOT NULL)sql";
 
 // What waits for all of several is taken away from both ends, round by round, where nothing leads to it or nothing leads
-// away from it; a circle stays. A flow that is larger or deeper than this is left out, and a fan-in that some upstream
+// away from it; a circle stays. A flow that takes more than the bounds below is left out, and a fan-in that some upstream
 // may yet satisfy alone.
 constexpr std::string_view kCircles = R"sql(
 WITH RECURSIVE waiting AS MATERIALIZED (
@@ -56,18 +56,18 @@ edge AS MATERIALIZED (
      AND (d.partition_key, d.flow_id, d.downstream_eid) IN (SELECT partition_key, flow_id, execution_id FROM waiting)
 ),
 round AS (
-  SELECT partition_key, flow_id, array_agg(upstream_eid) AS ups, array_agg(downstream_eid) AS downs, 0 AS number,
+  SELECT partition_key, flow_id, array_agg(upstream_eid) AS ups, array_agg(downstream_eid) AS downs, 0::bigint AS read,
          false AS is_last
     FROM edge
    GROUP BY partition_key, flow_id
   HAVING count(*) <= 10000
    UNION ALL
-  SELECT r.partition_key, r.flow_id, n.ups, n.downs, r.number + 1, cardinality(n.ups) = cardinality(r.ups)
+  SELECT r.partition_key, r.flow_id, n.ups, n.downs, r.read + cardinality(r.ups), cardinality(n.ups) = cardinality(r.ups)
     FROM round r
    CROSS JOIN LATERAL (SELECT array_agg(e.up) AS ups, array_agg(e.down) AS downs
                          FROM unnest(r.ups, r.downs) AS e(up, down)
                         WHERE e.up IN (SELECT unnest(r.downs)) AND e.down IN (SELECT unnest(r.ups))) n
-   WHERE NOT r.is_last AND r.number < 100 AND n.ups IS NOT NULL
+   WHERE NOT r.is_last AND r.read < 200000 AND n.ups IS NOT NULL
 )
 SELECT 'waits_in_circle' AS problem, r.partition_key, e.downstream_eid::text AS key, e.seen,
        format('edge %s from %s in flow %s, one of %s among those that wait for each other', e.edge_id, e.upstream_eid,
