@@ -80,6 +80,25 @@ SELECT 'promise_lapsed' AS problem, c.partition_key, c.execution_id::text AS key
  WHERE c.lifecycle_phase = 'runnable' AND c.eligibility_state = 'pending_claim'
    AND g.is_endless IS NOT TRUE AND coalesce(g.ended_at_ms, 0) < {long_ago})sql";
 
+std::vector<Check> of_those_who_go_on() {
+  return {{"active_without_attempt",
+           "it is active, but has no attempt: nobody works on it, and nobody notices", "{core:{waits}}"},
+          {"active_without_lease",
+           "it is active, but none of its attempts has a lease: nobody works on it, and nobody notices",
+           "{core:{waits}, attempt_index = {$newest} + 1, raw_fields = raw_fields || "
+           "jsonb_build_object('total_attempt_count', ({$newest} + 1)::text)}"},
+          {"interrupted_without_attempt",
+           "it is to go on with an attempt, but has none: claim_resumed_execution and "
+           "issue_grant_and_claim "
+           "refuse it",
+           "{core:attempt_state = 'pending_first_attempt', attempt_index = 0, raw_fields = raw_fields || "
+           "jsonb_build_object('total_attempt_count', '0')}"},
+          {"index_without_attempt",
+           "it is to go on with an attempt that is not there, which claim_resumed_execution and "
+           "issue_grant_and_claim refuse; a suspension after a typed claim leads to it",
+           "{tick:index_repair}"}};
+}
+
 }  // namespace
 
 std::vector<Sweep> sweeps_of_executions() {
@@ -124,24 +143,7 @@ std::vector<Sweep> sweeps_of_executions() {
              "{tick:delayed_promoter}"},
             {"deadline_overdue", "its deadline was more than a minute ago, and it is active still",
              "{tick:execution_deadline}"}}},
-      {.sql = std::string(kAttempts),
-       .checks =
-           {{"active_without_attempt",
-             "it is active, but has no attempt: nobody works on it, and nobody notices", "{core:{waits}}"},
-            {"active_without_lease",
-             "it is active, but none of its attempts has a lease: nobody works on it, and nobody notices",
-             "{core:{waits}, attempt_index = {$newest} + 1, raw_fields = raw_fields || "
-             "jsonb_build_object('total_attempt_count', ({$newest} + 1)::text)}"},
-            {"interrupted_without_attempt",
-             "it is to go on with an attempt, but has none: claim_resumed_execution and "
-             "issue_grant_and_claim "
-             "refuse it",
-             "{core:attempt_state = 'pending_first_attempt', attempt_index = 0, raw_fields = raw_fields || "
-             "jsonb_build_object('total_attempt_count', '0')}"},
-            {"index_without_attempt",
-             "it is to go on with an attempt that is not there, which claim_resumed_execution and "
-             "issue_grant_and_claim refuse; a suspension after a typed claim leads to it",
-             "{tick:index_repair}"}}},
+      {.sql = std::string(kAttempts), .checks = of_those_who_go_on()},
       {.sql = std::string(kPromises),
        .checks = {{"promise_lapsed",
                    "the scheduler has promised it to a worker that did not come: no other may claim it",
