@@ -202,7 +202,7 @@ TEST_CASE("asking once gives status and body, or says why there is no answer") {
 
 TEST_CASE("a name that nobody knows is no answer, and the name is said") {
   CHECK_THROWS_WITH(http_get_status("name.invalid", 80, "/", 1s),
-                    Catch::StartsWith("no answer from http://name.invalid:80/: name.invalid: "));
+                    Catch::StartsWith("no answer from http://name.invalid:80/: "));
 }
 
 TEST_CASE("asking a server that never answers ends with the timeout") {
