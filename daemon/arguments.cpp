@@ -62,13 +62,13 @@ std::vector<std::string> spelled_out(std::vector<std::string> line) {
   return line;
 }
 
-// Compared without the dashes, in which all are alike.
+// Compared without the dashes, in which all are alike, and without a value.
 std::string what_was_meant(const std::string& name) {
   if (name == "--version") return ": write --version alone";
   std::vector<std::string> names{"help", "version"};
   for (const Option& o : kOptions) names.emplace_back(o.name);
-  const std::string meant =
-      nearest(std::string_view(name).substr(std::min(name.find_first_not_of('-'), name.size())), names);
+  const auto begin = std::min(name.find_first_not_of('-'), name.size());
+  const std::string meant = nearest(std::string_view(name).substr(begin, name.find('=') - begin), names);
   return meant.empty() ? "" : ": did you mean --" + meant + "?";
 }
 

@@ -83,9 +83,8 @@ TEST_CASE("a keyword that libpq does not know is named, but for its value") {
     CHECK_THAT(refusal_of(conninfo),
                Catch::Contains("cannot be parsed") && Catch::EndsWith(why) && !Catch::Contains("s3cret"));
   }
-  const auto hidden =
-      GENERATE(as<std::string>(), "host=h password=a s3cret=b", "host=h user= a s3cret=b",
-               "host=h sslpassword=a s3cret=b", "host=h user='a' s3cret=b", "host=h user=a\\ s3cret=b");
+  const auto hidden = GENERATE(as<std::string>(), "host=h password=a s3cret=b", "host=h user= a s3cret=b",
+                               "host=h sslpassword=a s3cret=b", "host=h user='a' s3cret=b");
   CAPTURE(hidden);
   CHECK_THAT(refusal_of(hidden), !Catch::Contains("s3cret"));
 }
