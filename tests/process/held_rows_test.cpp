@@ -48,7 +48,8 @@ TEST_CASE("the status of a daemon names who holds a row that it cannot move, unt
   const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
   const std::string told = run_binary({"status", "--url", url}).out;
   CHECK_THAT(told, Catch::Contains("{fp:3}:" + to_string(id) + " is locked by pid " + std::to_string(pid) +
-                                   " (some worker, idle in transaction) in ff_exec_core, first seen "));
+                                   " (some worker, idle in transaction) for ") &&
+                       Catch::Contains(" in ff_exec_core, first seen "));
   somebody.execute("ROLLBACK");
   CHECK(wait_until([&] { return held(daemon).empty(); }));
   CHECK(core(db, id)["lifecycle_phase"] == "runnable");
