@@ -75,11 +75,11 @@ class Retention {
     units_.push_back({{}, {alone()}, {}, {}});
     world_.real.call("cancel_execution", {{"execution", units_.back().members[0]}});
     const std::string waits = alone();
-    units_.push_back({{}, {waits}, waits, "pending"});
+    add_living({}, {waits});
     const std::string sleeps = alone();
     world_.take("claim_execution", sleeps);
     world_.real.call("suspend", {{"handle", "h"}});
-    units_.push_back({{}, {sleeps}, sleeps, "suspended"});
+    add_living({}, {sleeps});
     ended_.push_back({{}, {complete(alone())}, {}, {}});
     make_flows(partition);
   }
@@ -93,7 +93,8 @@ class Retention {
     units_.push_back({over, {complete(member(over)), complete(member(over))}, {}, {}});
     const std::string lives = flow();
     const std::string waits = member(lives);
-    units_.push_back({lives, {complete(member(lives)), waits}, waits, "pending"});
+    const std::string over_before = complete(member(lives));
+    add_living(lives, {over_before, waits});
     // Its downstream is skipped by the daemon.
     const std::string fails = flow();
     const std::string upstream = member(fails);
@@ -115,9 +116,14 @@ class Retention {
   // Its former end is older than its age soon, and it lives.
   void replay(const Unit& its) {
     world_.real.call("replay_execution", {{"execution", its.members[0]}});
-    units_.push_back(
-        {{}, its.members, its.members[0], world_.core(its.members[0]).at("public_state").get<std::string>()});
+    add_living({}, its.members);
     ++replayed_;
+  }
+
+  // For the sake of its last member.
+  void add_living(const std::string& flow, const std::vector<std::string>& members) {
+    units_.push_back(
+        {flow, members, members.back(), world_.core(members.back()).at("public_state").get<std::string>()});
   }
 
   // The session of a daemon that was killed may still be at work.
