@@ -68,7 +68,7 @@ std::string what_was_meant(const std::string& name) {
   std::vector<std::string> names{"help", "version"};
   for (const Option& o : kOptions) names.emplace_back(o.name);
   const auto begin = std::min(name.find_first_not_of('-'), name.size());
-  const std::string meant = nearest(std::string_view(name).substr(begin, name.find('=') - begin), names);
+  const std::string meant = nearest(name.substr(begin, name.find('=') - begin), names);
   return meant.empty() ? "" : ": did you mean --" + meant + "?";
 }
 

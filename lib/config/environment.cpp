@@ -23,6 +23,7 @@ bool is_made_by_kubernetes(std::string_view name) {
 // By what is behind the prefix: with it, all of them would be alike.
 std::string nearest_variable(std::string_view name, const std::vector<std::string>& names) {
   std::vector<std::string> rests;
+  rests.reserve(names.size());
   for (const std::string& each : names) rests.push_back(each.substr(kPrefix.size()));
   const std::string meant = nearest(name.substr(kPrefix.size()), rests);
   return meant.empty() ? meant : std::string(kPrefix) + meant;

@@ -155,7 +155,7 @@ std::string why_not_parsed(const std::string& text, const char* message) {
   const std::vector<std::string> known = known_keywords();
   std::string unknown = unknown_parameter(text, known);
   if (unknown.empty()) unknown = unknown_keyword(text, known);
-  if (const std::string words = in_other_words(message == nullptr ? "" : message);
+  if (std::string words = in_other_words(message == nullptr ? "" : message);
       unknown.empty() && !words.empty())
     return words;
   if (unknown.empty()) return without_quotes(message == nullptr ? "out of memory" : message);

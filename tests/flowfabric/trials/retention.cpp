@@ -150,6 +150,8 @@ class Retention {
     wait_until([&] { return there(old) == 0; }, kPatience);
     const auto left = there(old);
     seen_.expect(left == 0, fmt::format("{} old executions are still there", left));
+    for (const std::string& each : old)
+      if (left > 0 && there({each}) > 0) seen_.expect(false, each + " is still " + world_.states(each));
     int kept = 0;
     for (const Unit& its : units_) kept += judge_living(its);
     const auto orphans = number(world_.connection, kOrphans);
