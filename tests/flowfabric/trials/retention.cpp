@@ -142,7 +142,9 @@ class Retention {
     std::vector<std::string> old;
     for (const Unit& its : units_)
       if (its.living.empty()) old.insert(old.end(), its.members.begin(), its.members.end());
-    // What ends last, and what the daemon ends, has to grow old, too.
+    // What the daemon ends has to grow old, too.
+    wait_until([&] { return there(old, "lifecycle_phase NOT IN ('terminal', 'cancelled')") == 0; },
+               kPatience);
     for (int round = 0; round < 3; ++round) {
       pass(kRound);
       std::this_thread::sleep_for(Milliseconds{1000});
@@ -162,10 +164,12 @@ class Retention {
                     units_.size(), replayed_, old.size(), kept);
   }
 
-  std::int64_t there(const std::vector<std::string>& executions) {
+  std::int64_t there(const std::vector<std::string>& executions, const std::string& which = "true") {
     std::vector<std::string> ids;
+    ids.reserve(executions.size());
     for (const std::string& each : executions) ids.push_back(World::uuid(each));
-    return number(world_.connection, "SELECT count(*) FROM ff_exec_core WHERE execution_id = ANY($1::uuid[])",
+    return number(world_.connection,
+                  "SELECT count(*) FROM ff_exec_core WHERE execution_id = ANY($1::uuid[]) AND " + which,
                   pg::Params::of(ids));
   }
 
