@@ -22,6 +22,7 @@ struct SettingDecl {
   std::int64_t most;
   bool may_be_unlimited = false;  ///< the word "unlimited" is allowed as well
   std::string_view summary;
+  bool zero_is_off = false;  ///< nought is written "off", and may be written 0 as well
 };
 
 /// Values by setting name; nothing stands for "unlimited".

@@ -47,7 +47,7 @@ std::string range(const Option& option) {
   };
   return std::string(option.type == Type::rate ? "auto, off, or " : "") + shown(option.least) + " to " +
          shown(option.most) + (option.may_be_unlimited ? ", or unlimited" : "") +
-         (option.type == Type::durations ? ", or keep" : "");
+         (option.zero_is_off ? ", or off" : "") + (option.type == Type::durations ? ", or keep" : "");
 }
 
 std::string allowed(const Option& option) {

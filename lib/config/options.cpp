@@ -227,6 +227,7 @@ Option setting_option(const std::string& section, std::size_t index, const Setti
                 .least = decl.least,
                 .most = decl.most,
                 .may_be_unlimited = decl.may_be_unlimited,
+                .zero_is_off = decl.zero_is_off,
                 .reloadable = true};
   option.get = [index, name, flag](const Config& config) -> Value {
     const std::optional<std::int64_t>& value = config.reconcilers.at(index).settings.at(name);

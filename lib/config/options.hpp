@@ -37,6 +37,7 @@ struct Option {
       0;  ///< of a count, a rate, a percentage, a duration (milliseconds) or a text's length in bytes
   std::int64_t most = 0;
   bool may_be_unlimited = false;
+  bool zero_is_off = false;
   std::vector<std::string_view> choices = {};
   Secret secret = Secret::none;
   bool reloadable = false;      ///< SIGHUP changes it in place; otherwise it needs a restart

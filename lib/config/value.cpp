@@ -263,6 +263,7 @@ Value parse_value(const Option& option, const Node& node) {
   if (node.kind != Kind::scalar)
     refuse(node.kind == Kind::mapping ? "a section, not a value" : "a list, not a value");
   if (option.may_be_unlimited && node.text == "unlimited") return {};
+  if (option.zero_is_off && node.text == "off") return std::int64_t{0};
   switch (option.type) {
     case Type::count: {
       const std::int64_t number = parse_count(node);
@@ -303,6 +304,7 @@ std::string format_value(const Option& option, const Value& value) {
   if (const auto* choice = std::get_if<PartitionChoice>(&value)) return format_choice(*choice);
   if (const auto* durations = std::get_if<Durations>(&value)) return format_durations(*durations);
   const std::int64_t number = std::get<std::int64_t>(value);
+  if (option.zero_is_off && number == 0) return "off";
   if (option.type == Type::duration) return format_duration(Milliseconds{number});
   if (option.type == Type::percent) return std::to_string(number) + '%';
   if (option.type == Type::rate && number == Storm::kAuto) return "auto";

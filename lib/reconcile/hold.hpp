@@ -11,13 +11,13 @@ struct Reconciler;
 
 /// A setting for whatever ends executions or deletes rows: it limits what a mistake of somebody else, such as deadlines
 /// that were written in the past, takes with it before anybody has seen it. See Hold.
-constexpr SettingDecl kHoldAbove{
-    .name = "hold_above",
-    .kind = SettingDecl::Kind::count,
-    .fallback = 0,
-    .least = 0,
-    .most = 100'000'000,
-    .summary = "where more rows than this are due, none is moved until `resume`; 0: no limit"};
+constexpr SettingDecl kHoldAbove{.name = "hold_above",
+                                 .kind = SettingDecl::Kind::count,
+                                 .fallback = 0,
+                                 .least = 0,
+                                 .most = 100'000'000,
+                                 .summary = "where more rows than this are due, none is moved until `resume`",
+                                 .zero_is_off = true};
 
 /// 0: no limit, or the reconciler has none to set.
 std::int64_t hold_above(const Settings& own);

@@ -10,6 +10,19 @@
 using namespace ff;
 using namespace ff::test;
 
+TEST_CASE("hold_above may be off, which is printed and read back, as 0 is") {
+  const TemporaryDirectory directory;
+  const Ended done = run_binary(
+      {"check-config",
+       directory.write("c.yaml",
+                       "reconcilers:\n  execution_deadline: {hold_above: off}\n  suspension_timeout: "
+                       "{hold_above: 0}\n  outbox_retention: {hold_above: 7}\n")});
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, Catch::Contains("hold_above: off\n") && Catch::Contains("hold_above: 7\n") &&
+                           !Catch::Contains("hold_above: 0"));
+  CHECK(run_binary({"check-config", directory.write("again.yaml", done.out)}).out == done.out);
+}
+
 TEST_CASE("check-config prints what a file means, without its secrets") {
   const TemporaryDirectory directory;
   const std::string file = directory.write("good.yaml",
