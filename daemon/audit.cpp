@@ -10,7 +10,6 @@
 #include "config/problem.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
-#include "grants.hpp"
 #include "log.hpp"
 #include "pasted.hpp"
 #include "report_json.hpp"
@@ -166,8 +165,8 @@ int audit_database(const Arguments& arguments) {
       report = audit.confirm();
     }
   } catch (const pg::Error& error) {
-    if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;
-    if (error.lacks_privilege()) return tell_who_grants(error);
+    if (error.connection_lost() || error.not_writable() || error.timed_out() || error.lacks_privilege())
+      throw;
     std::cerr << error.what() << '\n';
     return kProblem;
   }

@@ -1,6 +1,5 @@
 #include "configuration.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,20 +36,13 @@ std::string never_a_file(const pg::Conninfo& conninfo) {
   return {};
 }
 
-// By libpq's own rule.
-bool is_open_to_others(const std::string& key) {
-  struct stat file {};
-  if (::stat(key.c_str(), &file) != 0) return false;
-  return (file.st_mode & (file.st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO)) != 0;
-}
-
 // A secret may be mounted later, and the daemon runs as somebody else: each connection looks anew.
 std::vector<std::string> doubtful_files(const pg::Conninfo& conninfo) {
   std::vector<std::string> doubtful;
   for (const auto& [keyword, path] : pg::tls_files(conninfo))
     if (const std::string why = why_unreadable(path); !why.empty())
       doubtful.push_back(shown(keyword, path) + " cannot be read as yet: " + why + " (allowed: a file)");
-    else if (keyword == "sslkey" && is_open_to_others(path))
+    else if (keyword == "sslkey" && pg::is_open_to_others(path))
       doubtful.push_back(
           shown(keyword, path) +
           " is open to others, and libpq takes no such key (allowed: mode 0600, or 0640 where it "

@@ -20,18 +20,12 @@ constexpr std::size_t kLongestName = 253;  // of the domain name system
       "port it is 9464)");
 }
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return lower;
-}
-
 std::string_view without_scheme(std::string_view option, std::string_view url) {
   constexpr std::string_view kEnd = "://";
   const std::size_t end = url.find(kEnd);
   if (end == std::string_view::npos) return url;
-  const std::string scheme = lower_case(url.substr(0, end));
+  std::string scheme(url.substr(0, end));
+  std::ranges::transform(scheme, scheme.begin(), lower_case);
   if (scheme == "https") refuse(option, "a daemon has no TLS: write http, not https");
   if (scheme != "http") refuse(option, "the scheme is not http");
   return url.substr(end + kEnd.size());
@@ -39,10 +33,8 @@ std::string_view without_scheme(std::string_view option, std::string_view url) {
 
 bool is_host(const std::string& host, bool brackets) {
   if (in6_addr address{}; brackets) return ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
-  return host.size() <= kLongestName && std::ranges::all_of(host, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '.' || c == '-' ||
-                  c == '_';
-         });
+  return host.size() <= kLongestName &&
+         std::ranges::all_of(host, [](char c) { return is_word_character(c) || c == '.' || c == '-'; });
 }
 
 unsigned short parse_port(std::string_view option, std::string_view text) {

@@ -6,7 +6,6 @@
 #include "exit_codes.hpp"
 #include "explain/read.hpp"
 #include "explain_print.hpp"
-#include "grants.hpp"
 #include "log.hpp"
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
@@ -99,8 +98,8 @@ int explain_execution(const Arguments& arguments) {
     facts = facts_of(id, config, connector);
     see_what_is_in_quarantine(facts, arguments);
   } catch (const pg::Error& error) {
-    if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;
-    if (error.lacks_privilege()) return tell_who_grants(error);
+    if (error.connection_lost() || error.not_writable() || error.timed_out() || error.lacks_privilege())
+      throw;
     std::cerr << error.what() << '\n';
     return kProblem;
   }

@@ -2,12 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
-
 #include "audit/check.hpp"
-#include "base/printable.hpp"
-#include "exit_codes.hpp"
-#include "pg/error.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/statements.hpp"
 
@@ -104,12 +99,6 @@ std::vector<Grant> grants(pg::Connection& connection, const Needs& needs) {
 
 std::vector<Grant> missing(pg::Connection& connection, const Needs& needs) {
   return read(connection, needs, true);
-}
-
-int tell_who_grants(const pg::Error& error) {
-  std::cerr << "ff-reconcilerd: " << printable(error.what())
-            << "; as the owner of the tables: ff-reconcilerd migrate grants --role NAME\n";
-  return kProblem;
 }
 
 std::string statements(pg::Connection& connection, const std::vector<Grant>& grants,

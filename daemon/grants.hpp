@@ -33,9 +33,6 @@ std::vector<Grant> grants(pg::Connection& connection, const Needs& needs);
 /// What of it the role of this session has not got.
 std::vector<Grant> missing(pg::Connection& connection, const Needs& needs);
 
-/// What a command says on standard error when its role may not do what it asks for, and its exit code.
-int tell_who_grants(const pg::Error& error);
-
 /// As statements to a role, one a line.
 std::string statements(pg::Connection& connection, const std::vector<Grant>& grants, const std::string& role);
 

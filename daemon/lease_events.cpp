@@ -18,7 +18,6 @@
 #include "commands.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
-#include "grants.hpp"
 #include "lease/history.hpp"
 #include "lease_lag.hpp"
 #include "log.hpp"
@@ -220,7 +219,6 @@ int lease_events(const Arguments& arguments) {
     auto subscription = history.subscribe(request);
     print(subscription, reads_on ? &lag : nullptr, follow, end);
   } catch (const pg::Error& error) {
-    if (error.kind() == pg::Error::Kind::server && error.lacks_privilege()) return tell_who_grants(error);
     if (!error.interrupted()) throw;
   }
   return kDone;

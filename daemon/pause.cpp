@@ -104,12 +104,7 @@ int with_table(const config::Config& config, const std::function<int(pg::Connect
   set_up_log({config::LogLevel::error, config.log.format});
   const pg::Connector connector = make_connector(config.database);
   pg::Connection connection = connector.connect(Clock::system().now() + config.database.acquire_timeout);
-  try {
-    return readable(connection) ? work(connection) : kProblem;
-  } catch (const pg::Error& error) {
-    if (!error.lacks_privilege()) throw;
-    return tell_who_grants(error);
-  }
+  return readable(connection) ? work(connection) : kProblem;
 }
 
 // What else has to be lifted before they go on.

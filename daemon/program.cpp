@@ -39,6 +39,11 @@ int run_program(const std::vector<std::string>& line, const std::vector<Command>
     });
     return only_flags ? kUsage : kConfiguration;
   } catch (const pg::Error& error) {
+    if (error.kind() == pg::Error::Kind::server && error.lacks_privilege()) {
+      std::cerr << "ff-reconcilerd: " << error.what()
+                << "; as the owner of the tables: ff-reconcilerd migrate grants --role NAME\n";
+      return kProblem;
+    }
     std::cerr << "ff-reconcilerd: " << error.what() << '\n';
     if (error.table_locked()) {
       std::cerr << "-> ff-reconcilerd check-db  # says who has locked which table\n";

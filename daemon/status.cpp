@@ -5,7 +5,6 @@
 #include "configuration.hpp"
 #include "exit_codes.hpp"
 #include "explain/words.hpp"
-#include "grants.hpp"
 #include "log.hpp"
 #include "migrate/migrate.hpp"
 #include "pasted.hpp"
@@ -198,19 +197,10 @@ int status_of_database(const Arguments& arguments) {
   return database.fit() && database.server.writable ? kDone : kProblem;
 }
 
-int status_if_granted(const Arguments& arguments) {
-  try {
-    return status_of_database(arguments);
-  } catch (const pg::Error& error) {
-    if (error.kind() != pg::Error::Kind::server || !error.lacks_privilege()) throw;
-    return tell_who_grants(error);
-  }
-}
-
 }  // namespace
 
 int status(const Arguments& arguments) {
-  if (!arguments.has("url")) return status_if_granted(arguments);
+  if (!arguments.has("url")) return status_of_database(arguments);
   if (arguments.has("database-url"))
     throw UsageError("status: --url asks a daemon and --database-url a database: one of the two");
   return ask_running_daemon(arguments, [&](const ordered_json& said) {

@@ -63,7 +63,7 @@ void add_present(ordered_json& line, const StatusBoard::Entry& entry, bool pause
   const std::int64_t in_tick = running ? running->scanned - running->processed : 0;
   // What is held was counted as far as it takes to hold it.
   const bool more = entry.totals.more || entry.companions_more || in_tick > entry.totals.due ||
-                    (entry.last.hold && !entry.last.hold->released);
+                    reconcile::is_held(entry.last.hold);
   const auto left = std::max({entry.totals.due, in_tick, std::int64_t{more ? 1 : 0}});
   line["due"] = known || (at_work && in_tick > 0) ? ordered_json(left) : ordered_json();
   line["due_capped"] = at_work && more;
@@ -206,6 +206,7 @@ std::string StatusBoard::readiness_json() const {
 
 std::string StatusBoard::status_json(const pg::PoolState& pool, std::optional<UnixMillis> recovering_until,
                                      const reconcile::StormView& storm) const {
+  static const reconcile::TickReport kNothing;
   const std::lock_guard lock(mutex_);
   auto reconcilers = ordered_json::array();
   for (const auto& [its_name, entry] : reconcilers_) {
@@ -218,7 +219,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool, std::optional<Un
     line["consecutive_failures"] = entry.consecutive_failures;
     line["last_failure"] = entry.last_failure;
     // What one had when it was switched off nobody tries again.
-    const reconcile::TickReport present = entry.enabled ? entry.last : reconcile::TickReport{};
+    const reconcile::TickReport& present = entry.enabled ? entry.last : kNothing;
     line["quarantined"] = present.quarantined;
     line["quarantine"] = quarantine_json(present, entry.last_tick);
     line["held"] = held_json(present, entry.last_tick);

@@ -11,7 +11,6 @@
 #include "config/problem.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
-#include "grants.hpp"
 #include "log.hpp"
 #include "log_actions.hpp"
 #include "migrate/migrate.hpp"
@@ -308,8 +307,8 @@ int tick(const Arguments& arguments) {
     passes.set_releases(pause::try_to_read_releases(*pool.acquire()).all);
     passes.set_partitions(covered(named_keys, config, pool));
   } catch (const pg::Error& error) {
-    if (error.connection_lost() || error.not_writable() || error.timed_out()) throw;
-    if (error.lacks_privilege()) return tell_who_grants(error);
+    if (error.connection_lost() || error.not_writable() || error.timed_out() || error.lacks_privilege())
+      throw;
     std::cerr << error.what() << '\n';
     return kProblem;
   }

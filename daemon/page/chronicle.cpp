@@ -55,8 +55,8 @@ void Chronicle::note_quarantine(const supervisor::TickEvent& event, Known& known
 
 void Chronicle::note_hold(const supervisor::TickEvent& event, Known& known) {
   const auto before = std::exchange(known.hold, event.report.hold);
-  const bool was_held = before && !before->released;
-  if (known.hold && !known.hold->released && !was_held)
+  const bool was_held = reconcile::is_held(before);
+  if (reconcile::is_held(known.hold) && !was_held)
     note_locked(Severity::problem, event.reconciler,
                 fmt::format("holds: more than {} are due", rows_text(known.hold->above)));
   if (was_held && known.hold && known.hold->released)

@@ -23,7 +23,7 @@ struct ReconcilerView {
   std::int64_t left() const { return enabled && seen ? seen->totals.due : 0; }
   bool has_more() const { return enabled && seen && seen->last.more; }
   /// More is due than may be, and nobody has released it.
-  bool held() const { return enabled && seen && seen->last.hold && !seen->last.hold->released; }
+  bool held() const { return enabled && seen && reconcile::is_held(seen->last.hold); }
   /// Of the companions as well.
   bool reads_on() const { return has_more() || (enabled && seen && seen->companions_more); }
   std::size_t quarantined() const { return enabled && seen ? seen->last.quarantined : 0; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.hpp"
 #include "base/url_hosts.hpp"
 
 namespace ff::config {
@@ -13,10 +14,6 @@ constexpr auto npos = std::string_view::npos;
 
 bool is_blank(char c) {
   return kBlank.find(c) != npos;
-}
-
-bool is_word_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 /// libpq decodes the names of URL parameters, too.
@@ -38,8 +35,7 @@ std::string percent_decoded(std::string_view text) {
 
 bool names_a_secret(std::string_view keyword) {
   std::string name = percent_decoded(keyword);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::ranges::transform(name, name.begin(), lower_case);
   const auto has = [&](std::string_view part) { return name.find(part) != npos; };
   return (has("pass") && name != "passfile") || has("pwd") || has("secret") || has("token");
 }

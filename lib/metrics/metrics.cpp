@@ -59,7 +59,7 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   if (report.complete || own_more) to.more = own_more;
   to.companions_more = report.companions_more.value_or(to.companions_more);
   // What is held was counted as far as it takes to hold it.
-  const bool is_held = report.hold && !report.hold->released;
+  const bool is_held = reconcile::is_held(report.hold);
   to.more_due.Set(to.more || to.companions_more || is_held ? 1 : 0);
   if (report.complete || !report.failure) {
     to.next_due.Set(unix_seconds_or_zero(report.next_due));

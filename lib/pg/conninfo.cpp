@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <libpq-fe.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
@@ -12,6 +13,7 @@
 
 #include "base/nearest.hpp"
 #include "base/printable.hpp"
+#include "base/text.hpp"
 #include "base/url_hosts.hpp"
 #include "pg/connection.hpp"
 
@@ -90,9 +92,7 @@ std::vector<std::string> known_keywords() {
 
 bool is_name(std::string_view name) {
   constexpr std::size_t kLongest = 40;
-  return !name.empty() && name.size() <= kLongest && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  });
+  return !name.empty() && name.size() <= kLongest && std::ranges::all_of(name, is_word_character);
 }
 
 // The first keyword that libpq does not know. Empty where there is none, and where it may be part of a password: behind one,
@@ -298,6 +298,12 @@ std::vector<TlsFile> tls_files(const Conninfo& conninfo) {
     if (!file.path.empty() && !is_no_file(file)) files.push_back(std::move(file));
   }
   return files;
+}
+
+bool is_open_to_others(const std::string& key) {
+  struct stat file {};
+  if (::stat(key.c_str(), &file) != 0) return false;
+  return (file.st_mode & (file.st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO)) != 0;
 }
 
 bool wants_tls(const Conninfo& conninfo) {

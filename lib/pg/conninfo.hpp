@@ -37,6 +37,8 @@ struct TlsFile {
 /// The files for TLS that have been named, be it by the string, its service or the environment: libpq's own defaults need
 /// not be there. None where no connection can have TLS.
 std::vector<TlsFile> tls_files(const Conninfo& conninfo);
+/// Whether libpq refuses a file as `sslkey` because of who else may read it: of root's the group may. False where there is none.
+bool is_open_to_others(const std::string& key);
 /// Whether a connection without TLS is none.
 bool wants_tls(const Conninfo& conninfo);
 

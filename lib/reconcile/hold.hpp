@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/setting.hpp"
 #include "base/time.hpp"
@@ -32,5 +33,10 @@ struct Hold {
   bool released = false;
   friend bool operator==(const Hold&, const Hold&) = default;
 };
+
+/// Rows are held, and nobody has released them.
+inline bool is_held(const std::optional<Hold>& hold) {
+  return hold && !hold->released;
+}
 
 }  // namespace ff::reconcile

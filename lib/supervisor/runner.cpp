@@ -259,7 +259,7 @@ void Runner::log(const reconcile::TickReport& report, bool scans) {
 
 void Runner::log_hold(const reconcile::TickReport& report) {
   const auto before = std::exchange(hold_, report.hold);
-  if (hold_ && !hold_->released && !(before && !before->released))
+  if (reconcile::is_held(hold_) && !reconcile::is_held(before))
     spdlog::warn(
         "{}: more than {} rows are due (hold_above), and none is moved until: ff-reconcilerd resume {}",
         name_, hold_->above, name_);

@@ -23,6 +23,24 @@ std::string refusal_of(const std::string& conninfo) {
   return {};
 }
 
+/// Connection strings with a secret, and what is said of each.
+using Refusals = std::vector<std::pair<std::string, std::string>>;
+
+void check_refused(const Refusals& all) {
+  for (const auto& [conninfo, why] : all) {
+    CAPTURE(conninfo);
+    CHECK_THAT(refusal_of(conninfo), Catch::Contains(why) && !Catch::Contains("s3cret"));
+  }
+}
+
+void check_unparsed(const Refusals& all) {
+  check_refused(all);
+  for (const auto& [conninfo, why] : all) {
+    CAPTURE(conninfo);
+    CHECK_THAT(refusal_of(conninfo), Catch::Contains("cannot be parsed") && Catch::EndsWith(why));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a number of ports that does not fit the hosts is refused at once") {
@@ -59,30 +77,21 @@ TEST_CASE("a connection string that cannot be parsed is refused without its pass
 }
 
 TEST_CASE("a parameter of a URL that libpq does not know is named, but for its value") {
-  for (const auto& [url, why] : std::vector<std::pair<std::string, std::string>>{
-           {"postgresql://h/db?sslmod=s3cret", "no parameter sslmod, did you mean sslmode?"},
-           {"postgres://u:pw@h:5432/db?sslmode=require&conect_timeout=3",
-            "no parameter conect_timeout, did you mean "
-            "connect_timeout?"},
-           {"postgresql://u:p%3fw@[::1]:5432,h2:5433/db?ssl=true&nonsense=s3cret", "no parameter nonsense"},
-           {"postgresql://[::1]:5432,h2?sslrootcert=/etc/ssl/db.crt&pasword=s3cret",
-            "no parameter pasword, did you mean password?"},
-           {"postgresql:///?jdbc_url_of_ours=s3cret", "no parameter jdbc_url_of_ours"}}) {
-    CAPTURE(url);
-    CHECK_THAT(refusal_of(url),
-               Catch::Contains("cannot be parsed") && Catch::EndsWith(why) && !Catch::Contains("s3cret"));
-  }
+  check_unparsed(
+      {{"postgresql://h/db?sslmod=s3cret", "no parameter sslmod, did you mean sslmode?"},
+       {"postgres://u:pw@h:5432/db?sslmode=require&conect_timeout=3",
+        "no parameter conect_timeout, did you mean "
+        "connect_timeout?"},
+       {"postgresql://u:p%3fw@[::1]:5432,h2:5433/db?ssl=true&nonsense=s3cret", "no parameter nonsense"},
+       {"postgresql://[::1]:5432,h2?sslrootcert=/etc/ssl/db.crt&pasword=s3cret",
+        "no parameter pasword, did you mean password?"},
+       {"postgresql:///?jdbc_url_of_ours=s3cret", "no parameter jdbc_url_of_ours"}});
 }
 
 TEST_CASE("a keyword that libpq does not know is named, but for its value") {
-  for (const auto& [conninfo, why] : std::vector<std::pair<std::string, std::string>>{
-           {"host=h bogus=s3cret", "no parameter bogus"},
-           {"host=h  prot=5432 password=s3cret", "no parameter prot, did you mean port?"},
-           {"host=h pasword=s3cret", "no parameter pasword, did you mean password?"}}) {
-    CAPTURE(conninfo);
-    CHECK_THAT(refusal_of(conninfo),
-               Catch::Contains("cannot be parsed") && Catch::EndsWith(why) && !Catch::Contains("s3cret"));
-  }
+  check_unparsed({{"host=h bogus=s3cret", "no parameter bogus"},
+                  {"host=h  prot=5432 password=s3cret", "no parameter prot, did you mean port?"},
+                  {"host=h pasword=s3cret", "no parameter pasword, did you mean password?"}});
   const auto hidden = GENERATE(as<std::string>(), "host=h password=a s3cret=b", "host=h user= a s3cret=b",
                                "host=h sslpassword=a s3cret=b", "host=h user='a' s3cret=b");
   CAPTURE(hidden);
@@ -90,18 +99,14 @@ TEST_CASE("a keyword that libpq does not know is named, but for its value") {
 }
 
 TEST_CASE("what is wrong with a URL is said in words that libpq puts in quotes") {
-  for (const auto& [conninfo, why] : std::vector<std::pair<std::string, std::string>>{
-           {"postgres//u:s3cret@h/ff",
-            "a URL of a database begins with postgresql://, and this one does not"},
-           {"postgresql:/u:s3cret@h/ff", "begins with postgresql://"},
-           {"//u:s3cret@h/ff", "begins with postgresql://"},
-           {"postgresql://u:s3cret@[::1/ff", "an IPv6 address needs its closing ]"},
-           {"postgresql://u:s3cret@[::1]5432/ff", "behind the ] of an IPv6 address comes"},
-           {"postgresql://u:s3cret@h/ff?sslmode", "a parameter of the URL has no = and value"},
-           {"host=h s3cret", "a keyword has no = and value"}}) {
-    CAPTURE(conninfo);
-    CHECK_THAT(refusal_of(conninfo), Catch::Contains(why) && !Catch::Contains("s3cret"));
-  }
+  check_refused(
+      {{"postgres//u:s3cret@h/ff", "a URL of a database begins with postgresql://, and this one does not"},
+       {"postgresql:/u:s3cret@h/ff", "begins with postgresql://"},
+       {"//u:s3cret@h/ff", "begins with postgresql://"},
+       {"postgresql://u:s3cret@[::1/ff", "an IPv6 address needs its closing ]"},
+       {"postgresql://u:s3cret@[::1]5432/ff", "behind the ] of an IPv6 address comes"},
+       {"postgresql://u:s3cret@h/ff?sslmode", "a parameter of the URL has no = and value"},
+       {"host=h s3cret", "a keyword has no = and value"}});
 }
 
 TEST_CASE("what may be part of a password is not named, be it a parameter otherwise") {
@@ -116,15 +121,11 @@ TEST_CASE("what may be part of a password is not named, be it a parameter otherw
 }
 
 TEST_CASE("what only a connection would show is refused beforehand") {
-  for (const auto& [conninfo, why] : std::vector<std::pair<std::string, std::string>>{
-           {"postgresql://u@h/d?keepalives_idle=abc", "keepalives_idle is a whole number"},
-           {"postgresql://u@h/d?connect_timeout=abc", "connect_timeout is a whole number"},
-           {"host=h tcp_user_timeout=soon", "tcp_user_timeout is a whole number"},
-           {"http://u:s3cret@h/d", "begins with postgresql://"},
-           {"postgres+ssl://u:s3cret@h/d", "begins with postgresql://"}}) {
-    CAPTURE(conninfo);
-    CHECK_THAT(refusal_of(conninfo), Catch::Contains(why) && !Catch::Contains("s3cret"));
-  }
+  check_refused({{"postgresql://u@h/d?keepalives_idle=abc", "keepalives_idle is a whole number"},
+                 {"postgresql://u@h/d?connect_timeout=abc", "connect_timeout is a whole number"},
+                 {"host=h tcp_user_timeout=soon", "tcp_user_timeout is a whole number"},
+                 {"http://u:s3cret@h/d", "begins with postgresql://"},
+                 {"postgres+ssl://u:s3cret@h/d", "begins with postgresql://"}});
 }
 
 TEST_CASE("a number may be written in each way that libpq reads") {
