@@ -42,16 +42,18 @@ Observation DatabaseProbe::operator()() {
 Observation DatabaseProbe::probe() {
   std::optional<pg::PooledConnection> connection(pool_.acquire());
   std::optional<pg::ServerInfo> server = ask(*connection);
-  if (!server) {
-    // That a connection broke, or that its server takes no writes any more, does not say how things are now.
+  if (!server || (last_server_ && *last_server_ != server->started_at)) {
+    // That a connection broke, or that its server takes no writes any more, does not say how things are now. What was
+    // sent to the server before is not waited for: it may stand still, and say nothing to those who wait.
     connection.reset();
     on_connection_lost_();
-    pool_.discard_all();
+    pool_.abandon_all();
     connection.emplace(pool_.acquire());
     server = pg::server_info(**connection, answer_wanted_by());
     if (!server->writable)
       throw pg::Error(pg::Error::Kind::not_writable, (*connection)->description() + " takes no writes");
   }
+  last_server_ = server->started_at;
   Observation seen;
   seen.found = Observation::Found::writable;
   seen.server_started_at = server->started_at;

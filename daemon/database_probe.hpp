@@ -50,6 +50,7 @@ class DatabaseProbe {
   const std::function<void()> on_connection_lost_;
   const OnCoverage on_coverage_;
   const AlsoRead also_read_;
+  std::optional<UnixMillis> last_server_;  // the start of the server that was met last
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   int schema_version_ = 0;
   std::optional<Coverage> coverage_;

@@ -87,10 +87,11 @@ class Pointers {
 
 }  // namespace
 
-void wait_for(int fd, bool for_write, SteadyTime deadline, const Interrupt* interrupt,
-              std::string_view what) {
-  std::array<pollfd, 2> polled{pollfd{fd, static_cast<short>(for_write ? POLLOUT | POLLIN : POLLIN), 0},
-                               pollfd{interrupt != nullptr ? interrupt->fd() : -1, POLLIN, 0}};
+void wait_for(int fd, bool for_write, SteadyTime deadline, const Interrupt* interrupt, std::string_view what,
+              const Interrupt* abandoned) {
+  const auto raised = [](const Interrupt* it) { return pollfd{it != nullptr ? it->fd() : -1, POLLIN, 0}; };
+  std::array<pollfd, 3> polled{pollfd{fd, static_cast<short>(for_write ? POLLOUT | POLLIN : POLLIN), 0},
+                               raised(interrupt), raised(abandoned)};
   for (;;) {
     const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::system().now()).count();
     if (left <= 0)
@@ -101,6 +102,9 @@ void wait_for(int fd, bool for_write, SteadyTime deadline, const Interrupt* inte
       throw Error(Error::Kind::connection, "poll: " + std::generic_category().message(errno));
     if (polled[1].revents != 0)
       throw Error(Error::Kind::interrupted, "interrupted while waiting for " + std::string(what));
+    if (polled[2].revents != 0)
+      throw Error(Error::Kind::connection,
+                  "the server stands still, or is another now: no longer waited for " + std::string(what));
     if (ready > 0 && polled[0].revents != 0) return;
   }
 }
@@ -324,7 +328,7 @@ void Connection::flush(SteadyTime deadline, std::string_view sql) {
 
 void Connection::wait(bool for_write, SteadyTime deadline, std::string_view sql) {
   try {
-    wait_for(PQsocket(connection_.get()), for_write, deadline, interrupt_, "an answer");
+    wait_for(PQsocket(connection_.get()), for_write, deadline, interrupt_, "an answer", abandoned_.get());
   } catch (const Error& error) {
     if (error.interrupted()) cancel();
     close();

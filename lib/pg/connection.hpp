@@ -94,6 +94,7 @@ class Connection {
  private:
   friend class Connector;
   friend class Listener;
+  friend class Pool;
   friend class Transaction;
 
   Connection(pg_conn* owned, Milliseconds statement_timeout, const Interrupt* interrupt);
@@ -135,6 +136,7 @@ class Connection {
   bool gives_back_ = true;
   Milliseconds statement_timeout_;
   const Interrupt* interrupt_;
+  std::shared_ptr<const Interrupt> abandoned_;  // raised by the Pool that it is of; null: of none
 };
 
 }  // namespace ff::pg

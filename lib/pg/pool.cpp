@@ -35,12 +35,13 @@ PooledConnection Pool::acquire(std::string_view familiar) {
 
 PooledConnection Pool::acquire(SteadyTime deadline, std::string_view familiar) {
   const auto started = Clock::system().now();
-  auto [idle, generation, some_ended] = take_idle_or_slot(deadline, familiar);
+  auto [idle, generation, abandoned, some_ended] = take_idle_or_slot(deadline, familiar);
   if (observer_ != nullptr) observer_->waited(Clock::system().now() - started);
   if (observer_ != nullptr && some_ended) observer_->ended_by_server();
   if (idle) return {*this, generation, std::move(*idle)};
   try {
     PooledConnection connected{*this, generation, connector_.connect(deadline, interrupt_)};
+    connected->abandoned_ = std::move(abandoned);
     if (observer_ != nullptr) observer_->connected(nullptr);
     return connected;
   } catch (const Error& error) {
@@ -72,7 +73,7 @@ Pool::Place Pool::take_idle_or_slot(SteadyTime deadline, std::string_view famili
   ++in_use_;
   const bool some_ended =
       std::erase_if(idle_, [](const Connection& connection) { return !connection.idle(); }) > 0;
-  return {take_idle(familiar), generation_, some_ended};
+  return {take_idle(familiar), generation_, abandoned_, some_ended};
 }
 
 // With mutex_ held.
@@ -110,6 +111,16 @@ void Pool::discard_all() {
   const std::lock_guard lock(mutex_);
   ++generation_;
   closing.swap(idle_);
+}
+
+void Pool::abandon_all() {
+  auto next = std::make_shared<Interrupt>();
+  {
+    const std::lock_guard lock(mutex_);
+    abandoned_.swap(next);
+  }
+  next->raise();
+  discard_all();
 }
 
 PoolState Pool::state() const {

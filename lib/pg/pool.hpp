@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -72,6 +73,10 @@ class Pool {
 
   /// Closes what is idle, and what is on loan as it comes back: after the server changed or failed.
   void discard_all();
+  /// The same, and nobody waits any longer for what was sent on those on loan, which ends with an Error of kind
+  /// connection: after the server stood still, or where another has taken its place. Nothing is cancelled, for that would
+  /// have to be asked of the same server.
+  void abandon_all();
 
   PoolState state() const;
 
@@ -80,6 +85,7 @@ class Pool {
   struct Place {
     std::optional<Connection> idle;
     std::uint64_t generation;
+    std::shared_ptr<const Interrupt> abandoned;
     bool some_ended;
   };
   Place take_idle_or_slot(SteadyTime deadline, std::string_view familiar);
@@ -97,6 +103,7 @@ class Pool {
   std::condition_variable returned_;
   std::deque<Connection> idle_;   // the most recently used at the back
   std::uint64_t generation_ = 0;  // raised by discard_all: what was made before is closed, not kept
+  std::shared_ptr<Interrupt> abandoned_ = std::make_shared<Interrupt>();  // of what is made from now on
   int in_use_ = 0;
   int waiting_ = 0;
 };

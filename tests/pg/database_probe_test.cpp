@@ -2,8 +2,10 @@
 #include "database_probe.hpp"
 
 #include <catch2/catch.hpp>
+#include <future>
 
 #include "support/database.hpp"
+#include "support/proxy.hpp"
 
 using namespace ff;
 using Found = supervisor::Observation::Found;
@@ -93,5 +95,31 @@ TEST_CASE("who may not count the partitions any more goes on with the last count
   db.execute("ALTER TABLE ff_partition_config RENAME TO gone");
   CHECK(probe().found == Found::schema_outdated);
   db.execute("ALTER TABLE gone RENAME TO ff_partition_config");
+  CHECK(probe().found == Found::writable);
+}
+
+TEST_CASE("once a server does not answer the check, no statement that it was sent is waited for") {
+  const test::Database database;
+  test::Proxy proxy(database.server().socket_directory());
+  const pg::Connector connector(
+      {.conninfo = database.conninfo() + proxy.detour(), .relation = "ff_exec_core"});
+  pg::Pool pool{connector, 2, Milliseconds{1'000}};
+  int lost = 0;
+  daemon::DatabaseProbe probe{pool, AllPartitions{}, [](const pg::Error&) {}, [&] { ++lost; },
+                              [](const Coverage&) {}};
+  CHECK(probe().found == Found::writable);
+  std::promise<void> begun;
+  auto statement = std::async(std::launch::async, [&] {
+    auto connection = pool.acquire();
+    begun.set_value();
+    connection->execute("SELECT pg_sleep(25)");
+  });
+  begun.get_future().wait();
+  proxy.silence(test::Proxy::Silence::both);
+  CHECK(probe().found == Found::unreachable);
+  CHECK(lost == 1);
+  REQUIRE(statement.wait_for(std::chrono::seconds(2)) == std::future_status::ready);
+  CHECK_THROWS_WITH(statement.get(), Catch::StartsWith("the server stands still, or is another now"));
+  proxy.silence(test::Proxy::Silence::none);
   CHECK(probe().found == Found::writable);
 }

@@ -1,6 +1,7 @@
 // At most so many connections, shared by whoever asks.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <future>
 #include <thread>
 
 #include "pg/pool.hpp"
@@ -183,6 +184,29 @@ TEST_CASE("discard_all closes what is idle now and what is on loan as it comes b
   const auto next = next_pid(pool);
   CHECK(next != lent_pid);
   CHECK(next != idle_pid);
+  CHECK(pool.state().idle == 1);
+}
+
+TEST_CASE("what was sent on connections that are abandoned is waited for no longer, and the pool goes on") {
+  const Database database;
+  Pool pool(database.connector(), 2, 5s);
+  std::promise<void> begun;
+  auto waited = std::async(std::launch::async, [&] {
+    auto connection = pool.acquire();
+    begun.set_value();
+    try {
+      connection->execute("SELECT pg_sleep(20)");
+    } catch (const pg::Error& error) {
+      return error.kind();
+    }
+    return pg::Error::Kind::internal;
+  });
+  begun.get_future().wait();
+  pool.abandon_all();
+  REQUIRE(waited.wait_for(5s) == std::future_status::ready);
+  CHECK(waited.get() == pg::Error::Kind::connection);
+  CHECK(pool.state().in_use == 0);
+  CHECK_NOTHROW(pool.acquire()->execute("SELECT 1"));
   CHECK(pool.state().idle == 1);
 }
 
