@@ -1,12 +1,10 @@
 #include "testserver/private_server.hpp"
 
-#include <pwd.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -37,29 +35,6 @@ constexpr mode_t kOwnerOnly = 0700;
 
 SteadyTime in(Milliseconds time) {
   return Clock::system().now() + time;
-}
-
-std::optional<Account> account_to_run_as() {
-  if (::geteuid() != 0) return std::nullopt;
-  for (const char* name : {"postgres", "nobody"}) {
-    std::array<char, 4096> texts{};
-    passwd entry{};
-    passwd* found = nullptr;
-    if (::getpwnam_r(name, &entry, texts.data(), texts.size(), &found) == 0 && found != nullptr)
-      return Account{name, entry.pw_uid, entry.pw_gid};
-  }
-  throw std::runtime_error("PostgreSQL refuses to run as root, and there is no user postgres or nobody");
-}
-
-// Ours, without what would redirect PostgreSQL's programs or change the language of their messages.
-std::vector<std::string> server_environment() {
-  std::vector<std::string> kept{"LC_ALL=C"};
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    if (!text.starts_with("PG") && !text.starts_with("LC_") && !text.starts_with("LANG"))
-      kept.emplace_back(text);
-  }
-  return kept;
 }
 
 // A value of a conninfo keyword, quoted as libpq reads it.
@@ -139,7 +114,7 @@ PrivateServer::Directory::~Directory() {
 }
 
 PrivateServer::PrivateServer(const ServerOptions& options)
-    : programs_(find_server_programs()), account_(account_to_run_as()) {
+    : programs_(find_server_programs()), account_(server_account()) {
   // libpq would go to that address, whatever host it is told, and no keyword takes it back.
   ::unsetenv("PGHOSTADDR");
   if (account_ && ::chmod(directory_.path.c_str(), kEverybodyPasses) != 0)

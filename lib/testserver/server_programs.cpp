@@ -1,5 +1,6 @@
 #include "testserver/server_programs.hpp"
 
+#include <pwd.h>
 #include <unistd.h>
 
 #include <array>
@@ -72,6 +73,28 @@ fs::path find_server_programs() {
                            (configured.empty() ? std::string("there is no pg_config") : configured.string()) +
                            ") nor in " + kDebianVersions +
                            "/*/bin: install a PostgreSQL server (Debian: postgresql-15)");
+}
+
+std::optional<Account> server_account() {
+  if (::geteuid() != 0) return std::nullopt;
+  for (const char* name : {"postgres", "nobody"}) {
+    std::array<char, 4096> texts{};
+    passwd entry{};
+    passwd* found = nullptr;
+    if (::getpwnam_r(name, &entry, texts.data(), texts.size(), &found) == 0 && found != nullptr)
+      return Account{name, entry.pw_uid, entry.pw_gid};
+  }
+  throw std::runtime_error("PostgreSQL refuses to run as root, and there is no user postgres or nobody");
+}
+
+std::vector<std::string> server_environment() {
+  std::vector<std::string> kept{"LC_ALL=C"};
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    if (!text.starts_with("PG") && !text.starts_with("LC_") && !text.starts_with("LANG"))
+      kept.emplace_back(text);
+  }
+  return kept;
 }
 
 }  // namespace ff::testserver

@@ -70,11 +70,13 @@ Verdict ends(World& world) {
 
 Verdict deadlocks(World& world) {
   Verdict verdict{.question = "the server met no deadlock"};
-  std::ifstream log(world.server().directory() / "log");
-  if (!log) throw std::runtime_error("the server has no log");
   int lines = 0;
-  for (std::string line; std::getline(log, line); ++lines)
-    if (line.find("deadlock detected") != std::string::npos) contradict(verdict, line);
+  for (const auto& path : world.server_logs()) {
+    std::ifstream log(path);
+    if (!log) throw std::runtime_error("the server has no log");
+    for (std::string line; std::getline(log, line); ++lines)
+      if (line.find("deadlock detected") != std::string::npos) contradict(verdict, line);
+  }
   verdict.numbers = fmt::format("{} lines of its log", lines);
   return verdict;
 }

@@ -46,6 +46,7 @@ FaultResult suffer(const Fault& fault, World& world) {
       const Heal heal = fault.inject(world);
       heal();
       result.recoveries.push_back(first_good_tick(world.replicas()));
+      if (fault.afterwards) fault.afterwards(world);
       std::this_thread::sleep_for(Milliseconds{world.random(0, kLongestPause.count())});
     }
   } catch (const std::exception& error) {

@@ -22,6 +22,8 @@ struct Fault {
   Milliseconds wanted;
   /// Returns when the fault has lasted as long as it should. What it finds wrong, it tells the world.
   std::function<Heal(World&)> inject;
+  /// What is to be done before the next one, once all replicas are well again.
+  std::function<void(World&)> afterwards = {};
 };
 
 }  // namespace ff::faults

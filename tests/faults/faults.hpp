@@ -25,4 +25,9 @@ Fault immediate_restart();
 Fault killed_session();
 Fault standstill();
 
+// Of a cluster.
+Fault switchover();
+Fault killed_primary();
+Fault frozen_primary();
+
 }  // namespace ff::faults

@@ -22,6 +22,8 @@ constexpr Milliseconds kHeldLease = 6s;
 constexpr Milliseconds kConnectTime = 30s;
 // A lock on a table that lasts for a minute is no outage.
 constexpr Milliseconds kStatementTime = 5min;
+// What does not come from a node that stands still is wanted from another.
+constexpr Milliseconds kClusterTime = 2s;
 
 /// The text of a file goes behind this line.
 void put_first(const std::filesystem::path& file, const std::string& line) {
@@ -33,17 +35,18 @@ void put_first(const std::filesystem::path& file, const std::string& line) {
 }  // namespace
 
 World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brief_(brief), generator_(seed) {
-  server_ = std::make_unique<testserver::PrivateServer>(
-      testserver::ServerOptions{.durable = options.durable, .settings = options.server_settings});
+  if (options.clustered) {
+    cluster_ = std::make_unique<Cluster>(
+        Cluster::Options{.hba = fmt::format("host {} {} 127.0.0.1/32 scram-sha-256", kDatabase, kRole),
+                         .settings = options.server_settings});
+  } else {
+    server_ = std::make_unique<testserver::PrivateServer>(
+        testserver::ServerOptions{.durable = options.durable, .settings = options.server_settings});
+    network_ = std::make_unique<test::Proxy>(server_->socket_directory());
+  }
   make_database();
-  network_ = std::make_unique<test::Proxy>(server_->socket_directory());
-  replicas_ = std::make_unique<Replicas>(
-      Replicas::Options{.conninfo =
-                            [this](int replica) {
-                              return fmt::format("host={} user={} dbname={} application_name=replica-{}",
-                                                 network_->directory().string(), kRole, kDatabase, replica);
-                            },
-                        .config = daemon_config()});
+  replicas_ = std::make_unique<Replicas>(Replicas::Options{
+      .conninfo = [this](int replica) { return daemon_conninfo(replica); }, .config = daemon_config()});
   holders_ = std::make_unique<test::Holders>(*connector_, kHolders, kHeldPartition, kHeldLease, kHeldLane);
   load_ = std::make_unique<simulation::Workload>(
       *connector_, simulation::WorkloadOptions{
@@ -51,11 +54,25 @@ World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brie
 }
 
 World::~World() {
-  network_->silence(test::Proxy::Silence::none);
+  if (network_) network_->silence(test::Proxy::Silence::none);
   load_.reset();
   holders_.reset();
   replicas_.reset();
   server_.reset();
+  cluster_.reset();
+}
+
+std::string World::conninfo(const std::string& database) const {
+  return cluster_ ? cluster_->conninfo(database) : server_->conninfo(database);
+}
+
+std::string World::daemon_conninfo(int replica) const {
+  const std::string hosts = cluster_ ? cluster_->hosts() : "host=" + network_->directory().string();
+  return fmt::format("{} user={} dbname={} application_name=replica-{}", hosts, kRole, kDatabase, replica);
+}
+
+std::vector<std::filesystem::path> World::server_logs() const {
+  return cluster_ ? cluster_->logs() : std::vector{server_->directory() / "log"};
 }
 
 simulation::Realm World::realm() const {
@@ -63,10 +80,12 @@ simulation::Realm World::realm() const {
 }
 
 void World::make_database() {
-  server_->create_database(kDatabase);
-  connector_.emplace(pg::ConnectOptions{.conninfo = server_->conninfo(kDatabase),
+  pg::Connector({.conninfo = conninfo("postgres")})
+      .connect(Clock::system().now() + kConnectTime)
+      .execute_script(fmt::format("CREATE DATABASE {}", kDatabase));
+  connector_.emplace(pg::ConnectOptions{.conninfo = conninfo(kDatabase),
                                         .application_name = "ff-faults",
-                                        .statement_timeout = kStatementTime});
+                                        .statement_timeout = cluster_ ? kClusterTime : kStatementTime});
   auto db = connect();
   migrate::up(db, test::Database::kFanOut);
   simulation::create(db, {.lane = kHeldLane}, {kHeldPartition}, 2 * kHolders);
@@ -75,11 +94,12 @@ void World::make_database() {
 
 void World::make_role(pg::Connection& db) {
   db.execute_script(fmt::format("CREATE ROLE {} LOGIN PASSWORD '{}'", kRole, kPassword));
-  const auto grants = test::run_binary({"migrate", "grants", "--role", kRole},
-                                       {{"FF_DATABASE_URL", server_->conninfo(kDatabase)}});
+  const auto grants =
+      test::run_binary({"migrate", "grants", "--role", kRole}, {{"FF_DATABASE_URL", conninfo(kDatabase)}});
   if (grants.code != 0) throw std::runtime_error("migrate grants: " + grants.err);
   db.execute_script(grants.out);
-  put_first(server_->data() / "pg_hba.conf", fmt::format("local {} {} scram-sha-256", kDatabase, kRole));
+  if (server_)
+    put_first(server_->data() / "pg_hba.conf", fmt::format("local {} {} scram-sha-256", kDatabase, kRole));
   db.execute("SELECT pg_reload_conf()");
   write_password(kPassword);
 }

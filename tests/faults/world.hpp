@@ -6,6 +6,7 @@
 #include <string>
 
 #include "demo/simulation/workload.hpp"
+#include "faults/cluster.hpp"
 #include "faults/replicas.hpp"
 #include "faults/result.hpp"
 #include "support/holders.hpp"
@@ -24,10 +25,12 @@ struct WorldOptions {
   bool outages = false;
   /// As in earnest: what is committed is flushed.
   bool durable = false;
+  /// Instead of a server and a proxy: a primary and a standby, reached by their addresses.
+  bool clustered = false;
 };
 
-/// What a fault happens to: a server of its own, three replicas behind a proxy, and a load. The workers reach the
-/// server directly. Used by the thread that made it.
+/// What a fault happens to: a server of its own, three replicas behind a proxy, and a load, whose workers reach the
+/// server directly; or a cluster instead, which all reach directly. Used by the thread that made it.
 class World {
  public:
   World(const WorldOptions& options, bool brief, std::uint64_t seed);
@@ -42,7 +45,11 @@ class World {
   }
   std::int64_t random(std::int64_t least, std::int64_t most);
 
+  /// Where there is no cluster, as is the network.
   testserver::PrivateServer& server() { return *server_; }
+  Cluster& cluster() { return *cluster_; }
+  /// What the servers have written.
+  std::vector<std::filesystem::path> server_logs() const;
   /// A new session of the superuser, whom nobody stops.
   pg::Connection connect() const;
   /// Ends all sessions of the daemons.
@@ -62,6 +69,8 @@ class World {
   void complain(const std::string& what);
 
  private:
+  std::string conninfo(const std::string& database) const;
+  std::string daemon_conninfo(int replica) const;
   void make_database();
   void make_role(pg::Connection& db);
   std::string daemon_config() const;
@@ -70,6 +79,7 @@ class World {
   std::mt19937_64 generator_;
   test::TemporaryDirectory directory_;
   std::unique_ptr<testserver::PrivateServer> server_;
+  std::unique_ptr<Cluster> cluster_;
   std::optional<pg::Connector> connector_;
   std::unique_ptr<test::Proxy> network_;
   std::unique_ptr<Replicas> replicas_;

@@ -18,12 +18,21 @@ pid_t pid_of(testserver::PrivateServer& server) {
 
 }  // namespace
 
+std::vector<pid_t> children_of(pid_t process) {
+  const std::string number = std::to_string(process);
+  std::ifstream list("/proc/" + number + "/task/" + number + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; list >> child;) children.push_back(child);
+  return children;
+}
+
 Standstill::Standstill(testserver::PrivateServer& server, std::set<pid_t> last)
-    : postmaster_(pid_of(server)), last_(std::move(last)) {
+    : Standstill(pid_of(server), std::move(last)) {}
+
+Standstill::Standstill(pid_t postmaster, std::set<pid_t> last)
+    : postmaster_(postmaster), last_(std::move(last)) {
   ::kill(postmaster_, SIGSTOP);  // first: it starts no further ones
-  std::ifstream list("/proc/" + std::to_string(postmaster_) + "/task/" + std::to_string(postmaster_) +
-                     "/children");
-  for (pid_t child = 0; list >> child;) children_.push_back(child);
+  children_ = children_of(postmaster_);
   for (const pid_t child : children_) ::kill(child, SIGSTOP);
 }
 

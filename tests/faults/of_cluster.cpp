@@ -1,0 +1,106 @@
+// Another server takes over: because an administrator wants it, because the power of the first is gone, or because it
+// stands still and does not even say so.
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "faults/cluster.hpp"
+#include "faults/faults.hpp"
+#include "faults/world.hpp"
+
+namespace ff::faults {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Milliseconds kPromotionTime = 60s;
+constexpr Milliseconds kBetweenLooks = 20ms;
+constexpr Milliseconds kSeenAfterThaw = 5s;
+
+int other_than(int node) {
+  return 1 - node;
+}
+
+/// Returns when the other one has been promoted: from then on the replicas have their time.
+void wait_for_promotion(const Cluster& cluster, int old) {
+  if (!test::wait_until([&] { return cluster.takes_writes(other_than(old)).value_or(false); }, kPromotionTime,
+                        kBetweenLooks))
+    throw std::runtime_error("nothing was promoted");
+}
+
+Heal nothing() {
+  return [] {};
+}
+
+Heal switch_over(World& world) {
+  const int old = world.cluster().primary();
+  world.cluster().switch_over();
+  wait_for_promotion(world.cluster(), old);
+  return nothing();
+}
+
+Heal kill_primary(World& world) {
+  const int old = world.cluster().primary();
+  world.cluster().kill(old);
+  wait_for_promotion(world.cluster(), old);
+  return nothing();
+}
+
+void restart_standby(World& world) {
+  world.cluster().start(other_than(world.cluster().primary()));
+  world.cluster().wait_until_whole();
+}
+
+Heal freeze_primary(World& world) {
+  const int old = world.cluster().primary();
+  world.cluster().freeze(old);
+  wait_for_promotion(world.cluster(), old);
+  return nothing();
+}
+
+// Until Patroni has noticed, the old one takes writes again: whoever is still there could do something twice.
+void thaw_old_primary(World& world) {
+  Cluster& cluster = world.cluster();
+  const int old = other_than(cluster.primary());
+  cluster.thaw(old);
+  const SteadyTime end = Clock::system().now() + kSeenAfterThaw;
+  int asked = 0;
+  while (Clock::system().now() < end) {
+    asked = std::max(asked, cluster.busy_sessions(old, kRole));
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  if (asked > 0) world.complain("a replica asks the old primary for something after it was thawed");
+  cluster.wait_until_whole();
+}
+
+}  // namespace
+
+Fault switchover() {
+  return {.name = "switchover",
+          .what = "an administrator makes the standby the primary",
+          .repetitions = 4,
+          .wanted = 3s,
+          .inject = switch_over,
+          .afterwards = [](World& world) { world.cluster().wait_until_whole(); }};
+}
+
+Fault killed_primary() {
+  return {.name = "killed primary",
+          .what = "SIGKILL for all of the primary's node, and the standby is promoted",
+          .repetitions = 3,
+          .wanted = 3s,
+          .inject = kill_primary,
+          .afterwards = restart_standby};
+}
+
+Fault frozen_primary() {
+  return {.name = "frozen primary",
+          .what = "SIGSTOP for all of the primary's node, and the standby is promoted",
+          .repetitions = 3,
+          .wanted = 3s,
+          .inject = freeze_primary,
+          .afterwards = thaw_old_primary};
+}
+
+}  // namespace ff::faults
