@@ -55,6 +55,10 @@ bool Error::authentication() const {
   return class_of(sqlstate_) == "28" || sqlstate_ == "3D000" || sqlstate_ == "42501";
 }
 
+bool Error::lacks_resources() const {
+  return class_of(sqlstate_) == "53" || class_of(sqlstate_) == "58";
+}
+
 bool Error::lacks_privilege() const {
   return sqlstate_ == "42501";
 }

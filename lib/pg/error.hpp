@@ -47,6 +47,9 @@ class Error : public std::runtime_error {
   bool interrupted() const { return kind_ == Kind::interrupted; }
   /// The server refused who we are (wrong password, unknown role or database, pg_hba).
   bool authentication() const;
+  /// The server has no room, memory or connections left, or its disk fails it: that passes without anybody touching the
+  /// rows.
+  bool lacks_resources() const;
   /// The role may not do that.
   bool lacks_privilege() const;
   /// A prepared statement is not there, or is somebody else's: a pooler stands in between.

@@ -4,6 +4,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/printable.hpp"
+
 namespace ff::reconcile {
 namespace {
 
@@ -19,15 +21,18 @@ bool Quarantine::holds(const RowKey& key, SteadyTime now) const {
   return found != rows_.end() && now < found->second.until;
 }
 
-Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, std::string sqlstate, std::string message) {
+Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, const pg::Error& error) {
   const std::lock_guard lock(mutex_);
   const auto [row, fresh] = rows_.try_emplace(key, Entry{now, kFirstPause});
-  if (!fresh) row->second.pause = std::min(row->second.pause * 2, kLongestPause);
   Entry& entry = row->second;
+  if (error.lacks_resources())
+    entry.pause = kFirstPause;
+  else if (!fresh)
+    entry.pause = std::min(entry.pause * 2, kLongestPause);
   entry.until = now + entry.pause;
   ++entry.tries;
-  entry.sqlstate = std::move(sqlstate);
-  entry.message = std::move(message);
+  entry.sqlstate = error.sqlstate();
+  entry.message = printable(error.what());
   return entry.pause;
 }
 

@@ -6,18 +6,20 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "pg/error.hpp"
 #include "reconcile/report.hpp"
 
 namespace ff::reconcile {
 
-/// Rows that failed by themselves, each left out for a growing while: 5 s, doubling, to 10 min. Kept in
-/// memory only: another process, or a restart, tries them at once. Safe from any thread.
+/// Rows that failed by themselves, each left out for a growing while: 5 s, doubling, to 10 min; for 5 s each time where
+/// the server lacked something. Kept in memory only: another process, or a restart, tries them at once. Safe from any
+/// thread.
 class Quarantine {
  public:
   /// Whether the row is to be left alone now.
   bool holds(const RowKey& key, SteadyTime now) const;
   /// The row failed (again), for this reason. Returns for how long it is left out.
-  Milliseconds add(const RowKey& key, SteadyTime now, std::string sqlstate = {}, std::string message = {});
+  Milliseconds add(const RowKey& key, SteadyTime now, const pg::Error& error);
   /// The row was moved, or is no longer due.
   void release(const RowKey& key);
   /// Forgets rows that nobody has met for long after their time was up: something else has moved them.

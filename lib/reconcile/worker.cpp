@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/printable.hpp"
-
 namespace ff::reconcile {
 namespace {
 
@@ -359,13 +357,13 @@ void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickRepo
     return;
   }
   const bool known = job.quarantine.contains(row.key);
-  const Milliseconds pause =
-      job.quarantine.add(row.key, job.clock.now(), error.sqlstate(), printable(error.what()));
+  const Milliseconds pause = job.quarantine.add(row.key, job.clock.now(), error);
   if (known) return;
   const auto execution = execution_of(job.reconciler, row.key);
-  spdlog::error("{}: this row cannot be moved and is quarantined for {} s, then longer: {}{}: {}",
-                job.reconciler.name, pause.count() / 1000, describe(job.reconciler, row.key),
-                execution ? ' ' + to_string(*execution) : "", error.what());
+  spdlog::error("{}: this row cannot be moved and is quarantined for {} s{}: {}{}: {}", job.reconciler.name,
+                pause.count() / 1000, error.lacks_resources() ? "" : ", then longer",
+                describe(job.reconciler, row.key), execution ? ' ' + to_string(*execution) : "",
+                error.what());
 }
 
 }  // namespace ff::reconcile

@@ -83,6 +83,13 @@ TEST_CASE("a server that refuses who we are is told from one that is away") {
   CHECK_FALSE(server("42P01").authentication());
 }
 
+TEST_CASE("what the server lacks passes without anybody touching the rows") {
+  for (const char* state : {"53000", "53100", "53200", "53300", "58030"})
+    CHECK(server(state).lacks_resources());
+  for (const char* state : {"54000", "57014", "55P03", "P0001", ""})
+    CHECK_FALSE(server(state).lacks_resources());
+}
+
 TEST_CASE("what may lie in one row is worth halving the batch, and some of it can lie nowhere else") {
   for (const char* state : {"21000", "22003", "22P02", "23505", "23514", "38000", "44000", "54000", "P0001",
                             "XX000", "57014", "ZZ001", "IX000"}) {

@@ -12,12 +12,18 @@ constexpr SteadyTime kNow = SteadyTime{} + std::chrono::hours{1000};
 const RowKey kRow{{3}, {"a", "0"}};
 const RowKey kNeighbour{{3}, {"a", "1"}};
 
+pg::Error raised(const std::string& sqlstate, const std::string& message) {
+  return {pg::Error::Kind::server, message, sqlstate};
+}
+
+const pg::Error kSpoiled = raised("P0001", "spoiled");
+
 }  // namespace
 
 TEST_CASE("a row that failed is left out for five seconds, its neighbours are not") {
   Quarantine quarantine;
   CHECK(quarantine.empty());
-  CHECK(quarantine.add(kRow, kNow) == 5s);
+  CHECK(quarantine.add(kRow, kNow, kSpoiled) == 5s);
   CHECK(quarantine.holds(kRow, kNow));
   CHECK(quarantine.holds(kRow, kNow + 4'999ms));
   CHECK_FALSE(quarantine.holds(kRow, kNow + 5s));
@@ -30,7 +36,7 @@ TEST_CASE("a row that fails again is left out for twice as long, up to ten minut
   Quarantine quarantine;
   SteadyTime now = kNow;
   for (const Milliseconds expected : {5s, 10s, 20s, 40s, 80s, 160s, 320s, 600s, 600s}) {
-    CHECK(quarantine.add(kRow, now) == expected);
+    CHECK(quarantine.add(kRow, now, kSpoiled) == expected);
     CHECK(quarantine.holds(kRow, now + expected - 1ms));
     now += expected;
     CHECK_FALSE(quarantine.holds(kRow, now));
@@ -39,22 +45,33 @@ TEST_CASE("a row that fails again is left out for twice as long, up to ten minut
   CHECK(quarantine.size() == 1);
 }
 
+TEST_CASE("a row for which the server has no room is tried every five seconds: it may have some again") {
+  Quarantine quarantine;
+  SteadyTime now = kNow;
+  for (const char* state : {"53100", "53200", "58030", "53400"}) {
+    CHECK(quarantine.add(kRow, now, raised(state, "no room")) == 5s);
+    now += 5s;
+  }
+  CHECK(quarantine.add(kRow, now, kSpoiled) == 10s);
+  CHECK(quarantine.add(kRow, now, raised("53100", "no room")) == 5s);
+}
+
 TEST_CASE("a row that was moved starts anew when it fails later") {
   Quarantine quarantine;
-  quarantine.add(kRow, kNow);
-  quarantine.add(kRow, kNow);
+  quarantine.add(kRow, kNow, kSpoiled);
+  quarantine.add(kRow, kNow, kSpoiled);
   quarantine.release(kRow);
   CHECK_FALSE(quarantine.holds(kRow, kNow));
   CHECK(quarantine.empty());
-  CHECK(quarantine.add(kRow, kNow) == 5s);
+  CHECK(quarantine.add(kRow, kNow, kSpoiled) == 5s);
   quarantine.release(kNeighbour);
   CHECK(quarantine.size() == 1);
 }
 
 TEST_CASE("a row that nobody met for ten minutes after its time is forgotten") {
   Quarantine quarantine;
-  quarantine.add(kRow, kNow);
-  quarantine.add(kNeighbour, kNow + 1s);
+  quarantine.add(kRow, kNow, kSpoiled);
+  quarantine.add(kNeighbour, kNow + 1s, kSpoiled);
   quarantine.forget_old(kNow + 5s + 10min);
   CHECK(quarantine.size() == 2);
   quarantine.forget_old(kNow + 5s + 10min + 1ms);
@@ -67,9 +84,9 @@ TEST_CASE(
     "again") {
   Quarantine rows;
   const SteadyTime start{};
-  rows.add({{1}, {"later"}}, start + 1s, "23514", "first");
-  rows.add({{1}, {"later"}}, start + 6s, "22012", "last");
-  rows.add({{1}, {"sooner"}}, start + 6s, "23505", "only");
+  rows.add({{1}, {"later"}}, start + 1s, raised("23514", "first"));
+  rows.add({{1}, {"later"}}, start + 6s, raised("22012", "last"));
+  rows.add({{1}, {"sooner"}}, start + 6s, raised("23505", "only"));
   const auto told = rows.told(start + 7s);
   REQUIRE(told.size() == 2);
   CHECK(told[0].key.columns == std::vector<std::string>{"sooner"});
