@@ -25,6 +25,12 @@ Fault immediate_restart();
 Fault killed_session();
 Fault standstill();
 
+// Of tables.
+Fault locked_table();
+Fault changed_tables();
+Fault held_snapshot();
+Fault full_disk();
+
 // Of a cluster.
 Fault switchover();
 Fault killed_primary();

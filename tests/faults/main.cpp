@@ -42,6 +42,8 @@ std::vector<Chapter> chapters() {
        {.outages = true},
        {frozen_replica(), silence_to_daemons(), silence_to_server(), silence_both_ways()}},
       {"the server", {.outages = true}, {immediate_restart(), killed_session(), standstill()}},
+      {"tables", {}, {locked_table(), changed_tables(), held_snapshot()}},
+      {"a disk without room", {.outages = true, .small_disk = true}, {full_disk()}},
       {"a cluster with a standby",
        {.outages = true, .clustered = true},
        {switchover(), killed_primary(), frozen_primary()}},

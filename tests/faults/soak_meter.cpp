@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <functional>
 #include <limits>
 
 #include "support/metrics_text.hpp"
@@ -30,15 +31,32 @@ bool has_dates(const std::string& reconciler) {
   return reconciler != "index_repair" && reconciler != "quota_concurrency";
 }
 
-Histogram rows_between(const Sample& from, const Sample& to, const std::string& reconciler) {
+Histogram rows_between(const Sample& from, const Sample& to,
+                       const std::function<bool(const std::string&)>& is_wanted) {
   Histogram rows;
   for (const auto& [name, late] : to.sums.late) {
-    if (reconciler.empty() ? !has_dates(name) : name != reconciler) continue;
+    if (!is_wanted(name)) continue;
     const auto before = from.sums.late.find(name);
     for (const auto& [most, number] : late)
       rows[most] += number - (before == from.sums.late.end() ? 0 : before->second.at(most));
   }
   return rows;
+}
+
+double quantile(const Histogram& late, double share) {
+  if (late.empty()) return 0;
+  const double wanted = share * late.rbegin()->second;
+  double below = 0;
+  double least = 0;
+  for (const auto& [most, rows] : late) {
+    if (rows >= wanted && rows > below) {
+      if (most == std::numeric_limits<double>::infinity()) return least;
+      return least + (most - least) * (wanted - below) / (rows - below);
+    }
+    below = rows;
+    least = most;
+  }
+  return 0;
 }
 
 int threads_of(pid_t pid) {
@@ -109,20 +127,16 @@ void Meter::read_server(Sample& sample) {
 }
 
 double lateness(const Sample& from, const Sample& to, double share, const std::string& reconciler) {
-  const Histogram late = rows_between(from, to, reconciler);
-  if (late.empty()) return 0;
-  const double wanted = share * late.rbegin()->second;
-  double below = 0;
-  double least = 0;
-  for (const auto& [most, rows] : late) {
-    if (rows >= wanted && rows > below) {
-      if (most == std::numeric_limits<double>::infinity()) return least;
-      return least + (most - least) * (wanted - below) / (rows - below);
-    }
-    below = rows;
-    least = most;
-  }
-  return 0;
+  const auto is_wanted = [&](const std::string& name) {
+    return reconciler.empty() ? has_dates(name) : name == reconciler;
+  };
+  return quantile(rows_between(from, to, is_wanted), share);
+}
+
+double lateness_but(const Sample& from, const Sample& to, double share,
+                    const std::set<std::string>& left_out) {
+  const auto is_wanted = [&](const std::string& name) { return has_dates(name) && !left_out.contains(name); };
+  return quantile(rows_between(from, to, is_wanted), share);
 }
 
 }  // namespace ff::faults

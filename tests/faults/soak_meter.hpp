@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,5 +62,8 @@ class Meter {
 /// in by proportion; 0: there were none. Of one reconciler, or of all whose rows say when they fell due: the others
 /// count them as due since they were seen, to half a minute.
 double lateness(const Sample& from, const Sample& to, double share, const std::string& reconciler = {});
+/// Of all but these.
+double lateness_but(const Sample& from, const Sample& to, double share,
+                    const std::set<std::string>& left_out);
 
 }  // namespace ff::faults

@@ -1,6 +1,11 @@
 #include "faults/world.hpp"
 
 #include <fmt/format.h>
+#include <pwd.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <sstream>
 
@@ -35,6 +40,10 @@ void put_first(const std::filesystem::path& file, const std::string& line) {
 }  // namespace
 
 World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brief_(brief), generator_(seed) {
+  // Before the server is started, so that it is in it, too.
+  if (options.small_disk &&
+      (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0))
+    test::fail("only root can make a small disk");
   if (options.clustered) {
     cluster_ = std::make_unique<Cluster>(
         Cluster::Options{.hba = fmt::format("host {} {} 127.0.0.1/32 scram-sha-256", kDatabase, kRole),
@@ -44,7 +53,8 @@ World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brie
         testserver::ServerOptions{.durable = options.durable, .settings = options.server_settings});
     network_ = std::make_unique<test::Proxy>(server_->socket_directory());
   }
-  make_database();
+  if (options.small_disk) make_small_disk();
+  make_database(options.small_disk ? "small" : "pg_default");
   replicas_ = std::make_unique<Replicas>(Replicas::Options{
       .conninfo = [this](int replica) { return daemon_conninfo(replica); }, .config = daemon_config()});
   holders_ = std::make_unique<test::Holders>(*connector_, kHolders, kHeldPartition, kHeldLease, kHeldLane);
@@ -58,6 +68,10 @@ World::~World() {
   load_.reset();
   holders_.reset();
   replicas_.reset();
+  if (server_ && std::filesystem::exists(small_disk())) {
+    server_->stop();
+    ::umount(small_disk().c_str());
+  }
   server_.reset();
   cluster_.reset();
 }
@@ -79,10 +93,29 @@ simulation::Realm World::realm() const {
   return {kLane, partition_range(PartitionKey{0}, kLastPartition)};
 }
 
-void World::make_database() {
+std::filesystem::path World::small_disk() const {
+  return server_->directory() / "small";
+}
+
+// In a mount namespace of ours and the server's, so that nothing is left of it, however we end.
+void World::make_small_disk() const {
+  const auto directory = small_disk();
+  const auto tables = directory / "tables";
+  const passwd* const owner = ::geteuid() == 0 ? ::getpwnam("postgres") : nullptr;
+  std::filesystem::create_directory(directory);
+  if (owner == nullptr || ::mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=300m,mode=0711") != 0)
+    test::fail("only root can make a small disk");
+  std::filesystem::create_directory(tables);
+  if (::chown(tables.c_str(), owner->pw_uid, owner->pw_gid) != 0) test::fail("chown " + tables.string());
   pg::Connector({.conninfo = conninfo("postgres")})
       .connect(Clock::system().now() + kConnectTime)
-      .execute_script(fmt::format("CREATE DATABASE {}", kDatabase));
+      .execute_script(fmt::format("CREATE TABLESPACE small LOCATION '{}'", tables.string()));
+}
+
+void World::make_database(const std::string& tablespace) {
+  pg::Connector({.conninfo = conninfo("postgres")})
+      .connect(Clock::system().now() + kConnectTime)
+      .execute_script(fmt::format("CREATE DATABASE {} TABLESPACE {}", kDatabase, tablespace));
   connector_.emplace(pg::ConnectOptions{.conninfo = conninfo(kDatabase),
                                         .application_name = "ff-faults",
                                         .statement_timeout = cluster_ ? kClusterTime : kStatementTime});

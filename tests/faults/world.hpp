@@ -27,6 +27,8 @@ struct WorldOptions {
   bool durable = false;
   /// Instead of a server and a proxy: a primary and a standby, reached by their addresses.
   bool clustered = false;
+  /// The database is on a disk of its own, of 300 MB. Wants root.
+  bool small_disk = false;
 };
 
 /// What a fault happens to: a server of its own, three replicas behind a proxy, and a load, whose workers reach the
@@ -48,6 +50,8 @@ class World {
   /// Where there is no cluster, as is the network.
   testserver::PrivateServer& server() { return *server_; }
   Cluster& cluster() { return *cluster_; }
+  /// Where the database is, where it has a disk of its own.
+  std::filesystem::path small_disk() const;
   /// What the servers have written.
   std::vector<std::filesystem::path> server_logs() const;
   /// A new session of the superuser, whom nobody stops.
@@ -71,7 +75,8 @@ class World {
  private:
   std::string conninfo(const std::string& database) const;
   std::string daemon_conninfo(int replica) const;
-  void make_database();
+  void make_small_disk() const;
+  void make_database(const std::string& tablespace);
   void make_role(pg::Connection& db);
   std::string daemon_config() const;
 
