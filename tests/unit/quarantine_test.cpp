@@ -97,6 +97,7 @@ TEST_CASE(
   CHECK(told[1].message == "last");
   CHECK(told[1].next_try_in == 9s);
   CHECK(rows.told(start + 1min)[0].next_try_in == 0s);
-  for (std::size_t i = 0; i < 2 * Quarantine::kMostTold; ++i) rows.add({{2}, {std::to_string(i)}}, start);
+  for (std::size_t i = 0; i < 2 * Quarantine::kMostTold; ++i)
+    rows.add({{2}, {std::to_string(i)}}, start, kSpoiled);
   CHECK(rows.told(start).size() == Quarantine::kMostTold);
 }
