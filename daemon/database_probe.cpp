@@ -19,6 +19,11 @@ SteadyTime answer_wanted_by() {
   return Clock::system().now() + Availability::kLongestAnswer;
 }
 
+// Whoever refuses us is there, and what it was sent before may still be answered.
+bool is_silent(const pg::Error& error) {
+  return error.kind() == pg::Error::Kind::timeout || (error.connection_lost() && error.sqlstate().empty());
+}
+
 }  // namespace
 
 Observation DatabaseProbe::operator()() {
@@ -27,6 +32,7 @@ Observation DatabaseProbe::operator()() {
   } catch (const pg::Error& error) {
     on_error_(error);
     verified_on_.reset();
+    if (is_silent(error) || error.not_writable()) pool_.abandon_all();
     Observation seen;
     seen.found = error.not_writable() ? Observation::Found::read_only : Observation::Found::unreachable;
     seen.reason = error.what();

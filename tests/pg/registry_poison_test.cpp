@@ -51,8 +51,9 @@ TEST_CASE(
     const Database database;
     auto db = database.connect();
     EngineFixture engine(database, reconciler);
-    const auto states = static_cast<int>(kStates.size());
-    const Seeded spoiled = seed(db, reconciler, {.count = states, .partitions = "{3}", .due_ago_ms = 59'990});
+    const Seeded spoiled =
+        seed(db, reconciler,
+             {.count = static_cast<int>(kStates.size()), .partitions = "{3}", .due_ago_ms = 59'990});
     const auto rows = untouched(db, spoiled);
     const Seeded sound = seed(db, reconciler, {.count = kSound});
     poison(db, stage, spoiled);
@@ -60,13 +61,13 @@ TEST_CASE(
     const LogCapture log;
     std::int64_t processed = 0;
     TickReport report;
-    for (int tick = 0; tick < kTicks && (tick == 0 || report.quarantined < states); ++tick) {
+    for (int tick = 0; tick < kTicks && (tick == 0 || report.quarantined < kStates.size()); ++tick) {
       report = engine->tick();
       processed += report.processed;
     }
     CHECK_FALSE(report.failure);
     CHECK(processed == kSound);
-    CHECK(report.quarantined == states);
+    CHECK(report.quarantined == kStates.size());
     CHECK(untouched(db, stage.table, sound) == 0);
     CHECK(untouched(db, spoiled) == rows);
     CHECK(log.lines().size() == kStates.size());
