@@ -38,7 +38,7 @@ Milliseconds first_good_tick(Replicas& replicas) {
 }
 
 FaultResult suffer(const Fault& fault, World& world) {
-  FaultResult result{.name = fault.name, .what = fault.what, .wanted = fault.wanted};
+  FaultResult result{.name = fault.name, .what = fault.what, .wanted = world.limit(fault.wanted)};
   world.report_to(result);
   const int repetitions = world.brief() ? fault.in_short : fault.repetitions;
   try {

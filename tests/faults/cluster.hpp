@@ -79,6 +79,7 @@ class Cluster {
   std::string configuration(const Node& node, const Options& options) const;
   static std::optional<pid_t> postmaster(const Node& node);
   std::optional<std::int64_t> ask(int node, const std::string& sql) const;
+  std::string control(std::vector<std::string> words) const;
   bool is_whole() const;
 
   const test::TemporaryDirectory directory_;

@@ -181,7 +181,7 @@ void World::terminate_sessions() {
 void World::measured(const std::string& what, SteadyTime::duration took, Milliseconds wanted) {
   Measure& measure = result_->measures[what];
   measure.worst = std::max(measure.worst, std::chrono::duration_cast<Milliseconds>(took));
-  measure.wanted = wanted;
+  measure.wanted = limit(wanted);
   ++measure.times;
 }
 
