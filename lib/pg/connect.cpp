@@ -20,6 +20,9 @@ namespace ff::pg {
 namespace {
 
 constexpr auto npos = std::string_view::npos;
+// A place that did not answer holds up those that do: for so long it gets no more than so much of the time.
+constexpr Milliseconds kDarkTime{15'000};
+constexpr Milliseconds kDarkPlace{1'000};
 constexpr std::size_t kLongestAnswer = 65'536;  // bytes of a refusal that are read at all
 
 // A peer that has gone without a word is noticed within half a minute, whether we wait for it or talk to it.
@@ -172,30 +175,62 @@ Connector::Connector(ConnectOptions options) : options_(std::move(options)) {
 }
 
 Connection Connector::connect(SteadyTime deadline, const Interrupt* interrupt) const {
-  std::vector<Keywords> places;
-  for (const Keywords& server : servers_) std::ranges::move(addresses_of(server), std::back_inserter(places));
+  const std::vector<Place> places = places_in_turn();
   std::string message;
   auto kind = Error::Kind::connection;
   std::string sqlstate;
-  const std::size_t first = next_;
+  bool some_answered = false;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const std::size_t place = (first + i) % places.size();
-    next_ = place + 1;
+    const Place& place = places[i];
+    next_ = place.number + 1;
     const auto now = Clock::system().now();
     const auto share = (deadline - now) / static_cast<std::int64_t>(places.size() - i);
+    const bool is_hurried = some_answered && now < place.dark_until;
+    const auto most = is_hurried ? std::min(kDarkPlace, options_.connect_timeout) : options_.connect_timeout;
     try {
-      Connection connection = connect_one(
-          places[place], now + std::min<SteadyTime::duration>(share, options_.connect_timeout), interrupt);
-      next_ = place;
+      Connection connection =
+          connect_one(place.server, now + std::min<SteadyTime::duration>(share, most), interrupt);
+      next_ = place.number;
+      answered(place);
       return connection;
     } catch (const Error& error) {
       if (error.interrupted()) throw;
+      const bool is_dark = error.kind() == Error::Kind::timeout;
+      some_answered = some_answered || !is_dark;
+      if (!is_dark) answered(place);
+      if (is_dark && !is_hurried) stayed_dark(place);
       if (error.not_writable()) kind = Error::Kind::not_writable;
       if (!error.sqlstate().empty()) sqlstate = error.sqlstate();
       message += (message.empty() ? "" : "; ") + std::string(error.what());
     }
   }
   throw Error(kind, message, sqlstate);
+}
+
+// The one that comes next first, and those last that did not answer.
+std::vector<Connector::Place> Connector::places_in_turn() const {
+  std::vector<Place> places;
+  for (const Keywords& server : servers_)
+    for (Keywords& address : addresses_of(server)) {
+      std::string name = place_of(server) + ' ' + address.at("hostaddr");
+      places.push_back({places.size(), std::move(address), std::move(name)});
+    }
+  std::ranges::rotate(places, places.begin() + static_cast<std::ptrdiff_t>(next_ % places.size()));
+  const std::lock_guard lock(mutex_);
+  for (Place& place : places)
+    if (const auto dark = dark_.find(place.name); dark != dark_.end()) place.dark_until = dark->second;
+  std::ranges::stable_partition(places, [](const Place& place) { return place.dark_until == SteadyTime{}; });
+  return places;
+}
+
+void Connector::answered(const Place& place) const {
+  const std::lock_guard lock(mutex_);
+  dark_.erase(place.name);
+}
+
+void Connector::stayed_dark(const Place& place) const {
+  const std::lock_guard lock(mutex_);
+  dark_[place.name] = Clock::system().now() + kDarkTime;
 }
 
 // The schema of our tables, and whether a pooler is in between: to its clients it gives process numbers of its own.

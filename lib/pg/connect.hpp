@@ -1,6 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -32,7 +34,8 @@ struct ConnectOptions {
 
 /// Makes connections to the first host that accepts writes, starting with the one that did last. Hosts, and the
 /// addresses of each, are tried one by one, each with its share of the time that is left, because libpq's own
-/// rotation has no deadline (PQconnectPoll ignores connect_timeout). Safe from any thread.
+/// rotation has no deadline (PQconnectPoll ignores connect_timeout). One that did not answer in time comes last from
+/// then on, and has no more than a second wherever another answers, but for once in 15 s. Safe from any thread.
 ///
 /// Behind a pooler nothing is prepared, because it may hand the session to others between two transactions; one that
 /// does so between two statements is refused.
@@ -53,6 +56,17 @@ class Connector {
   const std::string& description() const { return description_; }
 
  private:
+  /// One address of a host.
+  struct Place {
+    std::size_t number;
+    Keywords server;
+    std::string name;
+    SteadyTime dark_until{};  ///< it did not answer; else never
+  };
+  std::vector<Place> places_in_turn() const;
+  void answered(const Place& place) const;
+  void stayed_dark(const Place& place) const;
+
   void get_to_know(Connection& connection, SteadyTime deadline) const;
   Connection connect_one(const Keywords& place, SteadyTime deadline, const Interrupt* interrupt) const;
 
@@ -64,6 +78,9 @@ class Connector {
   bool accept_default_read_only_ = false;
   bool accept_read_only_ = false;
   mutable std::atomic<std::size_t> next_{0};  // where the next attempt begins
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, SteadyTime>
+      dark_;  // guarded by mutex_: the names of places that did not answer
 };
 
 }  // namespace ff::pg

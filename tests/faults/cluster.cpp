@@ -31,7 +31,7 @@ constexpr const char* kConfiguration = R"(
 scope: ff
 name: {name}
 restapi: {{listen: '127.0.0.1:{rest_port}', connect_address: '127.0.0.1:{rest_port}'}}
-etcd3: {{hosts: '127.0.0.1:{etcd_port}'}}
+etcd: {{host: '127.0.0.1:{etcd_port}'}}
 bootstrap:
   dcs:
     ttl: 20
@@ -151,10 +151,10 @@ void Cluster::start_etcd() {
   etcd_port_ = free_port();
   const std::string clients = fmt::format("http://127.0.0.1:{}", etcd_port_);
   const std::string peers = fmt::format("http://127.0.0.1:{}", free_port());
-  etcd_ =
-      launch("etcd.log", {"etcd", "--data-dir", make_directory("etcd").string(), "--listen-client-urls",
-                          clients, "--advertise-client-urls", clients, "--listen-peer-urls", peers,
-                          "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers});
+  etcd_ = launch("etcd.log",
+                 {"etcd", "--enable-v2", "--data-dir", make_directory("etcd").string(),
+                  "--listen-client-urls", clients, "--advertise-client-urls", clients, "--listen-peer-urls",
+                  peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default=" + peers});
 }
 
 std::string Cluster::configuration(const Node& node, const Options& options) const {
@@ -192,13 +192,6 @@ std::optional<bool> Cluster::takes_writes(int node) const {
   return answer ? std::optional(*answer == 1) : std::nullopt;
 }
 
-int Cluster::busy_sessions(int node, const std::string& role) const {
-  return static_cast<int>(
-      ask(node,
-          fmt::format("SELECT count(*) FROM pg_stat_activity WHERE usename = '{}' AND state <> 'idle'", role))
-          .value_or(0));
-}
-
 int Cluster::primary() const {
   int found = -1;
   test::wait_until(
@@ -212,11 +205,14 @@ int Cluster::primary() const {
   return found;
 }
 
-// As Patroni sees it: whom it does not know to have everything it does not promote.
+// As Patroni sees it, too: whom it does not know to have everything it does not promote.
 bool Cluster::is_whole() const {
   const std::string members = control({"list", "ff"});
-  return members.find("Leader") != std::string::npos && members.find("Sync Standby") != std::string::npos &&
-         takes_writes(0) && takes_writes(1);
+  if (members.find("Sync Standby") == std::string::npos) return false;
+  for (int node = 0; node < kNodes; ++node)
+    if (takes_writes(node).value_or(false))
+      return ask(node, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'").value_or(0) == 1;
+  return false;
 }
 
 void Cluster::wait_until_whole() const {

@@ -39,8 +39,6 @@ class Cluster {
 
   /// Whether it takes writes; nothing: it does not answer within a second.
   std::optional<bool> takes_writes(int node) const;
-  /// Of `role`, those that do not just wait for a statement; 0 also where the node does not answer.
-  int busy_sessions(int node, const std::string& role) const;
   /// Throws std::runtime_error when there is none within a minute.
   int primary() const;
   /// Until one takes writes and the other has all of them. Throws std::runtime_error with what Patroni said.
