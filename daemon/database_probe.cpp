@@ -20,8 +20,9 @@ SteadyTime answer_wanted_by() {
 }
 
 // Whoever refuses us is there, and what it was sent before may still be answered.
-bool is_silent(const pg::Error& error) {
-  return error.kind() == pg::Error::Kind::timeout || (error.connection_lost() && error.sqlstate().empty());
+bool is_silence(const pg::Error& error) {
+  return error.sqlstate().empty() &&
+         (error.kind() == pg::Error::Kind::timeout || error.connection_lost() || error.not_writable());
 }
 
 }  // namespace
@@ -32,7 +33,7 @@ Observation DatabaseProbe::operator()() {
   } catch (const pg::Error& error) {
     on_error_(error);
     verified_on_.reset();
-    if (is_silent(error) || error.not_writable()) pool_.abandon_all();
+    if (!has_answered_ && is_silence(error)) pool_.abandon_all();
     Observation seen;
     seen.found = error.not_writable() ? Observation::Found::read_only : Observation::Found::unreachable;
     seen.reason = error.what();
@@ -46,18 +47,21 @@ Observation DatabaseProbe::operator()() {
 }
 
 Observation DatabaseProbe::probe() {
+  has_answered_ = false;
   std::optional<pg::PooledConnection> connection(pool_.acquire());
   std::optional<pg::ServerInfo> server = ask(*connection);
-  if (!server || (last_server_ && *last_server_ != server->started_at)) {
-    // That a connection broke, or that its server takes no writes any more, does not say how things are now. What was
-    // sent to the server before is not waited for: it may stand still, and say nothing to those who wait.
+  if (!server || !server->writable) {
+    // That a connection broke, or that its server takes no writes any more, does not say how things are now.
     connection.reset();
     on_connection_lost_();
+    pool_.discard_all();
+    server = ask_anew(connection);
+  }
+  // What the one before was sent is not waited for: it may stand still, and say nothing to those who wait.
+  if (last_server_ && *last_server_ != server->started_at) {
+    connection.reset();
     pool_.abandon_all();
-    connection.emplace(pool_.acquire());
-    server = pg::server_info(**connection, answer_wanted_by());
-    if (!server->writable)
-      throw pg::Error(pg::Error::Kind::not_writable, (*connection)->description() + " takes no writes");
+    server = ask_anew(connection);
   }
   last_server_ = server->started_at;
   Observation seen;
@@ -77,11 +81,21 @@ Observation DatabaseProbe::probe() {
 std::optional<pg::ServerInfo> DatabaseProbe::ask(pg::PooledConnection& connection) {
   try {
     const pg::ServerInfo server = pg::server_info(*connection, answer_wanted_by());
-    return server.writable ? std::optional(server) : std::nullopt;
+    has_answered_ = true;
+    return server;
   } catch (const pg::Error& error) {
     if (!error.connection_lost()) throw;
     return std::nullopt;
   }
+}
+
+pg::ServerInfo DatabaseProbe::ask_anew(std::optional<pg::PooledConnection>& connection) {
+  connection.emplace(pool_.acquire());
+  const pg::ServerInfo server = pg::server_info(**connection, answer_wanted_by());
+  has_answered_ = true;
+  if (!server.writable)
+    throw pg::Error(pg::Error::Kind::not_writable, (*connection)->description() + " takes no writes");
+  return server;
 }
 
 void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen) {

@@ -39,7 +39,8 @@ class DatabaseProbe {
 
  private:
   supervisor::Observation probe();
-  static std::optional<pg::ServerInfo> ask(pg::PooledConnection& connection);
+  std::optional<pg::ServerInfo> ask(pg::PooledConnection& connection);
+  pg::ServerInfo ask_anew(std::optional<pg::PooledConnection>& connection);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
   void count_partitions(pg::Connection& connection, supervisor::Observation& seen);
   void keep_count(pg::Connection& connection, const pg::Error& error, supervisor::Observation& seen);
@@ -50,6 +51,7 @@ class DatabaseProbe {
   const std::function<void()> on_connection_lost_;
   const OnCoverage on_coverage_;
   const AlsoRead also_read_;
+  bool has_answered_ = false;              // a server, in this check
   std::optional<UnixMillis> last_server_;  // the start of the server that was met last
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   int schema_version_ = 0;

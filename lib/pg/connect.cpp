@@ -20,9 +20,9 @@ namespace ff::pg {
 namespace {
 
 constexpr auto npos = std::string_view::npos;
-// A place that did not answer holds up those that do: for so long it gets no more than so much of the time.
+// A place that did not answer holds up those that do: for so long it gets a part only of the usual time.
 constexpr Milliseconds kDarkTime{15'000};
-constexpr Milliseconds kDarkPlace{1'000};
+constexpr int kDarkPart = 3;
 constexpr std::size_t kLongestAnswer = 65'536;  // bytes of a refusal that are read at all
 
 // A peer that has gone without a word is noticed within half a minute, whether we wait for it or talk to it.
@@ -186,18 +186,21 @@ Connection Connector::connect(SteadyTime deadline, const Interrupt* interrupt) c
     const auto now = Clock::system().now();
     const auto share = (deadline - now) / static_cast<std::int64_t>(places.size() - i);
     const bool is_hurried = some_answered && now < place.dark_until;
-    const auto most = is_hurried ? std::min(kDarkPlace, options_.connect_timeout) : options_.connect_timeout;
+    const Milliseconds most = is_hurried ? options_.connect_timeout / kDarkPart : options_.connect_timeout;
     try {
       Connection connection =
           connect_one(place.server, now + std::min<SteadyTime::duration>(share, most), interrupt);
       next_ = place.number;
-      answered(place);
+      no_longer_dark(place);
       return connection;
     } catch (const Error& error) {
       if (error.interrupted()) throw;
-      const bool is_dark = error.kind() == Error::Kind::timeout;
-      some_answered = some_answered || !is_dark;
-      if (!is_dark) answered(place);
+      // The network may say at last that nobody is there; who is there has a word of its own.
+      const bool has_answered = error.not_writable() || !error.sqlstate().empty();
+      const bool is_dark =
+          !has_answered && Clock::system().now() - now >= options_.connect_timeout / kDarkPart;
+      some_answered = some_answered || has_answered;
+      if (!is_dark) no_longer_dark(place);
       if (is_dark && !is_hurried) stayed_dark(place);
       if (error.not_writable()) kind = Error::Kind::not_writable;
       if (!error.sqlstate().empty()) sqlstate = error.sqlstate();
@@ -215,15 +218,18 @@ std::vector<Connector::Place> Connector::places_in_turn() const {
       std::string name = place_of(server) + ' ' + address.at("hostaddr");
       places.push_back({places.size(), std::move(address), std::move(name)});
     }
-  std::ranges::rotate(places, places.begin() + static_cast<std::ptrdiff_t>(next_ % places.size()));
+  // The newer forms of these two say no more, and clang 14 does not compile them.
+  std::rotate(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(next_ % places.size()),
+              places.end());
   const std::lock_guard lock(mutex_);
   for (Place& place : places)
     if (const auto dark = dark_.find(place.name); dark != dark_.end()) place.dark_until = dark->second;
-  std::ranges::stable_partition(places, [](const Place& place) { return place.dark_until == SteadyTime{}; });
+  std::stable_partition(places.begin(), places.end(),
+                        [](const Place& place) { return place.dark_until == SteadyTime{}; });
   return places;
 }
 
-void Connector::answered(const Place& place) const {
+void Connector::no_longer_dark(const Place& place) const {
   const std::lock_guard lock(mutex_);
   dark_.erase(place.name);
 }

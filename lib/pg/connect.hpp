@@ -25,7 +25,7 @@ struct ConnectOptions {
   /// A relation by which each session finds, once, the schema of its tables (see Connection): where the session's own
   /// search_path has it, or would make it. Empty: it looks for none.
   std::string relation = {};
-  /// The longest for each address of each host.
+  /// The longest for each address of each host; see Connector for those that did not answer before.
   Milliseconds connect_timeout{3000};
   /// The server's limit for one statement, set inside each transaction; our own deadline for an answer is a
   /// little longer, so that normally the server is the one to say so.
@@ -35,7 +35,7 @@ struct ConnectOptions {
 /// Makes connections to the first host that accepts writes, starting with the one that did last. Hosts, and the
 /// addresses of each, are tried one by one, each with its share of the time that is left, because libpq's own
 /// rotation has no deadline (PQconnectPoll ignores connect_timeout). One that did not answer in time comes last from
-/// then on, and has no more than a second wherever another answers, but for once in 15 s. Safe from any thread.
+/// then on, and has a third of connect_timeout wherever another answers, but for once in 15 s. Safe from any thread.
 ///
 /// Behind a pooler nothing is prepared, because it may hand the session to others between two transactions; one that
 /// does so between two statements is refused.
@@ -64,7 +64,7 @@ class Connector {
     SteadyTime dark_until{};  ///< it did not answer; else never
   };
   std::vector<Place> places_in_turn() const;
-  void answered(const Place& place) const;
+  void no_longer_dark(const Place& place) const;
   void stayed_dark(const Place& place) const;
 
   void get_to_know(Connection& connection, SteadyTime deadline) const;

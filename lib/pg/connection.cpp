@@ -102,10 +102,10 @@ void wait_for(int fd, bool for_write, SteadyTime deadline, const Interrupt* inte
       throw Error(Error::Kind::connection, "poll: " + std::generic_category().message(errno));
     if (polled[1].revents != 0)
       throw Error(Error::Kind::interrupted, "interrupted while waiting for " + std::string(what));
+    if (ready > 0 && polled[0].revents != 0) return;
     if (polled[2].revents != 0)
       throw Error(Error::Kind::connection,
                   "the server stands still, or is another now: no longer waited for " + std::string(what));
-    if (ready > 0 && polled[0].revents != 0) return;
   }
 }
 
@@ -266,6 +266,7 @@ std::string Connection::located(std::string_view sql) const {
 }
 
 pg_conn* Connection::usable(std::string_view sql) {
+  if (abandoned_ && abandoned_->raised()) close();
   if (!connection_) throw Error(Error::Kind::connection, "the connection is closed", {}, std::string(sql));
   return connection_.get();
 }

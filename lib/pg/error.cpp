@@ -56,7 +56,7 @@ bool Error::authentication() const {
 }
 
 bool Error::lacks_resources() const {
-  return class_of(sqlstate_) == "53" || class_of(sqlstate_) == "58";
+  return class_of(sqlstate_) == "53" && sqlstate_ != "53400";
 }
 
 bool Error::lacks_privilege() const {

@@ -47,8 +47,8 @@ class Error : public std::runtime_error {
   bool interrupted() const { return kind_ == Kind::interrupted; }
   /// The server refused who we are (wrong password, unknown role or database, pg_hba).
   bool authentication() const;
-  /// The server has no room, memory or connections left, or its disk fails it: that passes without anybody touching the
-  /// rows.
+  /// The server has no room, memory or connections left: that passes without anybody touching the rows. (A limit that
+  /// somebody has set, 53400, does not.)
   bool lacks_resources() const;
   /// The role may not do that.
   bool lacks_privilege() const;

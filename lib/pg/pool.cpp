@@ -1,6 +1,9 @@
 #include "pg/pool.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
+#include <system_error>
 
 namespace ff::pg {
 namespace {
@@ -114,12 +117,17 @@ void Pool::discard_all() {
 }
 
 void Pool::abandon_all() {
-  auto next = std::make_shared<Interrupt>();
+  std::shared_ptr<Interrupt> next;
+  try {
+    next = std::make_shared<Interrupt>();
+  } catch (const std::system_error& error) {
+    spdlog::warn("connections made from now on will be waited for to the end: {}", error.what());
+  }
   {
     const std::lock_guard lock(mutex_);
     abandoned_.swap(next);
   }
-  next->raise();
+  if (next) next->raise();
   discard_all();
 }
 

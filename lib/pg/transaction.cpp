@@ -25,6 +25,8 @@ constexpr Milliseconds kLongestSilence{10'000};
 //   admits, seems cheaper than finding a few rows by their key: no sequential and no bitmap scans.
 // - An execution whose core row is hidden by row security looks like one that has none: an error is better than
 //   fewer rows.
+// - Whoever is gone waits for no answer: a server that can tell (on Linux; elsewhere the setting may be refused) ends what
+//   runs for him within two seconds, so that replicas that were killed, or gave up, leave no load behind.
 // - The others change what a statement means, or how the catalogue spells a name.
 //
 // $1 statement_timeout, $2 lock_timeout, $3 idle_in_transaction_session_timeout, $4 plan_cache_mode, $5 search_path, null
@@ -39,6 +41,8 @@ SELECT pg_catalog.set_config('statement_timeout', $1, true),
        pg_catalog.set_config('enable_bitmapscan', 'off', true),
        pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
        pg_catalog.set_config('row_security', 'off', true),
+       CASE WHEN pg_catalog.strpos(pg_catalog.version(), 'linux') OPERATOR(pg_catalog.>) 0
+            THEN pg_catalog.set_config('client_connection_check_interval', '2s', true) END,
        pg_catalog.set_config('standard_conforming_strings', 'on', true),
        pg_catalog.set_config('array_nulls', 'on', true),
        pg_catalog.set_config('transform_null_equals', 'off', true),
@@ -103,6 +107,7 @@ std::vector<Result> Transaction::read_all(std::vector<Call> calls) {
 void Transaction::commit() {
   open_ = false;
   if (std::exchange(connection_.opening_, std::nullopt)) return;  // nothing was sent
+  connection_.usable("COMMIT");  // else nothing is sent, and nothing is unknown
   try {
     const Result result = connection_.execute_script("COMMIT");
     if (result.command() != "COMMIT")

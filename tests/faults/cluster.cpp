@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <random>
 #include <stdexcept>
 #include <system_error>
 
@@ -64,19 +65,24 @@ postgresql:
   - host all all 127.0.0.1/32 trust
 )";
 
-// Somebody else may take it before we do, which is seen at once.
-int free_port() {
+bool is_free(int port) {
   const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (listening < 0) test::fail("socket");
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (listening < 0 || ::bind(listening, generic, length) != 0 ||
-      ::getsockname(listening, generic, &length) != 0)
-    test::fail("looking for a free port");
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  const bool bound = ::bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   ::close(listening);
-  return ntohs(address.sin_port);
+  return bound;
+}
+
+// Below those that outgoing connections have: one of them could take that of a node that is down.
+int free_port() {
+  std::random_device random;
+  for (int tries = 0; tries < 1000; ++tries)
+    if (const int port = std::uniform_int_distribution(20'000, 32'000)(random); is_free(port)) return port;
+  throw std::runtime_error("no port is free");
 }
 
 std::string lines_of(const std::string& text, const std::string& before) {
@@ -112,7 +118,6 @@ Cluster::Cluster(const Options& options) : account_(testserver::server_account()
   }
   // The first to come makes the cluster, the other a copy of it.
   for (int node = 0; node < kNodes; ++node) start(node);
-  wait_until_whole();
 }
 
 Cluster::~Cluster() {
@@ -239,7 +244,11 @@ void Cluster::switch_over() {
 std::optional<pid_t> Cluster::postmaster(const Node& node) {
   std::ifstream file(node.directory / "data" / "postmaster.pid");
   pid_t pid = 0;
-  return file >> pid ? std::optional(pid) : std::nullopt;
+  if (!(file >> pid)) return std::nullopt;
+  // A node that was killed leaves its number behind, and somebody else may have it.
+  std::error_code error;
+  const auto where = std::filesystem::read_symlink(fmt::format("/proc/{}/cwd", pid), error);
+  return where == node.directory / "data" ? std::optional(pid) : std::nullopt;
 }
 
 void Cluster::kill(int node) {

@@ -26,7 +26,7 @@ class Cluster {
   };
   static constexpr int kNodes = 2;
 
-  /// Both run and one follows the other when this returns. Throws std::runtime_error with what Patroni said.
+  /// Starts both: see wait_until_whole().
   explicit Cluster(const Options& options);
   ~Cluster();
   Cluster(const Cluster&) = delete;

@@ -8,6 +8,7 @@
 // The seed gives who is hit, and when; what meets what the machine decides.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -75,6 +76,9 @@ std::vector<Chapter> wanted_chapters(const Options& options) {
              std::find(options.only.begin(), options.only.end(), fault.name) == options.only.end();
     });
   std::erase_if(all, [](const Chapter& chapter) { return chapter.faults.empty(); });
+  if (::geteuid() != 0 &&
+      std::erase_if(all, [](const Chapter& chapter) { return chapter.world.small_disk; }) > 0)
+    fmt::print("left out, because only root can make a small disk: a disk without room\n\n");
   if (all.empty()) throw std::invalid_argument("none of these is part of the short form");
   return all;
 }

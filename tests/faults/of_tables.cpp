@@ -98,32 +98,32 @@ Heal hold_snapshot(World& world) {
   return [holder] { holder->execute_script("COMMIT"); };
 }
 
+/// To the last byte, beside what is in it already.
 void fill(const std::filesystem::path& file) {
-  std::ofstream out(file, std::ios::binary);
+  std::ofstream out(file, std::ios::binary | std::ios::app);
   const std::string page(kPage, 'x');
   while (out.write(page.data(), static_cast<std::streamsize>(page.size())).flush()) {
   }
 }
 
-Heal fill_disk(World& world) {
-  const auto all = std::make_shared<Comparison>(world);
+// Whatever the server gives back in the meantime is taken as well.
+Heal fill_disk(World& world, const std::shared_ptr<std::unique_ptr<Comparison>>& later) {
+  *later = std::make_unique<Comparison>(world);
   const auto file = world.small_disk() / "filler";
-  fill(file);
   const SteadyTime end = Clock::system().now() + world.length(30s, 5s);
-  // What makes room again is full in its turn.
   while (Clock::system().now() < end) {
+    fill(file);
     std::this_thread::sleep_for(200ms);
-    fill(file.string() + ".more");
   }
-  return [file, all, &world] {
-    std::filesystem::remove(file);
-    std::filesystem::remove(file.string() + ".more");
-    // What waited for it is as late as it lasted; what falls due later is not.
-    std::this_thread::sleep_for(10s);
-    all->begin();
-    std::this_thread::sleep_for(world.length(20s, 5s));
-    all->end(kLateness + std::string(" from 10 s after it on"));
-  };
+  return [file] { std::filesystem::remove(file); };
+}
+
+// What waited for room is as late as that lasted; what falls due later is not.
+void compare_later(World& world, Comparison& with) {
+  std::this_thread::sleep_for(10s);
+  with.begin();
+  std::this_thread::sleep_for(world.length(20s, 5s));
+  with.end(kLateness + std::string(" from 10 s after it on"));
 }
 
 Fault of_tables(std::string name, std::string what, std::function<Heal(World&)> inject) {
@@ -152,7 +152,14 @@ Fault held_snapshot() {
 }
 
 Fault full_disk() {
-  return of_tables("full disk", "no room for tables for 30 s", fill_disk);
+  const auto comparison = std::make_shared<std::unique_ptr<Comparison>>();
+  Fault fault = of_tables("full disk", "no room for tables for 30 s",
+                          [comparison](World& world) { return fill_disk(world, comparison); });
+  fault.afterwards = [comparison](World& world) {
+    compare_later(world, **comparison);
+    comparison->reset();
+  };
+  return fault;
 }
 
 }  // namespace ff::faults

@@ -1,7 +1,6 @@
 #include "faults/world.hpp"
 
 #include <fmt/format.h>
-#include <pwd.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 
 #include "migrate/migrate.hpp"
 #include "support/database.hpp"
+#include "testserver/server_programs.hpp"
 
 namespace ff::faults {
 namespace {
@@ -43,11 +43,12 @@ World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brie
   // Before the server is started, so that it is in it, too.
   if (options.small_disk &&
       (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0))
-    test::fail("only root can make a small disk");
+    test::fail("a mount namespace, which only root can make");
   if (options.clustered) {
     cluster_ = std::make_unique<Cluster>(
         Cluster::Options{.hba = fmt::format("host {} {} 127.0.0.1/32 scram-sha-256", kDatabase, kRole),
                          .settings = options.server_settings});
+    cluster_->wait_until_whole();
   } else {
     server_ = std::make_unique<testserver::PrivateServer>(
         testserver::ServerOptions{.durable = options.durable, .settings = options.server_settings});
@@ -101,12 +102,12 @@ std::filesystem::path World::small_disk() const {
 void World::make_small_disk() const {
   const auto directory = small_disk();
   const auto tables = directory / "tables";
-  const passwd* const owner = ::geteuid() == 0 ? ::getpwnam("postgres") : nullptr;
+  const auto owner = testserver::server_account();
   std::filesystem::create_directory(directory);
-  if (owner == nullptr || ::mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=300m,mode=0711") != 0)
-    test::fail("only root can make a small disk");
+  if (::mount("tmpfs", directory.c_str(), "tmpfs", 0, "size=300m,mode=0711") != 0)
+    test::fail("mounting a small disk");
   std::filesystem::create_directory(tables);
-  if (::chown(tables.c_str(), owner->pw_uid, owner->pw_gid) != 0) test::fail("chown " + tables.string());
+  if (owner && ::chown(tables.c_str(), owner->uid, owner->gid) != 0) test::fail("chown " + tables.string());
   pg::Connector({.conninfo = conninfo("postgres")})
       .connect(Clock::system().now() + kConnectTime)
       .execute_script(fmt::format("CREATE TABLESPACE small LOCATION '{}'", tables.string()));

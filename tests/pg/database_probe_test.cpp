@@ -125,3 +125,21 @@ TEST_CASE("once a server does not answer the check, no statement that it was sen
   proxy.silence(test::Proxy::Silence::none);
   CHECK(probe().found == Found::writable);
 }
+
+TEST_CASE("a session of the check that somebody ends costs nobody else what is under way") {
+  const test::Database database;
+  auto admin = database.connect();
+  pg::Pool pool{database.connector(), 2, Milliseconds{5'000}};
+  daemon::DatabaseProbe probe{pool, AllPartitions{}, [](const pg::Error&) {}, [] {}, [](const Coverage&) {}};
+  CHECK(probe().found == Found::writable);
+  auto connection = pool.acquire();
+  const auto pid = connection->execute("SELECT pg_backend_pid()").one().get<std::int32_t>(0);
+  auto statement = std::async(std::launch::async, [&] { connection->execute("SELECT pg_sleep(2)"); });
+  CHECK(probe().found == Found::writable);
+  admin.execute(
+      "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+      " WHERE datname = current_database() AND pid NOT IN (pg_backend_pid(), $1)",
+      pg::Params::of(pid));
+  CHECK(probe().found == Found::writable);
+  CHECK_NOTHROW(statement.get());
+}

@@ -199,7 +199,9 @@ TEST_CASE("after an attempt that failed the next begins behind it") {
   CHECK(Clock::system().now() - started < 4s);  // the dark one would have had five
 }
 
-TEST_CASE("a host that stays dark has a second where another answers, and all its time where none does") {
+TEST_CASE(
+    "a host that stays dark has a third of its time where another answers, and all its time where none "
+    "does") {
   const ReadOnlyDatabase database;
   const auto where = connect_to(to(database.conninfo() + " target_session_attrs=any")).description();
   const std::string socket = where.substr(0, where.find(':'));
@@ -212,19 +214,19 @@ TEST_CASE("a host that stays dark has a second where another answers, and all it
   const auto connector_to = [&](const std::string& other, const std::string& port) {
     auto options = to(database.conninfo() + " host=127.0.0.1," + other +
                       " port=" + std::to_string(dark.number()) + "," + port);
-    options.connect_timeout = 2s;
+    options.connect_timeout = 3s;
     return std::make_unique<pg::Connector>(options);
   };
   const auto with_standby = connector_to(socket, "5432");
-  CHECK(time_of(*with_standby) >= 2s);
+  CHECK(time_of(*with_standby) >= 3s);
   for (int i = 0; i < 2; ++i) {
     const auto took = time_of(*with_standby);
     CHECK(took >= 1s);
-    CHECK(took < 2s);
+    CHECK(took < 2500ms);
   }
   const SilentPort another;
   const auto all_dark = connector_to("127.0.0.1", std::to_string(another.number()));
-  for (int i = 0; i < 2; ++i) CHECK(time_of(*all_dark) >= 4s);
+  for (int i = 0; i < 2; ++i) CHECK(time_of(*all_dark) >= 6s);
 }
 
 TEST_CASE("what nobody has set does not override the service") {

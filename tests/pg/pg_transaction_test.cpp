@@ -1,9 +1,12 @@
 // One transaction: its begin, its limits, its end, and what is known of a commit that was cut short.
 #include <catch2/catch.hpp>
+#include <future>
 #include <thread>
 
 #include "pg/pg_session.hpp"
+#include "pg/pool.hpp"
 #include "pg/transaction.hpp"
+#include "support/process.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -14,6 +17,28 @@ TEST_CASE("a session that is silent in a transaction for long is ended by its se
   auto db = database.connect();
   const pg::Transaction transaction(db);
   CHECK(db.execute("SHOW idle_in_transaction_session_timeout").one().get<std::string>(0) == "10s");
+}
+
+TEST_CASE("what runs for a client that is gone is ended by its server within seconds") {
+  const Database database;
+  auto watcher = database.connect();
+  pg::Pool pool(database.connector(), 1, 5s);
+  auto gone = std::async(std::launch::async, [&] {
+    auto connection = pool.acquire();
+    pg::Transaction transaction(*connection);
+    transaction.execute("SELECT pg_sleep(30)");
+  });
+  await_running(watcher, "SELECT pg_sleep(30)", 1);
+  pool.abandon_all();
+  CHECK_THROWS_AS(gone.get(), pg::Error);
+  const auto running = [&] {
+    return test::number(
+        watcher,
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = "
+        "'active' AND pid <> pg_backend_pid()");
+  };
+  CHECK(running() == 1);
+  CHECK(test::wait_until([&] { return running() == 0; }, 6s));
 }
 
 TEST_CASE("a transaction that is not committed is rolled back when it ends") {
