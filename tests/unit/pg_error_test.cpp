@@ -84,8 +84,7 @@ TEST_CASE("a server that refuses who we are is told from one that is away") {
 }
 
 TEST_CASE("what the server lacks passes without anybody touching the rows") {
-  for (const char* state : {"53000", "53100", "53200", "53300"})
-    CHECK(server(state).lacks_resources());
+  for (const char* state : {"53000", "53100", "53200", "53300"}) CHECK(server(state).lacks_resources());
   for (const char* state : {"53400", "54000", "57014", "55P03", "58030", "P0001", ""})
     CHECK_FALSE(server(state).lacks_resources());
 }
