@@ -212,6 +212,10 @@ std::string without_secrets(std::string message, const std::vector<std::string>&
   };
   for (const std::string& argument : line) {
     hide(argument);
+    // A message spells an option with two dashes, however many it had.
+    const auto name = std::min(argument.find_first_not_of('-'), argument.size());
+    hide(argument.substr(name));
+    hide(argument.substr(name, argument.find('=', name) - name));
     // Of "--limit=postgresql://…" a message repeats the value alone, or what stands before it.
     const auto equals = argument.find('=');
     if (!argument.starts_with("--") || equals == std::string::npos) continue;
