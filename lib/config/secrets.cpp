@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/text.hpp"
 #include "base/url_hosts.hpp"
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::string_view kBlank = " \t\n\r\f\v";
 constexpr auto npos = std::string_view::npos;
+constexpr int kMostRounds = 4;
 
 bool is_blank(char c) {
   return kBlank.find(c) != npos;
@@ -139,14 +141,25 @@ std::string hide_in_keywords(std::string_view text) {
   return shown;
 }
 
-}  // namespace
-
-std::string hide_secrets(std::string_view conninfo) {
+std::string hide_once(std::string_view conninfo) {
   const std::size_t scheme = conninfo.find("://");
   const std::size_t start = std::min(conninfo.find_first_not_of(kBlank), conninfo.size());
   if (scheme != npos && conninfo.substr(start, scheme - start).find_first_of("= \t\r\n") == npos)
     return hide_in_url(conninfo);
   return hide_in_keywords(conninfo);
+}
+
+}  // namespace
+
+std::string hide_secrets(std::string_view conninfo) {
+  // What is shown goes into messages that are hidden once more, and must come out of that as it went in.
+  std::string shown = hide_once(conninfo);
+  for (int round = 0; round < kMostRounds; ++round) {
+    std::string again = hide_once(shown);
+    if (again == shown) return shown;
+    shown = std::move(again);
+  }
+  return std::string(kHidden);
 }
 
 }  // namespace ff::config
