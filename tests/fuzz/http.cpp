@@ -9,6 +9,7 @@
 #include <array>
 #include <set>
 #include <stdexcept>
+#include <system_error>
 
 #include "http_server.hpp"
 #include "promise.hpp"
@@ -63,7 +64,7 @@ class Client {
     const auto to = address(0x7f000001U, port);
     const bool connected = ::bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof from) == 0 &&
                            ::connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
-    fuzz::promise(connected, "a client comes in", "");
+    fuzz::promise(connected, "a client comes in", connected ? "" : std::generic_category().message(errno));
   }
   ~Client() { ::close(fd_); }
   Client(const Client&) = delete;
