@@ -52,9 +52,11 @@ TEST_CASE("no lease that lapsed while the server stood still is taken before its
   simulation::create(db, {}, {{2}}, kWorkers);
   RunningDaemon daemon({.conninfo = server.conninfo("flow"), .config = config(true)});
   // Where a new connection had to be made, its failure would tell: so there are more than will be needed at a time.
-  REQUIRE(wait_until([&] {
-    return daemon.state() == "ready" && daemon.metric(R"(ff_reconciler_db_connections{state="idle"})") >= 4;
-  }));
+  const auto connections = [&](const std::string& state) {
+    return daemon.metric("ff_reconciler_db_connections{state=\"" + state + "\"}");
+  };
+  REQUIRE(wait_until(
+      [&] { return daemon.state() == "ready" && connections("idle") + connections("in_use") >= 4; }));
   daemon.rewrite_config(config(false));
   daemon.process().signal(SIGHUP);
   REQUIRE(wait_until([&] { return daemon.process().err_has("configuration reloaded"); }));
