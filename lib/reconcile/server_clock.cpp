@@ -7,10 +7,14 @@ constexpr std::chrono::minutes kGoodFor{1};
 
 }  // namespace
 
-void ServerClock::learn(SteadyTime sent, SteadyTime answered, UnixMillis said) {
+bool ServerClock::learn(SteadyTime sent, SteadyTime answered, UnixMillis said) {
   const std::lock_guard lock(mutex_);
-  const bool better = !best_ || answered - sent <= best_->took || answered - best_->answered >= kGoodFor;
-  if (better) best_ = Reading{answered, answered - sent, said};
+  const SteadyTime::duration took = answered - sent;
+  const bool set_forward = best_ && said - best_->said > answered - best_->answered + best_->took + kStep;
+  const bool set_back = best_ && said - best_->said < sent - best_->answered - kStep;
+  if (!best_ || set_forward || set_back || took <= best_->took || answered - best_->answered >= kGoodFor)
+    best_ = Reading{answered, took, said};
+  return set_forward;
 }
 
 std::optional<UnixMillis> ServerClock::at(SteadyTime moment) const {

@@ -92,7 +92,7 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
   for (const pg::Result& rows : results)
     for (const pg::Row row : rows) {
       const auto now = unix_millis(row.get<std::int64_t>(due_at + 2));
-      if (found.empty()) job_.server_clock.learn(sent, answered, now);
+      if (found.empty()) job_.learn_time(sent, answered, now);
       if (report_.database_time == UnixMillis{}) report_.database_time = now;
       if (row.is_null(0)) break;  // nothing was found: the row tells the time only
       found.push_back({read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)),
@@ -176,7 +176,11 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
     transaction.rollback();
     return false;
   }
-  // The server may have stood still while it acted, and its workers with it.
+  if (!rows.empty()) {
+    const int acted_at = static_cast<int>(job_.reconciler.key.size()) + 3;
+    job_.learn_time(started, answered, unix_millis(rows.back().get<std::int64_t>(acted_at)));
+  }
+  // The server may have stood still while it acted, and its workers with it, or its clock was set.
   if (!may_write()) {
     transaction.rollback();
     report_.more = true;
@@ -189,10 +193,6 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
   if (!job_.options.dry_run && job_.reconciler.weighs) count_weight(results);
   const auto took = std::chrono::duration_cast<Milliseconds>(job_.clock.now() - started);
   if (!job_.options.dry_run) tell(results, true);
-  if (!rows.empty()) {
-    const int acted_at = static_cast<int>(job_.reconciler.key.size()) + 3;
-    job_.server_clock.learn(started, answered, unix_millis(rows.back().get<std::int64_t>(acted_at)));
-  }
   job_.batch_size.learn(batch.size(), took);
 
   count_moved(rows, moved, took);

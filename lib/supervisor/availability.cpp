@@ -20,14 +20,23 @@ void Availability::observe(const Observation& observation, SteadyTime now) {
   if (reached) {
     const bool another =
         server_ && observation.server_started_at && *server_ != *observation.server_started_at;
-    if (outage_ || another) trusted_from_ = std::max(trusted_from_, now + recovery_grace_);
-    trusted_from_ = std::max(trusted_from_, now + (recovery_grace_ - observation.server_uptime));
+    const bool was_away = outage_ || another || clock_was_set(observation, now);
+    if (was_away)
+      trusted_from_ = std::max(trusted_from_, now + recovery_grace_);
+    else if (!server_)  // one whose clock was set back may not have been started yet
+      trusted_from_ = now + (recovery_grace_ - std::max(observation.server_uptime, Milliseconds{0}));
     server_ = observation.server_started_at;
   }
   outage_ = !reached;
   seen_ = true;
   last_ = observation;
   observed_at_ = now;
+}
+
+// Up for longer than time has passed since it was last seen, though an answer took its longest.
+bool Availability::clock_was_set(const Observation& observation, SteadyTime now) const {
+  return seen_ && !outage_ &&
+         observation.server_uptime - last_.server_uptime > now - observed_at_ + kLongestAnswer;
 }
 
 State Availability::state(SteadyTime now) const {

@@ -25,7 +25,8 @@ struct Observation {
 ///
 /// Recovery grace: leases that lapsed while no server could be reached, or while the server was down, say
 /// nothing about their workers. Until `recovery_grace` after the server came back (from an outage that was
-/// seen, as another server than before, or by its own start) leases are not taken.
+/// seen, as another server than before, or by its own start) leases are not taken. The same holds when a server's clock is
+/// set forward, or its machine was asleep: all leases lapse at once.
 ///
 /// A server that stands still tells nobody, and goes on with whatever it was sent. So each check wants an answer
 /// within kLongestAnswer, none is an outage, and leases are taken only as long as the last good check is recent: a
@@ -57,6 +58,7 @@ class Availability {
   SteadyTime next_check(SteadyTime now, double jitter) const;
 
  private:
+  bool clock_was_set(const Observation& observation, SteadyTime now) const;
   bool is_trusted(SteadyTime now) const { return may_run() && now >= trusted_from_; }
 
   Milliseconds recovery_grace_;

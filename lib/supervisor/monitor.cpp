@@ -14,7 +14,9 @@ void log_change(State state, const Observation& seen) {
     case State::ready:
       return spdlog::info("database is writable: reconcilers run");
     case State::recovering:
-      return spdlog::info("database is back: leases are not taken until workers had time to renew them");
+      return spdlog::info(
+          "database is back, or its clock was set: leases are not taken until workers had time to renew "
+          "them");
     case State::schema_outdated:
       return spdlog::error("the schema is not what the reconcilers need: {}", seen.reason);
     default:
@@ -52,6 +54,16 @@ void Monitor::stop() {
 void Monitor::check_now() {
   {
     const std::lock_guard lock(mutex_);
+    check_wanted_ = unchecked_ = true;
+  }
+  wake_.notify_all();
+}
+
+void Monitor::told_time(SteadyTime sent, SteadyTime answered, UnixMillis said) {
+  {
+    // In one step, so that nobody else takes leases by that clock before the check.
+    const std::lock_guard lock(mutex_);
+    if (!server_clock_.learn(sent, answered, said)) return;
     check_wanted_ = unchecked_ = true;
   }
   wake_.notify_all();

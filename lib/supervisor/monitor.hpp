@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "reconcile/server_clock.hpp"
 #include "supervisor/availability.hpp"
 #include "supervisor/observer.hpp"
 
@@ -32,6 +33,9 @@ class Monitor {
   /// A statement failed in a way that may mean that the server is gone: check at once. Until that check has
   /// ended nothing may run: the server may be back already, and every lease lapsed.
   void check_now();
+  /// The database's clock said so at some moment between the two. Where it was set forward, the same as check_now(): all
+  /// leases have lapsed by it.
+  void told_time(SteadyTime sent, SteadyTime answered, UnixMillis said);
   /// Something is to be read that goes with a check. Meanwhile what runs goes on.
   void check_soon();
 
@@ -57,6 +61,7 @@ class Monitor {
   mutable std::mutex mutex_;
   std::condition_variable_any wake_;
   Availability availability_;
+  reconcile::ServerClock server_clock_;
   State told_ = State::starting;
   std::string told_reason_;
   bool told_authentication_ = false;

@@ -114,7 +114,7 @@ PrivateServer::Directory::~Directory() {
 }
 
 PrivateServer::PrivateServer(const ServerOptions& options)
-    : programs_(find_server_programs()), account_(server_account()) {
+    : programs_(find_server_programs()), account_(server_account()), environment_(options.environment) {
   // libpq would go to that address, whatever host it is told, and no keyword takes it back.
   ::unsetenv("PGHOSTADDR");
   if (account_ && ::chmod(directory_.path.c_str(), kEverybodyPasses) != 0)
@@ -147,9 +147,11 @@ PrivateServer::~PrivateServer() {
 }
 
 Command PrivateServer::command(std::string_view program, std::vector<std::string> arguments) const {
+  auto environment = server_environment();
+  environment.insert(environment.end(), environment_.begin(), environment_.end());
   return Command{.program = programs_ / program,
                  .arguments = std::move(arguments),
-                 .environment = server_environment(),
+                 .environment = std::move(environment),
                  .directory = directory_.path,
                  .output = directory_.path / "log",
                  .account = account_,

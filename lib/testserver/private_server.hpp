@@ -20,6 +20,8 @@ struct ServerOptions {
   bool durable = false;
   /// As on the command line of `postgres`; they win over ours.
   std::map<std::string, std::string> settings{};
+  /// NAME=value, beside what every server gets.
+  std::vector<std::string> environment{};
   /// The data directory of a server that has stopped: this one works on it where it lies, and leaves it there.
   /// It has to belong to the account that this one runs as, and to no other server at the same time.
   std::filesystem::path data{};
@@ -94,6 +96,7 @@ class PrivateServer {
   const std::optional<Account> account_;
   Directory directory_;
   std::map<std::string, std::string> settings_;
+  const std::vector<std::string> environment_;
   std::unique_ptr<ChildProcess> postmaster_;
 };
 

@@ -20,6 +20,23 @@ constexpr double kMoreDescriptors = kPoolSize + 6;
 constexpr double kMoreMib = 24;
 constexpr int kSessions = kReplicas * (kPoolSize + 1);
 
+std::string said(const simulation::OpenWork& left) {
+  const std::pair<const char*, std::int64_t> kinds[] = {{"leases", left.leases},
+                                                        {"delays", left.delays},
+                                                        {"suspensions", left.suspensions},
+                                                        {"waitpoints", left.waitpoints},
+                                                        {"endings", left.endings},
+                                                        {"parents", left.parents},
+                                                        {"sibling cancellations", left.sibling_cancellations},
+                                                        {"budgets", left.budgets},
+                                                        {"workers", left.workers},
+                                                        {"quotas", left.quotas}};
+  std::string text;
+  for (const auto& [kind, number] : kinds)
+    if (number > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", number, kind);
+  return text;
+}
+
 void settle(World& world, pg::Connection& db) {
   world.load().finish();
   const auto errors = [&] { return world.load().errors(); };
@@ -27,9 +44,9 @@ void settle(World& world, pg::Connection& db) {
       test::wait_until([&] { return world.load().ended() || !errors().empty(); }, kSettlingTime);
   if (!errors().empty()) throw std::runtime_error("a worker ended before its time: " + errors().front());
   if (!over) throw std::runtime_error("the workers do not end");
-  const auto left = [&] { return simulation::open_work(db, world.realm(), true).total(); };
-  if (!test::wait_until([&] { return left() == 0; }, kSettlingTime))
-    throw std::runtime_error(fmt::format("{} things are left that nobody moves", left()));
+  const auto left = [&] { return simulation::open_work(db, world.realm(), true); };
+  if (!test::wait_until([&] { return left().total() == 0; }, kSettlingTime))
+    throw std::runtime_error("left are, and nobody moves them: " + said(left()));
 }
 
 Verdict holders(World& world) {

@@ -24,6 +24,7 @@ Fault slow_network();
 Fault immediate_restart();
 Fault killed_session();
 Fault standstill();
+Fault clock_set();
 
 // Of tables.
 Fault locked_table();

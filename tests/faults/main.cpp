@@ -43,6 +43,7 @@ std::vector<Chapter> chapters() {
        {.outages = true},
        {frozen_replica(), silence_to_daemons(), silence_to_server(), silence_both_ways()}},
       {"the server", {.outages = true}, {immediate_restart(), killed_session(), standstill()}},
+      {"a server whose clock is set", {.outages = true, .settable_clock = true}, {clock_set()}},
       {"tables", {}, {locked_table(), changed_tables(), held_snapshot()}},
       {"a disk without room", {.outages = true, .small_disk = true}, {full_disk()}},
       {"a cluster with a standby",

@@ -8,6 +8,7 @@
 #include "demo/simulation/outage.hpp"
 #include "faults/faults.hpp"
 #include "faults/world.hpp"
+#include "support/rows.hpp"
 #include "support/standstill.hpp"
 
 namespace ff::faults {
@@ -51,6 +52,19 @@ Heal kill_session(World& world) {
   };
 }
 
+// By the later clock all leases lapsed an hour ago.
+Heal set_clock(World& world) {
+  auto db = world.connect();
+  const auto time_of_day = [&] { return test::now_ms(db); };
+  const std::int64_t before = time_of_day();
+  world.set_server_clock("-1h");
+  if (time_of_day() > before) throw std::runtime_error("libfaketime has not moved the clock of the server");
+  std::this_thread::sleep_for(world.length(20s, 10s));
+  world.set_server_clock("+0");
+  std::this_thread::sleep_for(world.length(20s, 15s));
+  return [] {};
+}
+
 Heal stand_still(World& world) {
   auto standstill =
       std::make_shared<std::unique_ptr<test::Standstill>>(std::make_unique<test::Standstill>(world.server()));
@@ -90,6 +104,15 @@ Fault standstill() {
           .in_short = 1,
           .wanted = 10s,
           .inject = stand_still};
+}
+
+Fault clock_set() {
+  return {.name = "clock set",
+          .what = "the clock of the server set back by an hour, and after 20 s forward again (libfaketime)",
+          .repetitions = 1,
+          .in_short = 0,
+          .wanted = 10s,
+          .inject = set_clock};
 }
 
 }  // namespace ff::faults

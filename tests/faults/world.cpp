@@ -30,6 +30,12 @@ constexpr Milliseconds kStatementTime = 5min;
 // What does not come from a node that stands still is wanted from another.
 constexpr Milliseconds kClusterTime = 2s;
 
+std::vector<std::string> under_libfaketime(const std::filesystem::path& clock_file) {
+  return {"LD_PRELOAD=/usr/$LIB/faketime/libfaketimeMT.so.1",
+          "FAKETIME_TIMESTAMP_FILE=" + clock_file.string(), "FAKETIME_NO_CACHE=1",
+          "FAKETIME_DONT_FAKE_MONOTONIC=1"};
+}
+
 /// The text of a file goes behind this line.
 void put_first(const std::filesystem::path& file, const std::string& line) {
   std::stringstream text;
@@ -50,8 +56,12 @@ World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brie
                          .settings = options.server_settings});
     cluster_->wait_until_whole();
   } else {
+    if (options.settable_clock) set_server_clock("+0");
     server_ = std::make_unique<testserver::PrivateServer>(
-        testserver::ServerOptions{.durable = options.durable, .settings = options.server_settings});
+        testserver::ServerOptions{.durable = options.durable,
+                                  .settings = options.server_settings,
+                                  .environment = options.settable_clock ? under_libfaketime(clock_file())
+                                                                        : std::vector<std::string>{}});
     network_ = std::make_unique<test::Proxy>(server_->socket_directory());
   }
   if (options.small_disk) make_small_disk();
@@ -92,6 +102,19 @@ std::vector<std::filesystem::path> World::server_logs() const {
 
 simulation::Realm World::realm() const {
   return {kLane, partition_range(PartitionKey{0}, kLastPartition)};
+}
+
+std::filesystem::path World::clock_file() const {
+  return directory_.path() / "clock";
+}
+
+// In one step, for all processes read it again each time they ask what time it is.
+void World::set_server_clock(const std::string& offset) const {
+  const auto next = clock_file().string() + ".next";
+  std::ofstream(next) << offset << '\n';
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms::others_exec,
+                               std::filesystem::perm_options::add);
+  std::filesystem::rename(next, clock_file());
 }
 
 std::filesystem::path World::small_disk() const {

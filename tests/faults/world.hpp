@@ -27,6 +27,8 @@ struct WorldOptions {
   bool durable = false;
   /// Instead of a server and a proxy: a primary and a standby, reached by their addresses.
   bool clustered = false;
+  /// Its clock can be set (libfaketime).
+  bool settable_clock = false;
   /// The database is on a disk of its own, of 300 MB. Wants root.
   bool small_disk = false;
 };
@@ -52,6 +54,8 @@ class World {
   /// Where there is no cluster, as is the network.
   testserver::PrivateServer& server() { return *server_; }
   Cluster& cluster() { return *cluster_; }
+  /// How far its clock is off, as libfaketime says it; only where that can be set.
+  void set_server_clock(const std::string& offset) const;
   /// Where the database is, where it has a disk of its own.
   std::filesystem::path small_disk() const;
   /// What the servers have written.
@@ -77,6 +81,7 @@ class World {
  private:
   std::string conninfo(const std::string& database) const;
   std::string daemon_conninfo(int replica) const;
+  std::filesystem::path clock_file() const;
   void make_small_disk() const;
   void make_database(const std::string& tablespace);
   void make_role(pg::Connection& db);

@@ -183,6 +183,26 @@ TEST_CASE("a tick that comes to none of its backlog tells the oldest due time al
   CHECK(report.oldest_due == unix_millis(now - 9'000));
 }
 
+TEST_CASE("an act by a clock that was set meanwhile is rolled back") {
+  const Database database;
+  auto db = database.connect();
+  insert_lapsed(db);
+  EngineFixture engine(database, either());
+  std::vector<UnixMillis> told;
+  const std::size_t believed = GENERATE(0, 1, 2);
+  const TickReport report = engine->tick({.may_write = [&] { return told.size() <= believed; },
+                                          .told_time =
+                                              [&](SteadyTime sent, SteadyTime answered, UnixMillis said) {
+                                                CHECK(sent <= answered);
+                                                told.push_back(said);
+                                              }});
+  CHECK(told.size() == (believed == 0 ? 1 : 2));
+  CHECK(std::ranges::is_sorted(told));
+  CHECK(report.processed == (believed == 2 ? 1 : 0));
+  CHECK(report.more == (believed < 2));
+  CHECK(lease_events(db).size() == (believed == 2 ? 1U : 0U));
+}
+
 TEST_CASE("a lease that never ends, or ended before all time, is an ordinary row") {
   const Database database;
   auto db = database.connect();

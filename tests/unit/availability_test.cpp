@@ -78,8 +78,8 @@ TEST_CASE("recovering ends when the last server that was started is old enough")
   CHECK_FALSE(availability.recovering_until());
   availability.observe(writable(5s), kNow);
   CHECK(availability.recovering_until() == kNow + kGrace - 5s);
-  availability.observe(writable(1s), kNow + 8s);
-  CHECK(availability.recovering_until() == kNow + kGrace + 7s);
+  availability.observe(writable(1s, kServer + 7s), kNow + 8s);
+  CHECK(availability.recovering_until() == kNow + kGrace + 8s);
   availability.observe(bad(Found::unreachable), kNow + 9s);
   CHECK_FALSE(availability.recovering_until());
   availability.observe(writable(1h), kNow + 60s);
@@ -117,6 +117,32 @@ TEST_CASE("another server than before is an outage that nobody saw") {
   CHECK(ask(availability, kNow + 10s) == kRecovering);
   availability.observe(writable(24h, kServer + 1ms), kNow + 20s);
   CHECK(ask(availability, kNow + 25s) == kReady);
+}
+
+TEST_CASE("a server whose clock was set forward, or whose machine was asleep, gets the recovery grace") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  availability.observe(writable(1h + 10s + Availability::kLongestAnswer), kNow + 10s);
+  CHECK(ask(availability, kNow + 10s) == kReady);
+  availability.observe(writable(2h), kNow + 12s);
+  CHECK(ask(availability, kNow + 12s) == kRecovering);
+  availability.observe(writable(2h + 10s), kNow + 22s);
+  CHECK(ask(availability, kNow + 27s - 1ms) == kRecovering);
+  CHECK(ask(availability, kNow + 27s) == kReady);
+  availability.observe(writable(1h), kNow + 28s);  // set back: nothing lapses by that
+  CHECK(ask(availability, kNow + 28s) == kReady);
+}
+
+TEST_CASE("a server whose clock was set back to before its start is trusted as before") {
+  Availability availability(kGrace);
+  availability.observe(writable(20s), kNow);
+  availability.observe(writable(22s - 1h), kNow + 2s);
+  CHECK(ask(availability, kNow + 2s) == kReady);
+  Availability late(kGrace);
+  late.observe(writable(-1h), kNow);
+  CHECK(ask(late, kNow + kGrace - 1ms) == kRecovering);
+  late.observe(writable(-1h + kGrace), kNow + kGrace);
+  CHECK(ask(late, kNow + kGrace) == kReady);
 }
 
 TEST_CASE("the same server seen again changes nothing") {

@@ -86,6 +86,22 @@ TEST_CASE("a monitor that has not checked lets nothing run") {
   CHECK(bench.schema == 6);
 }
 
+TEST_CASE("once the database's clock was set forward no lease is taken until a check has ended") {
+  Bench bench;
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
+  const SteadyTime now = Clock::system().now();
+  const UnixMillis said = unix_millis(1'700'000'000'000);
+  bench.monitor.told_time(now, now, said);
+  bench.monitor.told_time(now, now + 1s, said + 1s);
+  CHECK(bench.monitor.may_take_leases());
+  std::unique_lock check_waits(bench.mutex);
+  bench.monitor.told_time(now, now + 2s, said + 1h);
+  CHECK_FALSE(bench.monitor.may_take_leases());
+  check_waits.unlock();
+  CHECK(test::wait_until([&] { return bench.confirmed > 0 && bench.monitor.may_take_leases(); }));
+}
+
 TEST_CASE("a monitor tells each change of state once") {
   Bench bench;
   bench.start();
