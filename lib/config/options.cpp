@@ -172,7 +172,7 @@ void add_common(std::vector<Option>& table) {
   table.push_back(bound([](auto& c) -> auto& { return c.recovery_grace; },
                         {.path = "recovery_grace",
                          .type = Type::duration,
-                         .summary = "after the database was away, leases may be renewed before any is taken",
+                         .summary = "after the database was away or its clock set, leases may be renewed before any is taken",
                          .most = kHour}));
 }
 

@@ -44,7 +44,9 @@ std::vector<Chapter> chapters() {
        {frozen_replica(), silence_to_daemons(), silence_to_server(), silence_both_ways()}},
       {"the server", {.outages = true}, {immediate_restart(), killed_session(), standstill()}},
       {"a server whose clock is set", {.outages = true, .settable_clock = true}, {clock_set()}},
-      {"tables", {}, {locked_table(), changed_tables(), held_snapshot()}},
+      // Workers wait for a lock no longer than the daemons do.
+      {"tables", {.outages = true}, {locked_table(), changed_tables()}},
+      {"a snapshot that is held", {}, {held_snapshot()}},
       {"a disk without room", {.outages = true, .small_disk = true}, {full_disk()}},
       {"a cluster with a standby",
        {.outages = true, .clustered = true},
