@@ -169,11 +169,12 @@ void add_common(std::vector<Option>& table) {
              .summary = "threads that join in a large backlog; each takes a processor from the workers",
              .least = 0,
              .most = 256}));
-  table.push_back(bound([](auto& c) -> auto& { return c.recovery_grace; },
-                        {.path = "recovery_grace",
-                         .type = Type::duration,
-                         .summary = "after the database was away or its clock set, leases may be renewed before any is taken",
-                         .most = kHour}));
+  table.push_back(bound(
+      [](auto& c) -> auto& { return c.recovery_grace; },
+      {.path = "recovery_grace",
+       .type = Type::duration,
+       .summary = "after the database was away or its clock set, leases may be renewed before any is taken",
+       .most = kHour}));
 }
 
 void add_storm(std::vector<Option>& table) {
