@@ -1,10 +1,11 @@
 // What goes wrong around the daemon, on purpose: three replicas under a load of simulated workers, and after each
 // chapter an audit of what the workers were told, what the database says, and what the replicas hold.
 //
-//   ff-faults [--short] [--seed N] [--only NAME[,NAME...]] [--json FILE]
+//   ff-faults [--short] [--seed N] [--only NAME[,NAME...]] [--beside PROGRAM] [--json FILE]
 //   ff-faults soak [--seconds N] [--rate N] [--seed N] [--json FILE]
 //
-// The latter is a steady load for long, with a replica killed now and then.
+// The latter is a steady load for long, with a replica killed now and then. --beside: the last replica runs this program,
+// another version's.
 // The seed gives who is hit, and when; what meets what the machine decides.
 
 #include <fmt/format.h>
@@ -28,11 +29,12 @@ struct Options {
   bool brief = false;
   std::uint64_t seed = std::random_device()();
   std::vector<std::string> only = {};  ///< names of faults; empty: all
+  std::string beside = {};
   std::string json = {};
 };
 
-std::vector<Chapter> chapters() {
-  return {
+std::vector<Chapter> chapters(const std::string& beside) {
+  std::vector<Chapter> all{
       {"around the daemons",
        {},
        {kills(), terminated_sessions(), connection_limit(), password_rotated(), slow_network(),
@@ -52,6 +54,8 @@ std::vector<Chapter> chapters() {
        {.outages = true, .clustered = true},
        {switchover(), killed_primary(), frozen_primary()}},
   };
+  for (Chapter& chapter : all) chapter.world.another = beside;
+  return all;
 }
 
 template <class Number>
@@ -65,7 +69,7 @@ Number whole(const std::string& name, const std::string& value) {
 
 /// Nothing of a chapter is left where nothing of it is wanted.
 std::vector<Chapter> wanted_chapters(const Options& options) {
-  std::vector<Chapter> all = chapters();
+  std::vector<Chapter> all = chapters(options.beside);
   for (const std::string& name : options.only)
     if (std::none_of(all.begin(), all.end(), [&](const Chapter& chapter) {
           return std::any_of(chapter.faults.begin(), chapter.faults.end(),
@@ -100,6 +104,8 @@ Options options_of(const std::vector<std::string>& words) {
       options.seed = whole<std::uint64_t>(name, value);
     } else if (name == "--json") {
       options.json = value;
+    } else if (name == "--beside") {
+      options.beside = value;
     } else if (name == "--only") {
       std::string names = value + ',';
       for (std::size_t end = 0; (end = names.find(',')) != std::string::npos; names.erase(0, end + 1))

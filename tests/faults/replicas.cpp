@@ -19,9 +19,11 @@ Replicas::Replicas(Options options) : options_(std::move(options)) {
 }
 
 void Replicas::start(int replica, const test::Environment& environment) {
-  replicas_.at(static_cast<std::size_t>(replica)) =
-      std::make_unique<test::RunningDaemon>(test::RunningDaemon::Options{
-          .conninfo = options_.conninfo(replica), .config = options_.config, .environment = environment});
+  replicas_.at(static_cast<std::size_t>(replica)) = std::make_unique<test::RunningDaemon>(
+      test::RunningDaemon::Options{.conninfo = options_.conninfo(replica),
+                                   .config = options_.config,
+                                   .environment = environment,
+                                   .program = replica == kReplicas - 1 ? options_.another : std::string{}});
 }
 
 void Replicas::wait_until_ready() {

@@ -26,6 +26,8 @@ class Replicas {
   struct Options {
     std::function<std::string(int replica)> conninfo;
     std::string config;  ///< YAML, beside `http`
+    /// What the last of them runs: another version, say. Empty: the binary under test, as the others.
+    std::string another = {};
   };
   /// All are ready when this returns. Throws std::runtime_error with the log of one that does not become so.
   explicit Replicas(Options options);

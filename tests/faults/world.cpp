@@ -66,8 +66,10 @@ World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brie
   }
   if (options.small_disk) make_small_disk();
   make_database(options.small_disk ? "small" : "pg_default");
-  replicas_ = std::make_unique<Replicas>(Replicas::Options{
-      .conninfo = [this](int replica) { return daemon_conninfo(replica); }, .config = daemon_config()});
+  replicas_ = std::make_unique<Replicas>(
+      Replicas::Options{.conninfo = [this](int replica) { return daemon_conninfo(replica); },
+                        .config = daemon_config(),
+                        .another = options.another});
   holders_ = std::make_unique<test::Holders>(*connector_, kHolders, kHeldPartition, kHeldLease, kHeldLane);
   load_ = std::make_unique<simulation::Workload>(
       *connector_, simulation::WorkloadOptions{

@@ -27,6 +27,8 @@ struct WorldOptions {
   bool durable = false;
   /// Instead of a server and a proxy: a primary and a standby, reached by their addresses.
   bool clustered = false;
+  /// The program of the last replica: see Replicas::Options.
+  std::string another = {};
   /// Its clock can be set (libfaketime).
   bool settable_clock = false;
   /// The database is on a disk of its own, of 300 MB. Wants root.

@@ -185,7 +185,7 @@ Environment with_database(Environment environment, const std::string& conninfo) 
 
 RunningDaemon::RunningDaemon(const Options& options)
     : config_file_(directory_.write("config.yaml", with_http(options.config))),
-      process_({FF_BINARY, "run", "--config", config_file_},
+      process_({options.program.empty() ? FF_BINARY : options.program, "run", "--config", config_file_},
                with_database(options.environment, options.conninfo)) {}
 
 void RunningDaemon::rewrite_config(const std::string& config) {

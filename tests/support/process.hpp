@@ -91,6 +91,7 @@ class RunningDaemon {
     std::string conninfo;
     std::string config = {};  ///< YAML, beside `http` which is given
     Environment environment = {};
+    std::string program = {};  ///< empty: the binary under test
   };
   explicit RunningDaemon(const Options& options);
 
