@@ -197,6 +197,9 @@ Invocation understand(const std::vector<std::string>& line, const std::vector<Co
     if (!wants_help) throw UsageError("no command given");
     return {nullptr, true, Arguments(values, {})};
   }
+  if (words.front() == "help")
+    return {words.size() > 1 ? &find(commands, words.at(1)) : nullptr, true,
+            Arguments(std::move(values), {})};
   const Command& command = find(commands, words.front());
   Arguments arguments(std::move(values), {words.begin() + 1, words.end()});
   if (!wants_help) check(command, arguments);

@@ -152,11 +152,11 @@ int audit_database(const Arguments& arguments) {
   const auto named = named_partitions(arguments);
   const std::int64_t limit = arguments.number("limit", 0, kMostRowsShown).value_or(kRowsShown);
   set_up_log({config::LogLevel::error, config.log.format});
-  const pg::Connector connector = make_connector(config.database);
+  const pg::Connector connector = make_connector(for_reading(config.database));
   pg::Pool pool(connector, 1, config.database.acquire_timeout);
   audit::Spaces spaces;
   audit::Report report;
-  try {
+  {
     auto connection = pool.acquire();
     spaces = chosen(audit::all_spaces(*connection), named, config);
     audit::Audit audit(*connection, spaces);
@@ -164,11 +164,6 @@ int audit_database(const Arguments& arguments) {
       std::this_thread::sleep_for(until_confirmed(audit, config));
       report = audit.confirm();
     }
-  } catch (const pg::Error& error) {
-    if (error.connection_lost() || error.not_writable() || error.timed_out() || error.lacks_privilege())
-      throw;
-    std::cerr << error.what() << '\n';
-    return kProblem;
   }
   if (arguments.has("json"))
     print_json(report, limit, spaces.flows, Pasted(arguments));

@@ -92,20 +92,6 @@ class Report {
   std::array<int, 4> count_{};
 };
 
-/// The same database by whichever of its servers answers, standby or not.
-config::Database by_any_server(config::Database database) {
-  pg::Keywords keywords = pg::parse_conninfo(database.url).given;
-  keywords["target_session_attrs"] = "any";
-  std::string conninfo;
-  for (const auto& [keyword, value] : keywords) {
-    conninfo += (conninfo.empty() ? "" : " ") + keyword + "='";
-    for (const char c : value) conninfo += c == '\'' || c == '\\' ? std::string{'\\', c} : std::string(1, c);
-    conninfo += '\'';
-  }
-  database.url = conninfo;
-  return database;
-}
-
 /// The checks, one after the other; later ones rely on what earlier ones have found.
 class Checks {
  public:

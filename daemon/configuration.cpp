@@ -9,6 +9,7 @@
 #include "base/printable.hpp"
 #include "base/small_file.hpp"
 #include "pg/conninfo.hpp"
+#include "pg/error.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -80,7 +81,10 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
                "default, or primary)";
       return never_a_file(pg::parse_conninfo(database.url));
     } catch (const std::invalid_argument& error) {
-      return error.what() + std::string(" (allowed: a postgresql:// URL or libpq keywords)");
+      const std::string what = error.what();
+      return what.find("(allowed: ") == std::string::npos
+                 ? what + " (allowed: a postgresql:// URL or libpq keywords)"
+                 : what;
     }
   };
   const auto doubtful = [](const config::Database& database) {
@@ -100,6 +104,29 @@ pg::Connector make_connector(const config::Database& database, const std::string
                              .statement_timeout = database.statement_timeout};
   if (!application_name.empty()) options.application_name = application_name;
   return pg::Connector(options);
+}
+
+config::Database by_any_server(config::Database database) {
+  pg::Keywords keywords = pg::parse_conninfo(database.url).given;
+  keywords["target_session_attrs"] = "any";
+  std::string conninfo;
+  for (const auto& [keyword, value] : keywords) {
+    conninfo += (conninfo.empty() ? "" : " ") + keyword + "='";
+    for (const char c : value) conninfo += c == '\'' || c == '\\' ? std::string{'\\', c} : std::string(1, c);
+    conninfo += '\'';
+  }
+  database.url = conninfo;
+  return database;
+}
+
+config::Database for_reading(const config::Database& database) {
+  try {
+    make_connector(database).connect(Clock::system().now() + database.acquire_timeout);
+  } catch (const pg::Error& error) {
+    if (!error.not_writable()) throw;
+    return by_any_server(database);
+  }
+  return database;
 }
 
 std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<std::string>& words,

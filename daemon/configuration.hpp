@@ -25,6 +25,11 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
 /// Cannot fail for what load_config has returned. `application_name`: empty for the one of commands.
 pg::Connector make_connector(const config::Database& database, const std::string& application_name = {});
 
+/// The same database by whichever of its servers answers, standby or not.
+config::Database by_any_server(config::Database database);
+/// The same where none of them takes writes: for whoever only reads. Throws pg::Error when none is to be had.
+config::Database for_reading(const config::Database& database);
+
 /// The reconcilers of these names; of the single word `all` those that are switched on: nobody should delete old events
 /// by accident. Throws UsageError.
 std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<std::string>& words,

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "check/replicas.hpp"
 #include "commands.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
@@ -78,7 +79,7 @@ explain::Facts facts_of(const ExecutionId& id, const config::Config& config, con
     facts.pauses_unread = pauses.why_unreadable;
     for (explain::Inspection& each : facts.inspections)
       each.pauses = pause::covering(pauses.in_force, each.reconciler);
-    facts.daemon_seen = pg::sessions_of(*connection, connector.options().application_name) > 0;
+    facts.daemon_seen = !check::replicas(*connection).empty();
     facts.covered = std::binary_search(coverage.covered.begin(), coverage.covered.end(), id.partition);
   }
   see_what_is_held(facts, pool, config, coverage);
@@ -92,17 +93,9 @@ int explain_execution(const Arguments& arguments) {
   const ExecutionId id = execution(arguments);
   const config::Config config = load_config(arguments);
   set_up_log({config::LogLevel::error, config.log.format});
-  const pg::Connector connector = make_connector(config.database);
-  explain::Facts facts;
-  try {
-    facts = facts_of(id, config, connector);
-    see_what_is_in_quarantine(facts, arguments);
-  } catch (const pg::Error& error) {
-    if (error.connection_lost() || error.not_writable() || error.timed_out() || error.lacks_privilege())
-      throw;
-    std::cerr << error.what() << '\n';
-    return kProblem;
-  }
+  const pg::Connector connector = make_connector(for_reading(config.database));
+  explain::Facts facts = facts_of(id, config, connector);
+  see_what_is_in_quarantine(facts, arguments);
   const Pasted pasted(arguments);
   std::cout << (arguments.has("json") ? dump(explain_json(facts, pasted)) + "\n"
                                       : explain_text(facts, pasted));

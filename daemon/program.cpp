@@ -11,10 +11,18 @@ namespace ff::daemon {
 
 namespace {
 
+constexpr std::string_view kUndefinedTable = "42P01";
+
 // A full disk, a pipe that nobody reads: what was asked for has not arrived.
 int written(int code) {
   if (!std::cout.flush()) throw std::runtime_error("the output cannot be written");
   return code;
+}
+
+// "status ", where the line names a command.
+std::string command_of(const std::vector<std::string>& line, const std::vector<Command>& commands) {
+  const auto named = std::ranges::find_first_of(line, commands, {}, {}, &Command::name);
+  return named == line.end() ? "" : *named + ' ';
 }
 
 }  // namespace
@@ -28,8 +36,8 @@ int run_program(const std::vector<std::string>& line, const std::vector<Command>
     }
     return written(invocation.command->run(invocation.arguments));
   } catch (const UsageError& error) {
-    std::cerr << "ff-reconcilerd: " << without_secrets(error.what(), line)
-              << "\n`ff-reconcilerd --help` lists what is allowed.\n";
+    std::cerr << "ff-reconcilerd: " << without_secrets(error.what(), line) << "\n`ff-reconcilerd "
+              << command_of(line, commands) << "--help` lists what is allowed.\n";
     return kUsage;
   } catch (const config::Invalid& error) {
     std::cerr << error.what() << '\n';
@@ -49,8 +57,10 @@ int run_program(const std::vector<std::string>& line, const std::vector<Command>
       std::cerr << "-> ff-reconcilerd check-db  # says who has locked which table\n";
       return kProblem;
     }
-    const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
-    return away ? kUnreachable : kInternal;
+    if (error.sqlstate() == kUndefinedTable)
+      std::cerr << "-> ff-reconcilerd check-db  # says what of the schema is missing\n";
+    if (error.connection_lost() || error.not_writable() || error.timed_out()) return kUnreachable;
+    return error.kind() == pg::Error::Kind::server ? kProblem : kInternal;
   } catch (const std::exception& error) {
     std::cerr << "ff-reconcilerd: " << error.what() << '\n';
     return kInternal;

@@ -37,12 +37,11 @@ std::string text_of(const ordered_json& row, const Pasted& pasted) {
       row.at("tries") == 1 ? "once" : fmt::format("{} times", row.at("tries").get<int>()),
       left > 0ms ? "next try in " + spoken_duration(left) : std::string("tried at the next scan"),
       printable(row.at("message").get<std::string>()));
+  // Nobody else knows what this daemon has set aside, so `tick` tries that, too.
+  std::string again = "ff-reconcilerd tick " + printable(row.at("reconciler").get<std::string>());
   if (row.at("execution").is_string())
-    text += fmt::format("{:<26}-> {}\n", "",
-                        pasted(fmt::format("ff-reconcilerd tick {} --execution '{}'",
-                                           printable(row.at("reconciler").get<std::string>()),
-                                           printable(row.at("execution").get<std::string>()))));
-  return text;
+    again += " --execution '" + printable(row.at("execution").get<std::string>()) + '\'';
+  return text + fmt::format("{:<26}-> {}\n", "", pasted(again));
 }
 
 void print(const ordered_json& status, bool json, const Pasted& pasted) {

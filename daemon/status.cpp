@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <iostream>
 
+#include "check/replicas.hpp"
 #include "commands.hpp"
 #include "configuration.hpp"
 #include "exit_codes.hpp"
@@ -126,9 +127,9 @@ void print_pauses(const Database& database) {
 }
 
 void print_above(const config::Reconciler& its, const Database& database) {
-  std::cout << fmt::format("          more than {} rows are due (hold_above): held until -> {}\n",
-                           reconcile::hold_above(its.settings),
-                           database.pasted("ff-reconcilerd resume " + its.name));
+  std::cout << fmt::format(
+      "          more than {} rows are due (hold_above): held until it is released -> {}\n",
+      reconcile::hold_above(its.settings), database.pasted("ff-reconcilerd resume " + its.name));
   if (const auto last = pause::releasing(database.releases.all, its.name, {}, {}))
     std::cout << fmt::format("          last released by {} {}\n", last->by,
                              explain::when(last->at, database.pauses.database_time));
@@ -166,17 +167,22 @@ void print_text(const Database& database, const config::Config& config, const Ba
   }
 }
 
+int sessions_of_daemons(pg::Connection& connection) {
+  int sum = 0;
+  for (const check::Replicas& some : check::replicas(connection)) sum += some.sessions;
+  return sum;
+}
+
 int status_of_database(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
   set_up_log({config::LogLevel::error, config.log.format});
-  const pg::Connector connector = make_connector(config.database);
+  const pg::Connector connector = make_connector(for_reading(config.database));
   pg::Pool pool(connector, 1, config.database.acquire_timeout);
 
   Database database;
   {
     auto connection = pool.acquire();
-    database = {pg::server_info(*connection), migrate::inspect(*connection),
-                pg::sessions_of(*connection, connector.options().application_name),
+    database = {pg::server_info(*connection), migrate::inspect(*connection), sessions_of_daemons(*connection),
                 pause::try_to_read(*connection), pause::try_to_read_releases(*connection)};
     if (database.schema.usable())
       database.coverage = cover(config.partitions, migrate::flow_partitions(*connection));
@@ -204,7 +210,8 @@ int status(const Arguments& arguments) {
   if (arguments.has("database-url"))
     throw UsageError("status: --url asks a daemon and --database-url a database: one of the two");
   return ask_running_daemon(arguments, [&](const ordered_json& said) {
-    std::cout << (arguments.has("json") ? dump(said) + '\n' : status_of_daemon(said, Clock::system().wall()));
+    std::cout << (arguments.has("json") ? dump(said) + '\n'
+                                        : status_of_daemon(said, Clock::system().wall(), Pasted(arguments)));
     const auto& state = said.at("state");
     return state == "ready" || state == "recovering" ? kDone : kProblem;
   });

@@ -22,18 +22,23 @@ std::string moment_of(const ordered_json& at_ms, UnixMillis now) {
   return at_ms.is_null() ? "-" : explain::when(unix_millis(at_ms.get<std::int64_t>()), now);
 }
 
+// "14:03:27 UTC, in 12 s"
+std::string clock_time_of(const ordered_json& at_ms, UnixMillis now) {
+  return fmt::format("{} UTC, {}", page::clock_text(unix_millis(at_ms.get<std::int64_t>())),
+                     moment_of(at_ms, now));
+}
+
 std::string number_of(const ordered_json& number) {
   return number.is_null() ? "-" : std::to_string(number.get<std::int64_t>());
 }
 
-std::string head(const ordered_json& status, UnixMillis now) {
+std::string head(const ordered_json& status, UnixMillis now, const Pasted& pasted) {
   std::string text = fmt::format("daemon    {}, started {}\n", shown(status.at("state")),
                                  moment_of(status.at("started_at_ms"), now));
   if (const std::string reason = shown(status.at("reason")); !reason.empty())
     text += "          " + reason + '\n';
   if (const ordered_json& until = status.at("recovering_until_ms"); !until.is_null())
-    text += fmt::format("          no lease is taken before {} UTC, {}\n",
-                        page::clock_text(unix_millis(until.get<std::int64_t>())), moment_of(until, now));
+    text += fmt::format("          no lease is taken before {}\n", clock_time_of(until, now));
   text += fmt::format("schema    version {}\n", status.at("schema_version").get<int>());
   if (const ordered_json& partitions = status.at("partitions"); partitions.is_object())
     text += fmt::format("covers    partitions {} of {}\n", shown(partitions.at("covered")),
@@ -44,12 +49,12 @@ std::string head(const ordered_json& status, UnixMillis now) {
                       number_of(pool.at("waiting")));
   if (const auto storm = status.find("storm"); storm != status.end()) text += storm_text(*storm);
   for (const ordered_json& pause : status.at("pauses"))
-    text +=
-        fmt::format("paused    {} by {}: {}\n          until {} -> {}\n",
-                    pause.at("reconciler") == "*" ? "all reconcilers" : shown(pause.at("reconciler")),
-                    shown(pause.at("by")), shown(pause.at("reason")),
-                    pause.at("until_ms").is_null() ? "it is resumed" : moment_of(pause.at("until_ms"), now),
-                    shown(pause.at("next")));
+    text += fmt::format(
+        "paused    {} by {}: {}\n          since {}, until {} -> {}\n",
+        pause.at("reconciler") == "*" ? "all reconcilers" : shown(pause.at("reconciler")),
+        shown(pause.at("by")), shown(pause.at("reason")), moment_of(pause.at("since_ms"), now),
+        pause.at("until_ms").is_null() ? "it is resumed" : clock_time_of(pause.at("until_ms"), now),
+        pasted(shown(pause.at("next"))));
   if (const auto unread = status.find("pauses_unread"); unread != status.end() && unread->is_string())
     text += "paused    not known: " + shown(*unread) + '\n';
   return text;
@@ -96,14 +101,14 @@ std::string title(const ordered_json& reconciler) {
   return name + (reconciler.at("paused").get<bool>() ? " (paused)" : is_held(reconciler) ? " (held)" : "");
 }
 
-std::string hold_text(const ordered_json& reconciler, UnixMillis now) {
+std::string hold_text(const ordered_json& reconciler, UnixMillis now, const Pasted& pasted) {
   const ordered_json hold = reconciler.value("hold", ordered_json());
   if (!hold.is_object()) return "";
   const std::string above = number_of(hold.at("above"));
   if (!is_held(reconciler))
     return fmt::format("          released by an operator, until no more than {} rows are due\n", above);
-  return fmt::format("          more than {} rows are due (hold_above): held since {} -> {}\n", above,
-                     moment_of(hold.at("since_ms"), now), shown(hold.at("next")));
+  return fmt::format("          more than {} rows are due (hold_above): none is moved, begun {} -> {}\n",
+                     above, moment_of(hold.at("since_ms"), now), pasted(shown(hold.at("next"))));
 }
 
 // "in 12 s", "now", "none for 20 s", "unknown"; "-" of one that is off or paused
@@ -118,7 +123,7 @@ std::string left_of(const ordered_json& reconciler) {
   return number_of(reconciler.at("due")) + (reconciler.at("due_capped").get<bool>() ? "+" : "");
 }
 
-std::string row(const ordered_json& reconciler, UnixMillis now) {
+std::string row(const ordered_json& reconciler, UnixMillis now, const Pasted& pasted) {
   std::string text = fmt::format(
       "{:<34}{:>10}  {:>14}  {:>16}  {:>14}{:>12}{:>9}{:>12}\n", title(reconciler), left_of(reconciler),
       moment_of(reconciler.at("oldest_due_ms"), now), next_due_of(reconciler, now),
@@ -127,22 +132,24 @@ std::string row(const ordered_json& reconciler, UnixMillis now) {
   if (const ordered_json& tick = reconciler.at("running"); tick.is_object())
     text += fmt::format("          a tick is running, begun {}: {} rows moved so far\n",
                         moment_of(tick.at("since_ms"), now), number_of(tick.at("processed")));
-  text += hold_text(reconciler, now);
+  text += hold_text(reconciler, now, pasted);
   if (reconciler.at("consecutive_failures").get<int>() > 0)
-    text +=
-        fmt::format("          failed {} times in a row: {}\n",
-                    number_of(reconciler.at("consecutive_failures")), shown(reconciler.at("last_failure")));
+    text += fmt::format("          failed {}: {}\n",
+                        reconciler.at("consecutive_failures") == 1
+                            ? "once"
+                            : number_of(reconciler.at("consecutive_failures")) + " times in a row",
+                        shown(reconciler.at("last_failure")));
   for (const ordered_json& row : reconciler.at("held")) text += held_row_text(row, now);
   return text;
 }
 
 }  // namespace
 
-std::string status_of_daemon(const ordered_json& status, UnixMillis now) {
-  std::string text = head(status, now);
+std::string status_of_daemon(const ordered_json& status, UnixMillis now, const Pasted& pasted) {
+  std::string text = head(status, now, pasted);
   text += fmt::format("\n{:<34}{:>10}  {:>14}  {:>16}  {:>14}{:>12}{:>9}{:>12}\n", "reconciler", "left due",
                       "oldest due", "next due", "last tick", "moved", "errors", "quarantine");
-  for (const ordered_json& reconciler : status.at("reconcilers")) text += row(reconciler, now);
+  for (const ordered_json& reconciler : status.at("reconcilers")) text += row(reconciler, now, pasted);
   return text;
 }
 

@@ -103,6 +103,19 @@ reconcile::Scope scope(const Arguments& arguments, const config::Config& config,
   return scope;
 }
 
+ordered_json execution_json(const Reconciler& pair, const reconcile::RowKey& key) {
+  const auto execution = reconcile::execution_of(pair, key);
+  return execution ? ordered_json(to_string(*execution)) : ordered_json();
+}
+
+// An execution is named so that it can be pasted behind `explain` or --execution.
+std::string text_of(const Reconciler& pair, const reconcile::RowKey& key) {
+  const auto execution = reconcile::execution_of(pair, key);
+  return fmt::format("{} {}", dump(key_json(pair, key)),
+                     execution ? fmt::format("'{}'", to_string(*execution))
+                               : fmt::format("partition={}", key.partition.value));
+}
+
 void print_json(const Reconciler& reconciler, const TickReport& report, const reconcile::Scope& scope,
                 double seconds, bool dry_run) {
   for (const reconcile::Move& move : report.moves) {
@@ -110,6 +123,7 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
                        {"would", move.outcome},
                        {"partition", move.key.partition.value},
                        {"key", key_json(*move.pair, move.key)},
+                       {"execution", execution_json(*move.pair, move.key)},
                        {"due_at_ms", count(move.due_at)}})
               << '\n';
   }
@@ -118,6 +132,7 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
                        {"would", "fail"},
                        {"partition", fault.key.partition.value},
                        {"key", key_json(*fault.pair, fault.key)},
+                       {"execution", execution_json(*fault.pair, fault.key)},
                        {"sqlstate", fault.error.sqlstate()},
                        {"message", fault.error.what()}})
               << '\n';
@@ -132,14 +147,12 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
 
 void print_text(const Reconciler& reconciler, const TickReport& report, double seconds, bool dry_run) {
   for (const reconcile::Move& move : report.moves) {
-    std::cout << fmt::format("would {:<14} {} partition={} due_at_ms={}", move.outcome,
-                             dump(key_json(*move.pair, move.key)), move.key.partition.value,
+    std::cout << fmt::format("would {:<14} {} due_at_ms={}", move.outcome, text_of(*move.pair, move.key),
                              count(move.due_at))
               << '\n';
   }
   for (const reconcile::Fault& fault : report.faults) {
-    std::cout << fmt::format("would {:<14} {} partition={}: {}", "fail",
-                             dump(key_json(*fault.pair, fault.key)), fault.key.partition.value,
+    std::cout << fmt::format("would {:<14} {}: {}", "fail", text_of(*fault.pair, fault.key),
                              printable(fault.error.what()))
               << '\n';
   }
@@ -223,9 +236,8 @@ class Passes {
     }
     const auto all_left = std::accumulate(left.begin(), left.end(), std::int64_t{0});
     if (!json_ && !dry_run_ && !failed_)
-      std::cout << (all_left == 0
-                        ? "nothing is left due\n"
-                        : fmt::format("{} rows{} are left due\n", all_left, held_ ? " or more" : ""));
+      std::cout << (all_left == 0 ? "nothing is left due\n"
+                                  : fmt::format("left due: {}{}\n", all_left, held_ ? " or more" : ""));
     return errors_ > 0 || held_ ? kProblem : kDone;
   }
 
@@ -302,16 +314,9 @@ int tick(const Arguments& arguments) {
   supervisor::ThreadForkJoin fork_join(config.helpers);
   const auto named_keys = partitions(arguments);
   Passes passes(arguments, reconcilers, config, pool, fork_join);
-  try {
-    say_what_is_paused(*pool.acquire(), reconcilers);
-    passes.set_releases(pause::try_to_read_releases(*pool.acquire()).all);
-    passes.set_partitions(covered(named_keys, config, pool));
-  } catch (const pg::Error& error) {
-    if (error.connection_lost() || error.not_writable() || error.timed_out() || error.lacks_privilege())
-      throw;
-    std::cerr << error.what() << '\n';
-    return kProblem;
-  }
+  say_what_is_paused(*pool.acquire(), reconcilers);
+  passes.set_releases(pause::try_to_read_releases(*pool.acquire()).all);
+  passes.set_partitions(covered(named_keys, config, pool));
   return passes.run();
 }
 

@@ -56,7 +56,7 @@ Partitions keys_of(std::string_view text, int count) {
 Lines what_is_wrong(const std::vector<Replicas>& seen, int count) {
   if (seen.empty())
     return {{kCheck, Verdict::warning, "no daemon is seen on this database",
-             "ff-reconcilerd run --config FILE # or see why it is not there"}};
+             "ff-reconcilerd run # or see why it is not there"}};
   Lines lines;
   std::set<PartitionKey> held;
   std::set<std::string> versions;

@@ -66,7 +66,7 @@ void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector
          fmt::format("ff-reconcilerd resume {}", name)});
   if (inspection.trial && !inspection.trial->error.empty())
     found.push_back({"failed", fmt::format("{} fails on it: {}", name, inspection.trial->error),
-                     fmt::format("mend what the error names, then {}", tick(name, facts.id))});
+                     tick(name, facts.id) + " # once what the error names is mended"});
   else if (inspection.trial && inspection.trial->locked)
     found.push_back({"locked",
                      fmt::format("{} finds a row that it needs held by somebody: of this execution, or of "
@@ -119,7 +119,8 @@ std::vector<Finding> findings(const Facts& facts) {
                      fmt::format("whether its reconcilers are paused is not known: {}", facts.pauses_unread),
                      "ff-reconcilerd check-db # says what to grant"});
   if (!facts.daemon_seen)
-    found.push_back({"no_daemon", "no daemon is connected to this server", "start one: ff-reconcilerd run"});
+    found.push_back({"no_daemon", "no daemon is connected to this database",
+                     "ff-reconcilerd run # or see why it is not there"});
   if (!facts.core)
     add_not_found(facts, found);
   else

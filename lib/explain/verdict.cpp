@@ -41,6 +41,7 @@ std::string no_deadline(const Facts& facts) {
 
 std::string no_rows(const Facts& facts, const Inspection& inspection) {
   if (inspection.takes_leases()) return no_lease(facts, inspection);
+  if (!facts.core) return "no row of its";
   if (inspection.reconciler == "dead_worker") return "no lease of its is held by a worker that is dead";
   if (inspection.reconciler == "grant_expiry") return "it has no grant that ends, and waits for none";
   if (inspection.reconciler == "index_repair")
@@ -50,14 +51,13 @@ std::string no_rows(const Facts& facts, const Inspection& inspection) {
   if (inspection.reconciler == "pending_waitpoint_expiry") return "no pending waitpoint of its expires";
   if (inspection.reconciler == "stray_waitpoint") return "no waitpoint of a former suspension is open";
   if (inspection.reconciler == "completion_repair")
-    return facts.core && facts.core->ended() ? "its end was told, or nobody waits for it"
-                                             : "it has not ended";
+    return facts.core->ended() ? "its end was told, or nobody waits for it" : "it has not ended";
   if (inspection.reconciler == "dependency") return "no end of its is to be passed on";
   if (inspection.reconciler == "group_recount") return "no fan-in of its waits though all upstreams are over";
   if (inspection.reconciler.starts_with("edge_cancel")) return "no upstream of its is to be cancelled";
   if (inspection.reconciler == "cancel_backlog") return "no cancel of its flow is to be worked off";
-  if (facts.core && inspection.reconciler == "delayed_promoter") return no_delay(facts);
-  if (facts.core && inspection.reconciler == "execution_deadline") return no_deadline(facts);
+  if (inspection.reconciler == "delayed_promoter") return no_delay(facts);
+  if (inspection.reconciler == "execution_deadline") return no_deadline(facts);
   return "no row of its";
 }
 

@@ -117,13 +117,14 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
   const FanIn& fan_in = *facts.fan_in;
   const Inspection* dependency = facts.inspection("dependency");
   const bool all_ended = for_children && fan_in.running == 0 && fan_in.counted() > 0;
+  const bool decided = for_children ? all_ended : fan_in.impossible() || fan_in.satisfied();
   if (const Upstream* upstream = undispatched(facts))
     found.push_back(
         {"upstream_not_dispatched",
          fmt::format("{} ended as {}, and nobody has passed that on for {}", to_string(upstream->id),
                      upstream->state(), age(*upstream->undispatched_since, facts.now)),
          tick("dependency", upstream->id)});
-  else if (all_ended && dependency != nullptr && dependency->due())
+  else if (all_ended && facts.fan_in_agrees() && dependency != nullptr && dependency->due())
     found.push_back({"children_ended", fmt::format("its children have all ended ({})", counts(fan_in)),
                      tick("dependency", facts.id)});
   else if (const Upstream* silent = without_event(facts))
@@ -141,14 +142,13 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
                      "as if it had not ({})",
                      counts(fan_in)),
          tick("group_recount", facts.id)});
-  else if (!for_children && (fan_in.impossible() || fan_in.satisfied()) && !facts.fan_in_agrees())
+  else if (decided && !facts.fan_in_agrees())
     found.push_back(
         {"fan_in_miscounted",
          fmt::format(
-             "its fan-in counts other ends than its upstreams had, so nothing is decided ({}; {} of {} "
-             "upstreams have ended)",
+             "its fan-in counts other ends than its upstreams had ({}; {} of {} upstreams have ended)",
              counts(fan_in), facts.ended_upstreams, facts.upstreams_in_all),
-         "ff-reconcilerd audit, which looks twice and prints what sets the counts right"});
+         "ff-reconcilerd audit # looks twice, and prints what sets the counts right"});
   else if (!for_children && fan_in.impossible())
     found.push_back(
         {"fan_in_impossible",

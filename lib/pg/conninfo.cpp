@@ -227,6 +227,33 @@ bool is_number(std::string_view text) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
+/// A keyword of which libpq takes certain words only; newer versions may take more of other keywords.
+struct Words {
+  std::string_view keyword;
+  std::vector<std::string_view> allowed;
+};
+const std::vector<Words>& all_words() {
+  static const std::vector<Words> words{
+      {"sslmode", {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}},
+      {"channel_binding", {"disable", "prefer", "require"}},
+      {"gssencmode", {"disable", "prefer", "require"}},
+      {"target_session_attrs", {"read-write", "primary", "any", "read-only", "standby", "prefer-standby"}}};
+  return words;
+}
+
+// Before libpq does, who does not say which. The value is not shown: it may be the end of a password.
+void refuse_unknown_words(const Keywords& given) {
+  for (const auto& [keyword, allowed] : all_words()) {
+    const auto its = given.find(std::string(keyword));
+    if (its == given.end() || its->second.empty() || std::ranges::find(allowed, its->second) != allowed.end())
+      continue;
+    std::string list;
+    for (const std::string_view word : allowed) list.append(list.empty() ? "" : ", ").append(word);
+    throw std::invalid_argument(std::string(keyword) + " has a value that it cannot have (allowed: " + list +
+                                ')');
+  }
+}
+
 // libpq notices these only when it connects, or never where it has another host to try.
 void refuse_impossible(const Conninfo& conninfo) {
   for (const char* name : kNumbers)
@@ -239,7 +266,7 @@ void refuse_impossible(const Conninfo& conninfo) {
         error == std::errc{} && end == port.data() + port.size() && number >= 1 && number <= 65'535;
     // Not shown, because it may be the beginning of a password with a bare "/" and a "?" behind it.
     if (!port.empty() && !possible)
-      throw std::invalid_argument("a port is a number from 1 to 65535, and here is another");
+      throw std::invalid_argument("port is no number that a port can have (allowed: 1 to 65535)");
   }
   for (const std::string& address : split(conninfo.value("hostaddr"))) {
     unsigned char bytes[sizeof(in6_addr)];
@@ -271,6 +298,7 @@ std::string Conninfo::value(const std::string& keyword) const {
 Conninfo parse_conninfo(const std::string& text) {
   Conninfo conninfo;
   conninfo.given = given_in(text);
+  refuse_unknown_words(conninfo.given);
   // target_session_attrs is the last that libpq looks at.
   const Attempt all = attempt(conninfo.given, "target_session_attrs");
   const std::string message = PQerrorMessage(all.get());

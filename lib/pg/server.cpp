@@ -22,16 +22,6 @@ ServerInfo server_info(Connection& connection, std::optional<SteadyTime> deadlin
           row.get<bool>("writable"), row.get<std::int32_t>("version")};
 }
 
-int sessions_of(Connection& connection, std::string_view application_name) {
-  return connection
-      .execute(
-          "SELECT count(*)::integer FROM pg_stat_activity"
-          " WHERE (application_name = $1 OR application_name ^@ ($1 || ' ')) AND pid <> pg_backend_pid()",
-          Params::of(application_name))
-      .one()
-      .get<std::int32_t>(0);
-}
-
 std::string libpq_version() {
   constexpr int kMajor = 10'000;
   return std::to_string(PQlibVersion() / kMajor) + '.' + std::to_string(PQlibVersion() % kMajor);

@@ -20,9 +20,6 @@ struct ServerInfo {
 /// One round trip. Throws Error: timeout, too, where there is a deadline and no answer before it.
 ServerInfo server_info(Connection& connection, std::optional<SteadyTime> deadline = std::nullopt);
 
-/// How many other sessions on the server carry this application_name. One round trip. Throws Error.
-int sessions_of(Connection& connection, std::string_view application_name);
-
 /// The version of the client library as people know it: 15.4.
 std::string libpq_version();
 

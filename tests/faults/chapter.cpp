@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 constexpr Milliseconds kWarmUp = 3s;
 constexpr Milliseconds kPatience = 60s;
 constexpr Milliseconds kBetweenLooks = 10ms;
-constexpr Milliseconds kLongestPause = 600ms;
+constexpr Milliseconds kLongestPause = 300ms;
 
 /// How long from now on until the last of the replicas has had its first good tick.
 Milliseconds first_good_tick(Replicas& replicas) {

@@ -35,7 +35,7 @@ class Comparison {
   /// Takes that while.
   explicit Comparison(World& world, std::set<std::string> but = {})
       : world_(world), but_(std::move(but)), meter_(world), from_(meter_.take()) {
-    std::this_thread::sleep_for(world_.length(20s, 5s));
+    std::this_thread::sleep_for(world_.length(15s, 5s));
     calm_ = late(from_, meter_.take(), but_);
   }
 

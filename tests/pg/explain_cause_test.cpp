@@ -159,8 +159,16 @@ TEST_CASE("explain names whom an execution waits for") {
        },
        "INSERT INTO ff_edge_group"},
       {"waits_for_children", [](auto& s) { return parent(s, {}).downstream; }, "explain '{fp:3}:"},
-      {"children_ended", [](auto& s) { return parent(s, {.success = 1, .running = 0}).downstream; },
+      {"children_ended",
+       [](auto& s) {
+         const FanIn made = parent(s, {.success = 1, .running = 0});
+         end_upstream(s.db, made, 0);
+         s.db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 5");
+         return made.downstream;
+       },
        "tick dependency --execution '{id}'"},
+      {"fan_in_miscounted", [](auto& s) { return parent(s, {.success = 1, .running = 0}).downstream; },
+       "ff-reconcilerd audit #"},
       {"siblings_to_cancel",
        [](auto& s) {
          const FanIn made = one_too_many(s);

@@ -73,6 +73,53 @@ TEST_CASE("status --json says what is due by exactly the keys that scripts rely 
   CHECK(diff(before, snapshot(db)).empty());
 }
 
+TEST_CASE("who only reads does so on a server that takes no writes, and says that it takes none") {
+  Database database;
+  auto db = database.connect();
+  const std::string id = "{fp:7}:" + to_string(insert_core(db, {.partition = {7}}));
+  db.execute("ALTER DATABASE " + database.name() + " SET default_transaction_read_only = on");
+  const Ended status = run_binary({"status"}, at(database));
+  CHECK(status.code == 1);
+  CHECK_THAT(status.out, Catch::Contains(", NOT WRITABLE\n") && Catch::Contains("lease_expiry"));
+  CHECK(Json::parse(run_binary({"status", "--json"}, at(database)).out)["writable"] == false);
+  CHECK_THAT(run_binary({"audit"}, at(database)).out, Catch::Contains("checks"));
+  const Ended explained = run_binary({"explain", id}, at(database));
+  CHECK(explained.code == 0);
+  CHECK_THAT(explained.out, Catch::Contains(id));
+}
+
+TEST_CASE("status counts the sessions of daemons on its database, and no others") {
+  Database database;
+  const Database another;
+  RunningDaemon daemon({.conninfo = another.conninfo()});
+  daemon.wait_until_ready();
+  const pg::Connector other_command({.conninfo = database.conninfo(), .application_name = "ff-reconcilerd"});
+  const auto session = other_command.connect(Clock::system().now() + std::chrono::seconds{10});
+  const auto sessions = [&](const Database& of) {
+    return Json::parse(run_binary({"status", "--json"}, at(of)).out)["pool"]["sessions"].get<int>();
+  };
+  CHECK(sessions(database) == 0);
+  CHECK(sessions(another) > 0);
+}
+
+TEST_CASE("a database without the tables is told of, with the command that says more") {
+  Database database{empty_database()};
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"audit"}, {"tick", "lease_expiry"}, {"lease-events", "--partition", "3"}}) {
+    CAPTURE(command.front());
+    const Ended done = run_binary(command, at(database));
+    CHECK(done.code == 1);
+    CHECK_THAT(done.err, Catch::Contains("42P01") && Catch::Contains("-> ff-reconcilerd check-db"));
+  }
+}
+
+TEST_CASE("what a command does not know is refused with the command that lists what it does") {
+  const Ended option = run_binary({"status", "--databse-url", "x"});
+  CHECK(option.code == 64);
+  CHECK_THAT(option.err, Catch::EndsWith("`ff-reconcilerd status --help` lists what is allowed.\n"));
+  CHECK_THAT(run_binary({"sttus"}).err, Catch::EndsWith("`ff-reconcilerd --help` lists what is allowed.\n"));
+}
+
 TEST_CASE("status is a table for people") {
   Database database;
   const Ended done = run_binary({"status"}, at(database));

@@ -115,6 +115,7 @@ TEST_CASE("tick --dry-run lists each row and writes nothing") {
                        {"would", "retried"},
                        {"partition", 3},
                        {"key", {{"execution_id", to_string(id)}, {"attempt_index", 0}}},
+                       {"execution", "{fp:3}:" + to_string(id)},
                        {"due_at_ms", due_at}});
   CHECK(keys(all[1]) == kLine);
   CHECK(all[1]["dry_run"] == true);
@@ -122,7 +123,8 @@ TEST_CASE("tick --dry-run lists each row and writes nothing") {
 
   const Ended text = bench.tick({"attempt_timeout", "--dry-run"});
   CHECK(text.code == 0);
-  CHECK_THAT(text.out, Catch::Contains("would retried") && Catch::Contains(to_string(id)) &&
+  CHECK_THAT(text.out, Catch::Contains("would retried") &&
+                           Catch::Contains(" '{fp:3}:" + to_string(id) + "' due_at_ms=") &&
                            Catch::Contains("1 due, 1 would move"));
   CHECK(diff(before, snapshot(bench.db)).empty());
 }
