@@ -30,13 +30,26 @@ std::vector<explain::Member> family(const config::Config& config, const Executio
   return all;
 }
 
+// Nothing in the database tells a role without pg_read_all_stats how old a transaction is; a daemon has seen it for so long.
+void learn_since_when_it_is_held(explain::Facts& facts, const nlohmann::ordered_json& rows, UnixMillis now) {
+  for (const auto& row : rows) {
+    if (row.at("execution") != to_string(facts.id)) continue;
+    const auto since = facts.now + (unix_millis(row.at("held_since_ms").get<std::int64_t>()) - now);
+    for (const auto& its : row.at("holders"))
+      for (explain::Holder& holder : facts.holders)
+        if (its.at("pid") == holder.pid && its.at("table") == holder.table && !holder.since)
+          holder.since = since;
+  }
+}
+
 // Of a daemon that answers; in the database nothing tells of it.
-void see_what_is_in_quarantine(explain::Facts& facts, const Arguments& arguments) {
+void learn_from_daemon(explain::Facts& facts, const Arguments& arguments) {
   const auto status = try_to_ask_running_daemon(arguments);
   if (!status) return;
   const std::string id = to_string(facts.id);
   const UnixMillis now = Clock::system().wall();
   for (const auto& reconciler : status->at("reconcilers")) {
+    learn_since_when_it_is_held(facts, reconciler.at("held"), now);
     const auto its = std::ranges::find(facts.inspections, reconciler.at("reconciler").get<std::string>(),
                                        &explain::Inspection::reconciler);
     if (its == facts.inspections.end()) continue;
@@ -95,7 +108,7 @@ int explain_execution(const Arguments& arguments) {
   set_up_log({config::LogLevel::error, config.log.format});
   const pg::Connector connector = make_connector(for_reading(config.database));
   explain::Facts facts = facts_of(id, config, connector);
-  see_what_is_in_quarantine(facts, arguments);
+  learn_from_daemon(facts, arguments);
   const Pasted pasted(arguments);
   std::cout << (arguments.has("json") ? dump(explain_json(facts, pasted)) + "\n"
                                       : explain_text(facts, pasted));

@@ -7,8 +7,8 @@ thread_local const LogFields* current_fields = nullptr;
 
 }  // namespace
 
-LogFields::LogFields(std::string_view reconciler, Counts counts)
-    : reconciler_(reconciler), counts_(std::move(counts)), outer_(current_fields) {
+LogFields::LogFields(std::string_view reconciler, Counts counts, Texts texts)
+    : reconciler_(reconciler), counts_(std::move(counts)), texts_(std::move(texts)), outer_(current_fields) {
   current_fields = this;
 }
 

@@ -13,15 +13,17 @@ namespace ff {
 class LogFields {
  public:
   using Counts = std::vector<std::pair<std::string, std::int64_t>>;
+  using Texts = std::vector<std::pair<std::string, std::string>>;
 
   /// The name must outlive it.
-  explicit LogFields(std::string_view reconciler, Counts counts = {});
+  explicit LogFields(std::string_view reconciler, Counts counts = {}, Texts texts = {});
   ~LogFields();
   LogFields(const LogFields&) = delete;
   LogFields& operator=(const LogFields&) = delete;
 
   std::string_view reconciler() const { return reconciler_; }
   const Counts& counts() const { return counts_; }
+  const Texts& texts() const { return texts_; }
 
   /// Of this thread, or null.
   static const LogFields* current();
@@ -29,6 +31,7 @@ class LogFields {
  private:
   const std::string_view reconciler_;
   const Counts counts_;
+  const Texts texts_;
   const LogFields* const outer_;
 };
 

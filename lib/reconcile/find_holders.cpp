@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/duration.hpp"
+#include "base/log_fields.hpp"
 #include "pg/transaction.hpp"
 #include "reconcile/candidate.hpp"
 #include "reconcile/holder_text.hpp"
@@ -50,6 +51,8 @@ void find_holders(Job& job, pg::Connection& connection) {
     if (left <= Milliseconds{0} || job.options.stop.stop_requested()) return;
     std::vector<Holder> holders = seen_holders(job, row, connection, left);
     const std::string its_holders = who(holders);
+    const LogFields fields(job.reconciler.name, {{"partition", row.key.partition.value}},
+                           {{"execution", name_of(row)}, {"held_by", its_holders}});
     if (job.held_rows.note(row.key, std::move(holders)))
       spdlog::warn("{}: this row is due and has been held for {} by {}: {} {}", job.reconciler.name,
                    spoken_duration(row.held_for), its_holders, describe(job.reconciler, row.key),

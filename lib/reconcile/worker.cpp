@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/log_fields.hpp"
+
 namespace ff::reconcile {
 namespace {
 
@@ -360,6 +362,9 @@ void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickRepo
   const Milliseconds pause = job.quarantine.add(row.key, job.clock.now(), error);
   if (known) return;
   const auto execution = execution_of(job.reconciler, row.key);
+  const LogFields fields(
+      job.reconciler.name, {{"partition", row.key.partition.value}},
+      {{"execution", execution ? to_string(*execution) : ""}, {"sqlstate", error.sqlstate()}});
   spdlog::error("{}: this row cannot be moved and is quarantined for {} s{}: {}{}: {}", job.reconciler.name,
                 pause.count() / 1000, error.lacks_resources() ? "" : ", then longer",
                 describe(job.reconciler, row.key), execution ? ' ' + to_string(*execution) : "",

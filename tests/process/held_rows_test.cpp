@@ -75,6 +75,16 @@ TEST_CASE("a holder whose state a role may not see is named without it") {
     const Ended told = run_binary({"status", "--url", "http://127.0.0.1:" + std::to_string(daemon.port())});
     CHECK(told.code == 0);
     CHECK_THAT(told.out, Catch::Contains(to_string(id) + " is locked by pid "));
+    // The daemon has seen it for a while, which nothing in the database tells that role.
+    const auto explained = [&](const std::string& url) {
+      return run_binary({"explain", "{fp:3}:" + to_string(id), "--url", url},
+                        {{"FF_DATABASE_URL", database.conninfo() + " user=near_sighted"}})
+          .out;
+    };
+    CHECK_THAT(explained("http://127.0.0.1:" + std::to_string(daemon.port())),
+               Catch::Matches("(.|\n)*locked by pid [0-9]+ \\([^)]*\\) for [0-9.]+ (ms|s)\n(.|\n)*"));
+    CHECK_THAT(explained("http://127.0.0.1:1"),
+               Catch::Matches("(.|\n)*locked by pid [0-9]+ \\([^)]*\\)\n(.|\n)*"));
     CHECK(daemon.stop() == 0);
   }
   somebody.execute("ROLLBACK");

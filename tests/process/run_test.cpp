@@ -193,6 +193,31 @@ TEST_CASE("a log for machines is one JSON object a line") {
   CHECK(with_tick);
 }
 
+TEST_CASE("in a log for machines a row that fails is told of in fields") {
+  Database database;
+  auto db = database.connect();
+  insert_with_lease(db, {2}, now_ms(db) - 1000);
+  db.execute_script(
+      "CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no'; END$$;"
+      "CREATE TRIGGER poison BEFORE UPDATE ON ff_attempt FOR EACH ROW EXECUTE FUNCTION poison()");
+  RunningDaemon daemon(
+      {.conninfo = database.conninfo(), .config = std::string(kConfig) + "log: {format: json}\n"});
+  REQUIRE(wait_until([&] { return daemon.process().err_has("quarantined for"); }));
+  REQUIRE(daemon.stop() == 0);
+  std::istringstream lines(daemon.process().err());
+  int told = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line);
+    if (!json.contains("sqlstate")) continue;
+    ++told;
+    CHECK(json["sqlstate"] == "P0001");
+    CHECK(json["partition"] == 2);
+    CHECK_THAT(json["execution"].get<std::string>(), Catch::StartsWith("{fp:2}:"));
+    CHECK(json["reconciler"].is_string());
+  }
+  CHECK(told > 0);
+}
+
 TEST_CASE("under journald each line begins with its priority instead of a time") {
   RunningDaemon daemon({.conninfo = "host=/nonexistent dbname=x user=y",
                         .config = kConfig,
