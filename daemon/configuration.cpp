@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <set>
 
 #include "base/printable.hpp"
@@ -124,6 +125,7 @@ config::Database for_reading(const config::Database& database) {
     make_connector(database).connect(Clock::system().now() + database.acquire_timeout);
   } catch (const pg::Error& error) {
     if (!error.not_writable()) throw;
+    std::cerr << "no server takes writes; what follows is of one that may be read\n";
     return by_any_server(database);
   }
   return database;

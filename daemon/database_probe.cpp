@@ -63,8 +63,10 @@ Observation DatabaseProbe::probe() {
     pool_.abandon_all();
     server = ask_anew(connection);
   }
+  const SteadyTime read_at = Clock::system().now();
   last_server_ = server->started_at;
   Observation seen;
+  seen.read_at = read_at;
   seen.found = Observation::Found::writable;
   seen.server_started_at = server->started_at;
   seen.server_uptime = server->now - server->started_at;

@@ -37,8 +37,10 @@ void learn_since_when_it_is_held(explain::Facts& facts, const nlohmann::ordered_
     const auto since = facts.now + (unix_millis(row.at("held_since_ms").get<std::int64_t>()) - now);
     for (const auto& its : row.at("holders"))
       for (explain::Holder& holder : facts.holders)
-        if (its.at("pid") == holder.pid && its.at("table") == holder.table && !holder.since)
+        if (its.at("pid") == holder.pid && its.at("table") == holder.table && !holder.since) {
           holder.since = since;
+          holder.as_seen = true;
+        }
   }
 }
 
@@ -49,7 +51,7 @@ void learn_from_daemon(explain::Facts& facts, const Arguments& arguments) {
   const std::string id = to_string(facts.id);
   const UnixMillis now = Clock::system().wall();
   for (const auto& reconciler : status->at("reconcilers")) {
-    learn_since_when_it_is_held(facts, reconciler.at("held"), now);
+    learn_since_when_it_is_held(facts, reconciler.value("held", nlohmann::ordered_json::array()), now);
     const auto its = std::ranges::find(facts.inspections, reconciler.at("reconciler").get<std::string>(),
                                        &explain::Inspection::reconciler);
     if (its == facts.inspections.end()) continue;
@@ -92,7 +94,8 @@ explain::Facts facts_of(const ExecutionId& id, const config::Config& config, con
     facts.pauses_unread = pauses.why_unreadable;
     for (explain::Inspection& each : facts.inspections)
       each.pauses = pause::covering(pauses.in_force, each.reconciler);
-    facts.daemon_seen = !check::replicas(*connection).empty();
+    // A standby does not know who is on its primary.
+    facts.daemon_seen = !writable || !check::replicas(*connection).empty();
     facts.covered = std::binary_search(coverage.covered.begin(), coverage.covered.end(), id.partition);
   }
   see_what_is_held(facts, pool, config, coverage);

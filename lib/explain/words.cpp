@@ -35,7 +35,9 @@ std::string next(std::optional<UnixMillis> due, std::optional<UnixMillis> known_
 }
 
 std::string who(const Holder& holder, UnixMillis now) {
-  return reconcile::text_of(holder) + (holder.since ? " for " + age(*holder.since, now) : "");
+  if (!holder.since) return reconcile::text_of(holder);
+  return reconcile::text_of(holder) + (holder.as_seen ? "; a daemon has seen the row held for " : " for ") +
+         age(*holder.since, now);
 }
 
 std::string counts(const FanIn& fan_in) {

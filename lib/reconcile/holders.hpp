@@ -18,6 +18,7 @@ struct Holder {
   std::string application;               ///< as pg_stat_activity has it; of a prepared transaction its name
   std::string state = {};                ///< "idle in transaction", …; empty without pg_read_all_stats
   std::optional<UnixMillis> since = {};  ///< the start of its transaction; nothing without pg_read_all_stats
+  bool as_seen = false;                  ///< `since` is when a daemon first saw the row held, by whomever
 };
 
 /// Who holds rows of an execution, the oldest transaction first: in its core, attempts, suspension, waitpoints and the

@@ -9,7 +9,8 @@ namespace ff::reconcile {
 
 /// What the database's clock says now, told from what it said before: it is never ahead of it, and behind by
 /// no more than the best of the last minute's statements took. Decides when a row is tried, never whether it
-/// is due. Safe from any thread.
+/// is due; where the server's clock was set by less than kStep, rows are tried too early or too late for that minute.
+/// Safe from any thread.
 class ServerClock {
  public:
   /// Further away from ours than so the database's clock does not get by itself.

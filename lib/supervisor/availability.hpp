@@ -18,6 +18,9 @@ struct Observation {
   std::optional<UnixMillis> server_started_at;  ///< by the server's clock; names one uninterrupted server
   Milliseconds server_uptime{0};
   int schema_version = 0;
+  std::optional<SteadyTime>
+      read_at{};               ///< when the server said so, by our clock; nothing: when it is observed
+  bool clock_was_set = false;  ///< somebody else has noticed that the server's clock was set forward
 };
 
 /// Decides from a series of observations whether reconcilers may run, whether leases may be taken, and when
@@ -67,6 +70,7 @@ class Availability {
   int failures_ = 0;
   Observation last_;
   SteadyTime observed_at_{};
+  SteadyTime read_at_{};
   std::optional<UnixMillis> server_;
   SteadyTime trusted_from_{SteadyTime::min()};
 };

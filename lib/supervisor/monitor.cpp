@@ -64,7 +64,7 @@ void Monitor::told_time(SteadyTime sent, SteadyTime answered, UnixMillis said) {
     // In one step, so that nobody else takes leases by that clock before the check.
     const std::lock_guard lock(mutex_);
     if (!server_clock_.learn(sent, answered, said)) return;
-    check_wanted_ = unchecked_ = true;
+    clock_was_set_ = check_wanted_ = unchecked_ = true;
   }
   wake_.notify_all();
 }
@@ -88,7 +88,7 @@ void Monitor::run(const std::stop_token& stop) {
 }
 
 void Monitor::check_once(const std::stop_token& stop) {
-  const Observation seen = check_();
+  Observation seen = check_();
   if (stop.stop_requested()) return;  // nobody asks any more, and it may have been interrupted
   State state;
   bool is_new;
@@ -96,6 +96,7 @@ void Monitor::check_once(const std::stop_token& stop) {
   bool was_unchecked;
   {
     const std::lock_guard lock(mutex_);
+    seen.clock_was_set = std::exchange(clock_was_set_, false);
     availability_.observe(seen, clock_.now());
     state = availability_.state(clock_.now());
     // Refused for who we are instead of not reached is worth a line of its own.

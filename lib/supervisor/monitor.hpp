@@ -33,8 +33,8 @@ class Monitor {
   /// A statement failed in a way that may mean that the server is gone: check at once. Until that check has
   /// ended nothing may run: the server may be back already, and every lease lapsed.
   void check_now();
-  /// The database's clock said so at some moment between the two. Where it was set forward, the same as check_now(): all
-  /// leases have lapsed by it.
+  /// The database's clock said so at some moment between the two. Where it was set forward, the same as check_now(), and
+  /// then recovery grace: all leases have lapsed by it.
   void told_time(SteadyTime sent, SteadyTime answered, UnixMillis said);
   /// Something is to be read that goes with a check. Meanwhile what runs goes on.
   void check_soon();
@@ -65,9 +65,10 @@ class Monitor {
   State told_ = State::starting;
   std::string told_reason_;
   bool told_authentication_ = false;
-  bool check_wanted_ = false;  // it was asked for
-  bool soon_wanted_ = false;   // likewise, without a doubt about the server
-  bool unchecked_ = false;     // it has not ended yet
+  bool clock_was_set_ = false;  // noticed since the last check
+  bool check_wanted_ = false;   // it was asked for
+  bool soon_wanted_ = false;    // likewise, without a doubt about the server
+  bool unchecked_ = false;      // it has not ended yet
   std::jthread thread_;
 };
 

@@ -82,10 +82,13 @@ TEST_CASE("who only reads does so on a server that takes no writes, and says tha
   CHECK(status.code == 1);
   CHECK_THAT(status.out, Catch::Contains(", NOT WRITABLE\n") && Catch::Contains("lease_expiry"));
   CHECK(Json::parse(run_binary({"status", "--json"}, at(database)).out)["writable"] == false);
-  CHECK_THAT(run_binary({"audit"}, at(database)).out, Catch::Contains("checks"));
+  const Ended audited = run_binary({"audit"}, at(database));
+  CHECK_THAT(audited.out, Catch::Contains("checks"));
   const Ended explained = run_binary({"explain", id}, at(database));
   CHECK(explained.code == 0);
   CHECK_THAT(explained.out, Catch::Contains(id));
+  for (const Ended& each : {status, audited, explained})
+    CHECK_THAT(each.err, Catch::Contains("no server takes writes"));
 }
 
 TEST_CASE("status counts the sessions of daemons on its database, and no others") {

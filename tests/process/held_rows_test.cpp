@@ -81,10 +81,10 @@ TEST_CASE("a holder whose state a role may not see is named without it") {
                         {{"FF_DATABASE_URL", database.conninfo() + " user=near_sighted"}})
           .out;
     };
+    const std::string seen = "; a daemon has seen the row held for ";
     CHECK_THAT(explained("http://127.0.0.1:" + std::to_string(daemon.port())),
-               Catch::Matches("(.|\n)*locked by pid [0-9]+ \\([^)]*\\) for [0-9.]+ (ms|s)\n(.|\n)*"));
-    CHECK_THAT(explained("http://127.0.0.1:1"),
-               Catch::Matches("(.|\n)*locked by pid [0-9]+ \\([^)]*\\)\n(.|\n)*"));
+               Catch::Contains("locked by pid ") && Catch::Contains(seen));
+    CHECK_THAT(explained("http://127.0.0.1:1"), Catch::Contains("locked by pid ") && !Catch::Contains(seen));
     CHECK(daemon.stop() == 0);
   }
   somebody.execute("ROLLBACK");

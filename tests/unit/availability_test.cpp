@@ -133,6 +133,21 @@ TEST_CASE("a server whose clock was set forward, or whose machine was asleep, ge
   CHECK(ask(availability, kNow + 28s) == kReady);
 }
 
+TEST_CASE("how long the rest of a check takes is nothing to the server's clock") {
+  Availability availability(kGrace);
+  Observation slow = writable(1h);
+  slow.read_at = kNow;
+  availability.observe(slow, kNow + 30s);
+  slow.server_uptime += 60s;
+  slow.read_at = kNow + 60s;
+  availability.observe(slow, kNow + 60s);
+  CHECK(ask(availability, kNow + 60s) == kReady);
+  slow.server_uptime += 16s;
+  slow.read_at = kNow + 70s;
+  availability.observe(slow, kNow + 100s);
+  CHECK(ask(availability, kNow + 100s) == kRecovering);
+}
+
 TEST_CASE("a server whose clock was set back to before its start is trusted as before") {
   Availability availability(kGrace);
   availability.observe(writable(20s), kNow);

@@ -102,6 +102,20 @@ TEST_CASE("once the database's clock was set forward no lease is taken until a c
   CHECK(test::wait_until([&] { return bench.confirmed > 0 && bench.monitor.may_take_leases(); }));
 }
 
+TEST_CASE("a database's clock that was set forward gives workers the recovery grace, whatever a check says") {
+  Bench bench(300ms);
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
+  const SteadyTime now = Clock::system().now();
+  const UnixMillis said = unix_millis(1'700'000'000'000);
+  bench.monitor.told_time(now, now, said);
+  bench.monitor.told_time(now, now, said + 1h);
+  REQUIRE(test::wait_until([&] { return bench.changes == 3; }));
+  CHECK(bench.all_told() == std::vector<std::pair<State, std::string>>{
+                                {State::ready, ""}, {State::recovering, ""}, {State::ready, ""}});
+  CHECK(bench.monitor.may_take_leases());
+}
+
 TEST_CASE("a monitor tells each change of state once") {
   Bench bench;
   bench.start();
