@@ -105,7 +105,7 @@ void StatusBoard::tick_finished(const supervisor::TickEvent& event) {
   entry.consecutive_failures = event.consecutive_failures;
   if (event.report.complete) entry.last_scan = entry.last_tick;
   // What was taken because it had been seen coming says nothing of the other rows.
-  if (event.report.complete) entry.totals.due = event.report.scanned - event.report.processed;
+  if (event.report.complete) entry.totals.due = event.report.left();
   const bool own_more = event.report.more && !event.report.companions_more.value_or(false);
   if (event.report.complete || own_more) entry.totals.more = own_more;
   if (event.report.companions_more) entry.companions_more = *event.report.companions_more;

@@ -97,8 +97,7 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
       consecutive_failures(
           gauges(registry, "consecutive_failures", "Ticks that failed since the last successful one.")),
       due_rows(gauges(registry, "due_rows",
-                      "Rows that the last scan found due, moved since or not. Of a large backlog only those "
-                      "that it read.")),
+                      "Due rows that the tick of the last scan has left; of a backlog at least so many.")),
       more_due(gauges(registry, "more_due",
                       "1 where the last tick left due rows that it had not read: due_rows is not all.")),
       oldest_due(

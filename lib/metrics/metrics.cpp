@@ -49,10 +49,10 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   // Of the rows a tick that failed at once knows nothing, and one that took what had been seen coming only what
   // comes next: what the last scan saw stands.
   if (report.complete) {
-    // Of a backlog at least what the scan has shown, though the tick came to none of it.
-    const auto shown = static_cast<std::int64_t>(report.oldest_due_in.size());
-    to.due_rows.Set(static_cast<double>(std::max(report.scanned, shown)));
-    to.oldest_due.Set(unix_seconds_or_zero(report.oldest_due));
+    const std::int64_t left = report.left();
+    to.due_rows.Set(static_cast<double>(left));
+    // Of none that is left, it would be that of a row that was moved.
+    to.oldest_due.Set(left > 0 ? unix_seconds_or_zero(report.oldest_due) : 0);
     instruments_->set_oldest_due(event.reconciler, report.oldest_due_in);
   }
   const bool own_more = report.more && !report.companions_more.value_or(false);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -114,6 +115,14 @@ struct TickReport {
   void add_companion(TickReport&& companions);
   /// Counts a failure among the errors, and sorts the moves by due time.
   void finish();
+
+  /// Due rows that a scan has left: of a backlog at least so many.
+  std::int64_t left() const {
+    const std::int64_t seen = std::max(scanned - processed, std::int64_t{0});
+    if (!more) return seen;
+    // Where the tick came to none of it, what the scan has shown.
+    return std::max(seen, processed == 0 ? static_cast<std::int64_t>(oldest_due_in.size()) : 1);
+  }
 
   std::int64_t error_count() const {
     std::int64_t sum = 0;

@@ -103,8 +103,22 @@ TEST_CASE("in the middle of a backlog the gauges say that more is due, though th
   CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "2");
   CHECK(sample(metrics, R"(more_due{reconciler="attempt_timeout"})") == "1");
   tick(metrics, busy_report());
-  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "5");
   CHECK(sample(metrics, R"(more_due{reconciler="attempt_timeout"})") == "0");
+}
+
+TEST_CASE("where all that was due was moved the gauges say that nothing is") {
+  Metrics metrics(two_reconcilers(), kClock);
+  auto report = busy_report();
+  report.processed = report.scanned;
+  tick(metrics, report);
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "0");
+  CHECK(sample(metrics, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "0");
+  report.more = true;
+  report.oldest_due_in = {{{1}, unix_millis(1'699'999'000'500)}};
+  tick(metrics, report);
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "1");
+  CHECK(sample(metrics, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1699999000.5");
 }
 
 TEST_CASE("a gauge says since when a tick is under way") {
@@ -121,7 +135,7 @@ TEST_CASE("the gauges of a reconciler say what its last scan saw, and what comes
   Metrics metrics(two_reconcilers(), kClock);
   tick(metrics, busy_report());
   auto text = metrics.scrape();
-  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "5");
   CHECK(sample(text, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1699999000.5");
   CHECK(sample(text, R"(next_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1700000060");
   CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "5");
@@ -133,7 +147,7 @@ TEST_CASE("the gauges of a reconciler say what its last scan saw, and what comes
   foreseen.quarantined = 6;
   tick(metrics, foreseen);
   text = metrics.scrape();
-  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "5");
   CHECK(sample(text, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1699999000.5");
   CHECK(sample(text, R"(next_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1700000090");
   CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "6");
@@ -168,7 +182,7 @@ TEST_CASE(
   CHECK(sample(metrics, R"(processed_total{outcome="retried",reconciler="attempt_timeout"})") == "6");
   metrics.reconciler_enabled("attempt_timeout", true);
   tick(metrics, busy_report());
-  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "5");
 }
 
 TEST_CASE("that what is paused cannot be read is a gauge") {
@@ -201,7 +215,7 @@ TEST_CASE("what is paused, by name or with all, says so and leaves no gauge behi
   CHECK(paused("attempt_timeout") == "0");
   CHECK(paused("lease_expiry") == "0");
   tick(metrics, busy_report());
-  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(metrics, R"(due_rows{reconciler="attempt_timeout"})") == "5");
 }
 
 TEST_CASE("what is held says so until it is released, and not while the reconciler is paused") {
@@ -232,7 +246,7 @@ TEST_CASE("a tick that failed before its scan is no success and leaves what the 
   CHECK(sample(text, R"(ticks_total{reconciler="attempt_timeout",result="failure"})") == "2");
   CHECK(sample(text, R"(errors_total{class="connection",reconciler="attempt_timeout"})") == "2");
   CHECK(sample(text, R"(consecutive_failures{reconciler="attempt_timeout"})") == "3");
-  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "9");
+  CHECK(sample(text, R"(due_rows{reconciler="attempt_timeout"})") == "5");
   CHECK(sample(text, R"(oldest_due_timestamp_seconds{reconciler="attempt_timeout"})") == "1699999000.5");
   CHECK(sample(text, R"(quarantined_rows{reconciler="attempt_timeout"})") == "5");
 }
