@@ -156,7 +156,7 @@ int audit_database(const Arguments& arguments) {
   pg::Pool pool(connector, 1, config.database.acquire_timeout);
   audit::Spaces spaces;
   audit::Report report;
-  {
+  {  // whoever reads the report holds no session
     auto connection = pool.acquire();
     spaces = chosen(audit::all_spaces(*connection), named, config);
     audit::Audit audit(*connection, spaces);

@@ -124,8 +124,7 @@ TEST_CASE("explain names whom an execution waits for") {
       {"fan_in_misled",
        [](auto& s) {
          const FanIn made = fan_in(s, {.success = 1, .running = 1});
-         for (const std::size_t upstream : {0U, 1U}) end_upstream(s.db, made, upstream);
-         s.db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 5");
+         end_and_pass_on(s, made, {0, 1});
          return made.downstream;
        },
        "tick group_recount --execution '{id}'"},
@@ -138,8 +137,7 @@ TEST_CASE("explain names whom an execution waits for") {
       {"fan_in_miscounted",
        [](auto& s) {
          const FanIn made = fan_in(s, {.fail = 1, .running = 1});
-         end_upstream(s.db, made, 0);
-         s.db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 5");
+         end_and_pass_on(s, made, {0});
          return made.downstream;
        },
        "audit"},
@@ -162,8 +160,7 @@ TEST_CASE("explain names whom an execution waits for") {
       {"children_ended",
        [](auto& s) {
          const FanIn made = parent(s, {.success = 1, .running = 0});
-         end_upstream(s.db, made, 0);
-         s.db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 5");
+         end_and_pass_on(s, made, {0});
          return made.downstream;
        },
        "tick dependency --execution '{id}'"},

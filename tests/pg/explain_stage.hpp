@@ -202,6 +202,13 @@ inline FanIn one_too_many(ExplainStage& stage) {
   return made;
 }
 
+/// These have succeeded, and that was passed on.
+inline void end_and_pass_on(ExplainStage& stage, const FanIn& made,
+                            std::initializer_list<std::size_t> upstreams) {
+  for (const std::size_t upstream : upstreams) end_upstream(stage.db, made, upstream);
+  stage.db.execute("UPDATE ff_completion_event SET dispatched_at_ms = 5");
+}
+
 const char* const kEnded =
     "lifecycle_phase = 'cancelled', public_state = 'cancelled', eligibility_state = 'not_applicable'";
 
