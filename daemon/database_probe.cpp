@@ -63,10 +63,9 @@ Observation DatabaseProbe::probe() {
     pool_.abandon_all();
     server = ask_anew(connection);
   }
-  const SteadyTime read_at = Clock::system().now();
   last_server_ = server->started_at;
   Observation seen;
-  seen.read_at = read_at;
+  seen.reading = reading_;
   seen.found = Observation::Found::writable;
   seen.server_started_at = server->started_at;
   seen.server_uptime = server->now - server->started_at;
@@ -79,12 +78,18 @@ Observation DatabaseProbe::probe() {
   return seen;
 }
 
+pg::ServerInfo DatabaseProbe::server_info(pg::Connection& connection) {
+  const SteadyTime sent = Clock::system().now();
+  const pg::ServerInfo server = pg::server_info(connection, answer_wanted_by());
+  has_answered_ = true;
+  reading_ = Observation::Reading{sent, Clock::system().now(), server.now};
+  return server;
+}
+
 // Nothing: the connection is of no use any more.
 std::optional<pg::ServerInfo> DatabaseProbe::ask(pg::PooledConnection& connection) {
   try {
-    const pg::ServerInfo server = pg::server_info(*connection, answer_wanted_by());
-    has_answered_ = true;
-    return server;
+    return server_info(*connection);
   } catch (const pg::Error& error) {
     if (!error.connection_lost()) throw;
     return std::nullopt;
@@ -93,8 +98,7 @@ std::optional<pg::ServerInfo> DatabaseProbe::ask(pg::PooledConnection& connectio
 
 pg::ServerInfo DatabaseProbe::ask_anew(std::optional<pg::PooledConnection>& connection) {
   connection.emplace(pool_.acquire());
-  const pg::ServerInfo server = pg::server_info(**connection, answer_wanted_by());
-  has_answered_ = true;
+  const pg::ServerInfo server = server_info(**connection);
   if (!server.writable)
     throw pg::Error(pg::Error::Kind::not_writable, (*connection)->description() + " takes no writes");
   return server;

@@ -39,6 +39,7 @@ class DatabaseProbe {
 
  private:
   supervisor::Observation probe();
+  pg::ServerInfo server_info(pg::Connection& connection);
   std::optional<pg::ServerInfo> ask(pg::PooledConnection& connection);
   pg::ServerInfo ask_anew(std::optional<pg::PooledConnection>& connection);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
@@ -51,6 +52,7 @@ class DatabaseProbe {
   const std::function<void()> on_connection_lost_;
   const OnCoverage on_coverage_;
   const AlsoRead also_read_;
+  std::optional<supervisor::Observation::Reading> reading_;
   bool has_answered_ = false;              // a server, in this check
   std::optional<UnixMillis> last_server_;  // the start of the server that was met last
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit

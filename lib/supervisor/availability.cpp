@@ -20,7 +20,7 @@ void Availability::observe(const Observation& observation, SteadyTime now) {
   if (reached) {
     const bool another =
         server_ && observation.server_started_at && *server_ != *observation.server_started_at;
-    const bool was_away = outage_ || another || observation.clock_was_set || clock_was_set(observation, now);
+    const bool was_away = outage_ || another || observation.clock_was_set;
     if (was_away)
       trusted_from_ = std::max(trusted_from_, now + recovery_grace_);
     else if (!server_)  // one whose clock was set back may not have been started yet
@@ -31,14 +31,6 @@ void Availability::observe(const Observation& observation, SteadyTime now) {
   seen_ = true;
   last_ = observation;
   observed_at_ = now;
-  read_at_ = observation.read_at.value_or(now);
-}
-
-// Up for longer than time has passed since it was last seen, though an answer took its longest.
-bool Availability::clock_was_set(const Observation& observation, SteadyTime now) const {
-  return seen_ && !outage_ &&
-         observation.server_uptime - last_.server_uptime >
-             observation.read_at.value_or(now) - read_at_ + kLongestAnswer;
 }
 
 State Availability::state(SteadyTime now) const {

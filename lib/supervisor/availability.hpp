@@ -18,9 +18,14 @@ struct Observation {
   std::optional<UnixMillis> server_started_at;  ///< by the server's clock; names one uninterrupted server
   Milliseconds server_uptime{0};
   int schema_version = 0;
-  std::optional<SteadyTime>
-      read_at{};               ///< when the server said so, by our clock; nothing: when it is observed
-  bool clock_was_set = false;  ///< somebody else has noticed that the server's clock was set forward
+  /// What the server's clock said at some moment between two of ours.
+  struct Reading {
+    SteadyTime sent;
+    SteadyTime answered;
+    UnixMillis said;
+  };
+  std::optional<Reading> reading{};
+  bool clock_was_set = false;  ///< forward, since the observation before
 };
 
 /// Decides from a series of observations whether reconcilers may run, whether leases may be taken, and when
@@ -61,7 +66,6 @@ class Availability {
   SteadyTime next_check(SteadyTime now, double jitter) const;
 
  private:
-  bool clock_was_set(const Observation& observation, SteadyTime now) const;
   bool is_trusted(SteadyTime now) const { return may_run() && now >= trusted_from_; }
 
   Milliseconds recovery_grace_;
@@ -70,7 +74,6 @@ class Availability {
   int failures_ = 0;
   Observation last_;
   SteadyTime observed_at_{};
-  SteadyTime read_at_{};
   std::optional<UnixMillis> server_;
   SteadyTime trusted_from_{SteadyTime::min()};
 };

@@ -97,6 +97,8 @@ void Monitor::check_once(const std::stop_token& stop) {
   {
     const std::lock_guard lock(mutex_);
     seen.clock_was_set = std::exchange(clock_was_set_, false);
+    if (const auto& its = seen.reading)
+      seen.clock_was_set |= server_clock_.learn(its->sent, its->answered, its->said);
     availability_.observe(seen, clock_.now());
     state = availability_.state(clock_.now());
     // Refused for who we are instead of not reached is worth a line of its own.

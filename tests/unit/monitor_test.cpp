@@ -116,6 +116,27 @@ TEST_CASE("a database's clock that was set forward gives workers the recovery gr
   CHECK(bench.monitor.may_take_leases());
 }
 
+TEST_CASE(
+    "a check itself notices a database's clock that was set forward, however long the rest of it takes") {
+  Bench bench(300ms);
+  const SteadyTime now = Clock::system().now();
+  const UnixMillis said = unix_millis(1'700'000'000'000);
+  bench.now.reading = Observation::Reading{now, now, said};
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
+  const auto becomes = [&](SteadyTime answered, UnixMillis time) {
+    const std::lock_guard lock(bench.mutex);
+    bench.now.reading = Observation::Reading{answered, answered, time};
+  };
+  becomes(now + 1h, said + 1h);
+  bench.check_again();
+  CHECK(bench.all_told().size() == 1);
+  becomes(now + 1h, said + 2h);
+  bench.check_again();
+  REQUIRE(test::wait_until([&] { return bench.all_told().size() == 3; }));
+  CHECK(bench.all_told().at(1).first == State::recovering);
+}
+
 TEST_CASE("a monitor tells each change of state once") {
   Bench bench;
   bench.start();
