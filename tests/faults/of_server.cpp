@@ -1,5 +1,6 @@
 // A server that crashes, stands still, or has no room.
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -52,17 +53,28 @@ Heal kill_session(World& world) {
   };
 }
 
+// Sessions may die under libfaketime, which is not made for their signal handlers: then the server ends all, and recovers.
+void set_clock(World& world, const std::string& offset, const std::function<bool(std::int64_t)>& is_right) {
+  world.set_server_clock(offset);
+  const auto moved = [&] {
+    try {
+      auto db = world.connect();
+      return is_right(test::now_ms(db));
+    } catch (const pg::Error& error) {
+      if (!simulation::is_an_outage(error)) throw;
+      return false;
+    }
+  };
+  if (!test::wait_until(moved)) throw std::runtime_error("libfaketime does not move the clock of the server");
+}
+
 // By the later clock all leases lapsed an hour ago.
-Heal set_clock(World& world) {
+Heal set_clock_back_and_forward(World& world) {
   auto db = world.connect();
-  const auto time_of_day = [&] { return test::now_ms(db); };
-  const std::int64_t before = time_of_day();
-  world.set_server_clock("-1h");
-  if (time_of_day() > before) throw std::runtime_error("libfaketime has not moved the clock of the server");
+  const std::int64_t before = test::now_ms(db);
+  set_clock(world, "-1h", [&](std::int64_t now) { return now < before; });
   std::this_thread::sleep_for(10s);
-  world.set_server_clock("+0");
-  if (time_of_day() < before)
-    throw std::runtime_error("libfaketime has not moved the clock of the server back");
+  set_clock(world, "+0", [&](std::int64_t now) { return now > before; });
   std::this_thread::sleep_for(15s);
   return [] {};
 }
@@ -112,9 +124,9 @@ Fault clock_set() {
   return {.name = "clock set",
           .what = "the clock of the server set back by an hour, and after 10 s forward again (libfaketime)",
           .repetitions = 1,
-          .in_short = 1,
+          .in_short = 0,
           .wanted = 10s,
-          .inject = set_clock};
+          .inject = set_clock_back_and_forward};
 }
 
 }  // namespace ff::faults
