@@ -42,10 +42,6 @@ constexpr std::array kOptions{
     Option{"address", "HOST:PORT", "where the daemon listens (default: from the configuration)"},
 };
 
-std::string quoted(std::string_view text) {
-  return "\"" + std::string(text) + "\"";
-}
-
 // "--json" is followed by nothing, "--config" by its value.
 bool wants_value(const std::string& argument) {
   return std::ranges::any_of(kOptions, [&](const Option& o) {
@@ -91,7 +87,7 @@ void refuse_missing_values(const std::vector<std::string>& line) {
     if (!wants_value(line[i])) continue;
     if (i + 1 < line.size() && line[i + 1].starts_with("--"))
       throw UsageError(line[i] + " wants " + std::string(option(line[i].substr(2)).value) + ", not " +
-                       quoted(line[i + 1]));
+                       in_quotes(line[i + 1]));
     ++i;
   }
 }
@@ -109,9 +105,9 @@ po::variables_map parse(const std::vector<std::string>& line) {
   } catch (const po::unknown_option& error) {
     // Not what(): Boost replaces its own placeholders there, over and over where the option is named like one.
     const std::string name = error.get_option_name();
-    throw UsageError("unrecognised option '" + name + "'" + what_was_meant(name));
+    throw UsageError("unrecognised option " + in_quotes(name) + what_was_meant(name));
   } catch (const po::error& error) {
-    throw UsageError(error.what());
+    throw UsageError(config::hide_secrets(error.what()));
   }
   return values;
 }
@@ -126,7 +122,7 @@ const Command& find(const std::vector<Command>& commands, const std::string& nam
     known += (known.empty() ? "" : ", ") + std::string(command.name);
     names.emplace_back(command.name);
   }
-  throw UsageError("there is no command " + quoted(name) + did_you_mean(name, names) +
+  throw UsageError("there is no command " + in_quotes(name) + did_you_mean(name, names) +
                    " (commands: " + known + ")");
 }
 
@@ -142,7 +138,7 @@ void check(const Command& command, const Arguments& arguments) {
   }
   const auto& words = arguments.words();
   if (words.size() > command.words.most)
-    throw UsageError(std::string(command.name) + ": stray word " + quoted(words[command.words.most]));
+    throw UsageError(std::string(command.name) + ": stray word " + in_quotes(words[command.words.most]));
   if (words.size() < command.words.least)
     throw UsageError(std::string(command.name) + ": missing " + std::string(command.words.usage));
 }
@@ -155,6 +151,10 @@ std::string option_line(const Option& o) {
 }
 
 }  // namespace
+
+std::string in_quotes(std::string_view typed) {
+  return '"' + config::hide_secrets(typed) + '"';
+}
 
 const Option& option(std::string_view name) {
   return *std::find_if(kOptions.begin(), kOptions.end(), [&](const Option& o) { return o.name == name; });
@@ -183,9 +183,31 @@ std::optional<std::int64_t> Arguments::number(const std::string& name, std::int6
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), value);
   if (error != std::errc{} || end != given->data() + given->size() || value < least || value > most)
-    throw UsageError("--" + name + ": " + quoted(*given) + " is no whole number from " +
+    throw UsageError("--" + name + ": " + in_quotes(*given) + " is no whole number from " +
                      std::to_string(least) + " to " + std::to_string(most));
   return value;
+}
+
+std::optional<Partitions> Arguments::partitions() const {
+  const auto given = text("partitions");
+  if (!given) return std::nullopt;
+  try {
+    return parse_partitions(*given);
+  } catch (const std::invalid_argument& error) {
+    // It quotes a part, and the part of a connection string may be half a password.
+    const bool is_discreet = config::hide_secrets(*given) == *given;
+    throw UsageError("--partitions: " +
+                     (is_discreet ? error.what() : in_quotes(*given) + " is no list of partitions"));
+  }
+}
+
+std::optional<ScannerFilter::Tag> Arguments::instance_tag() const {
+  const auto given = text("instance-tag");
+  if (!given) return std::nullopt;
+  const auto equals = given->find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == given->size())
+    throw UsageError("--instance-tag: " + in_quotes(*given) + " is not KEY=VALUE");
+  return ScannerFilter::Tag{given->substr(0, equals), given->substr(equals + 1)};
 }
 
 Invocation understand(const std::vector<std::string>& line, const std::vector<Command>& commands) {
@@ -204,28 +226,6 @@ Invocation understand(const std::vector<std::string>& line, const std::vector<Co
   Arguments arguments(std::move(values), {words.begin() + 1, words.end()});
   if (!wants_help) check(command, arguments);
   return {&command, wants_help, std::move(arguments)};
-}
-
-std::string without_secrets(std::string message, const std::vector<std::string>& line) {
-  const auto hide = [&message](const std::string& said) {
-    const std::string shown = config::hide_secrets(said);
-    if (shown == said) return;
-    for (auto at = message.find(said); at != std::string::npos; at = message.find(said, at + shown.size()))
-      message.replace(at, said.size(), shown);
-  };
-  for (const std::string& argument : line) {
-    hide(argument);
-    // A message spells an option with two dashes, however many it had.
-    const auto name = std::min(argument.find_first_not_of('-'), argument.size());
-    hide(argument.substr(name));
-    hide(argument.substr(name, argument.find('=', name) - name));
-    // Of "--limit=postgresql://…" a message repeats the value alone, or what stands before it.
-    const auto equals = argument.find('=');
-    if (!argument.starts_with("--") || equals == std::string::npos) continue;
-    hide(argument.substr(equals + 1));
-    hide(argument.substr(0, equals));
-  }
-  return message;
 }
 
 std::string help(const std::vector<Command>& commands, const Command* command) {

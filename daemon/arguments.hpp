@@ -8,13 +8,20 @@
 #include <string_view>
 #include <vector>
 
+#include "base/partitions.hpp"
+#include "base/scanner_filter.hpp"
+
 namespace ff::daemon {
 
-/// The command line cannot be understood; the message says what is wrong and what is allowed.
+/// The command line cannot be understood; the message says what is wrong and what is allowed, and repeats what was typed
+/// by in_quotes() only.
 class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// What was typed, in quotes, as it can be shown: in the wrong place it may be a connection string.
+std::string in_quotes(std::string_view typed);
 
 /// What was given to a command: its options and the words after its name.
 class Arguments {
@@ -26,6 +33,10 @@ class Arguments {
   std::optional<std::string> text(const std::string& option) const;
   /// Throws UsageError when it is no whole number within the bounds.
   std::optional<std::int64_t> number(const std::string& option, std::int64_t least, std::int64_t most) const;
+  /// Of the option `partitions`; throws UsageError when its value names none.
+  std::optional<Partitions> partitions() const;
+  /// Of the option `instance-tag`; throws UsageError when its value is not KEY=VALUE.
+  std::optional<ScannerFilter::Tag> instance_tag() const;
   const std::vector<std::string>& words() const { return words_; }
 
  private:
@@ -68,9 +79,6 @@ Invocation understand(const std::vector<std::string>& line, const std::vector<Co
 
 /// ": did you mean NAME?", of one of these words; empty where none is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& words);
-
-/// What is said about this line, as it can be shown: what was typed into the wrong place may be a connection string.
-std::string without_secrets(std::string message, const std::vector<std::string>& line);
 
 /// The text of --help, of the program (`command` null) or of one command.
 std::string help(const std::vector<Command>& commands, const Command* command);

@@ -25,15 +25,6 @@ constexpr std::int64_t kMostRowsShown = 1'000'000;
 constexpr Milliseconds kLongestInterval{15'000};
 constexpr Milliseconds kForItsTick{3'000};
 
-std::optional<Partitions> named_partitions(const Arguments& arguments) {
-  try {
-    if (const auto keys = arguments.text("partitions")) return parse_partitions(*keys);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(std::string("--partitions: ") + error.what());
-  }
-  return std::nullopt;
-}
-
 // Of each space the partitions that are chosen, as daemons share them out.
 audit::Spaces chosen(audit::Spaces all, const std::optional<Partitions>& named,
                      const config::Config& config) {
@@ -149,7 +140,7 @@ Milliseconds until_confirmed(const audit::Audit& audit, const config::Config& co
 
 int audit_database(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
-  const auto named = named_partitions(arguments);
+  const auto named = arguments.partitions();
   const std::int64_t limit = arguments.number("limit", 0, kMostRowsShown).value_or(kRowsShown);
   set_up_log({config::LogLevel::error, config.log.format});
   const pg::Connector connector = make_connector(for_reading(config.database));

@@ -147,7 +147,7 @@ std::vector<const reconcile::Reconciler*> named_reconcilers(const std::vector<st
     known += ", " + names.back();
   }
   if (!wanted.empty())
-    throw UsageError("there is no reconciler \"" + std::string(*wanted.begin()) + '"' +
+    throw UsageError("there is no reconciler " + in_quotes(*wanted.begin()) +
                      did_you_mean(*wanted.begin(), names) + " (allowed: " + known + ")");
   return found;
 }

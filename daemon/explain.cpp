@@ -19,7 +19,8 @@ namespace {
 ExecutionId execution(const Arguments& arguments) {
   const std::string& text = arguments.words().front();
   const auto id = parse_execution_id(text);
-  if (!id) throw UsageError("explain: \"" + text + "\" is no execution (allowed: {fp:PARTITION}:UUID)");
+  if (!id)
+    throw UsageError("explain: " + in_quotes(text) + " is no execution (allowed: {fp:PARTITION}:UUID)");
   return *id;
 }
 

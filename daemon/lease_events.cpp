@@ -146,12 +146,7 @@ std::optional<Cursor> start(const Arguments& arguments) {
 ScannerFilter filter(const Arguments& arguments) {
   ScannerFilter filter;
   filter.name_space = arguments.text("namespace");
-  const auto tag = arguments.text("instance-tag");
-  if (!tag) return filter;
-  const auto equals = tag->find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == tag->size())
-    throw UsageError("--instance-tag: \"" + *tag + "\" is not KEY=VALUE");
-  filter.instance_tag = {tag->substr(0, equals), tag->substr(equals + 1)};
+  filter.instance_tag = arguments.instance_tag();
   return filter;
 }
 

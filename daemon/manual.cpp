@@ -17,8 +17,8 @@ int manual(const Arguments& arguments, const std::vector<Command>& commands) {
   else if (wanted == "bash-completion")
     std::cout << bash_completion(commands, reconciler_decls());
   else
-    throw UsageError("manual: there is no \"" + wanted +
-                     "\" (allowed: ff-reconcilerd.8, ff-reconciler.yaml.5, bash-completion)");
+    throw UsageError("manual: there is no " + in_quotes(wanted) +
+                     " (allowed: ff-reconcilerd.8, ff-reconciler.yaml.5, bash-completion)");
   return kDone;
 }
 

@@ -66,9 +66,9 @@ Needs needs_named(const Arguments& arguments, const config::Config& config) {
 int migrate(const Arguments& arguments) {
   const std::string& verb = arguments.words().front();
   if (verb != "up" && verb != "status" && verb != "sql" && verb != "grants")
-    throw UsageError("migrate: \"" + verb + "\" is not up, status, sql or grants");
+    throw UsageError("migrate: " + in_quotes(verb) + " is not up, status, sql or grants");
   if (verb != "grants" && arguments.words().size() > 1)
-    throw UsageError("migrate " + verb + ": stray word \"" + arguments.words()[1] + "\"");
+    throw UsageError("migrate " + verb + ": stray word " + in_quotes(arguments.words()[1]));
   const auto fan_out =
       static_cast<int>(arguments.number("fan-out", 1, migrate::kMaxFanOut).value_or(migrate::kDefaultFanOut));
   if (verb == "sql") {

@@ -58,8 +58,8 @@ std::string reason(const Arguments& arguments) {
   std::string text(trimmed(arguments.text("reason").value_or("")));
   if (text.empty()) throw UsageError("pause: --reason is missing: say why, for whoever finds it paused");
   if (text.size() > kLongestReason || invalid_utf8_at(text) || control_character_at(text, true))
-    throw UsageError(fmt::format("--reason: \"{}\" is no line of at most {} bytes of UTF-8",
-                                 printable(text, 40), kLongestReason));
+    throw UsageError(fmt::format("--reason: {} is no line of at most {} bytes of UTF-8",
+                                 printable(in_quotes(text), 40), kLongestReason));
   return text;
 }
 
@@ -71,16 +71,16 @@ pause::Wish wish(const Arguments& arguments, const config::Config& config) {
   if (until) {
     wish.until = parse_moment(*until);
     if (!wish.until)
-      throw UsageError("--until: \"" + *until +
-                       "\" is no time (allowed: 2026-11-24T06:00Z or 2026-11-24T06:00:00+01:00)");
+      throw UsageError("--until: " + in_quotes(*until) +
+                       " is no time (allowed: 2026-11-24T06:00Z or 2026-11-24T06:00:00+01:00)");
     if (*wish.until > Clock::system().wall() + pause::kLongest)
-      throw UsageError("--until: \"" + *until + "\" is more than " + format_duration(pause::kLongest) +
+      throw UsageError("--until: " + in_quotes(*until) + " is more than " + format_duration(pause::kLongest) +
                        " away");
   }
   if (length) {
     wish.lasting = parse_duration(*length);
     if (!wish.lasting || *wish.lasting < Milliseconds{1000} || *wish.lasting > pause::kLongest)
-      throw UsageError("--for: \"" + *length + "\" is no duration from 1s to " +
+      throw UsageError("--for: " + in_quotes(*length) + " is no duration from 1s to " +
                        format_duration(pause::kLongest) + " (such as 90s, 30m, 2h, 7d)");
   }
   return wish;

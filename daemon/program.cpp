@@ -36,8 +36,8 @@ int run_program(const std::vector<std::string>& line, const std::vector<Command>
     }
     return written(invocation.command->run(invocation.arguments));
   } catch (const UsageError& error) {
-    std::cerr << "ff-reconcilerd: " << without_secrets(error.what(), line) << "\n`ff-reconcilerd "
-              << command_of(line, commands) << "--help` lists what is allowed.\n";
+    std::cerr << "ff-reconcilerd: " << error.what() << "\n`ff-reconcilerd " << command_of(line, commands)
+              << "--help` lists what is allowed.\n";
     return kUsage;
   } catch (const config::Invalid& error) {
     std::cerr << error.what() << '\n';

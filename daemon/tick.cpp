@@ -42,27 +42,12 @@ std::optional<ExecutionId> execution(const Arguments& arguments,
   const auto text = arguments.text("execution");
   if (!text) return std::nullopt;
   const auto id = parse_execution_id(*text);
-  if (!id) throw UsageError("--execution: \"" + *text + "\" is no execution (allowed: {fp:PARTITION}:UUID)");
+  if (!id)
+    throw UsageError("--execution: " + in_quotes(*text) + " is no execution (allowed: {fp:PARTITION}:UUID)");
   for (const Reconciler* r : reconcilers)
     if (r->execution_column.empty())
       throw UsageError("--execution: the rows of " + std::string(r->name) + " are no executions'");
   return id;
-}
-
-ScannerFilter::Tag tag(const std::string& text) {
-  const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
-    throw UsageError("--instance-tag: \"" + text + "\" is not KEY=VALUE");
-  return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-std::optional<Partitions> partitions(const Arguments& arguments) {
-  try {
-    if (const auto keys = arguments.text("partitions")) return parse_partitions(*keys);
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(std::string("--partitions: ") + error.what());
-  }
-  return std::nullopt;
 }
 
 // Those named by the flag, or else by the configuration, once it is known which ones there are.
@@ -82,7 +67,7 @@ std::optional<Milliseconds> gap(const Arguments& arguments) {
   if (!text) return std::nullopt;
   const auto gap = parse_duration(*text);
   if (!gap || *gap > kLongestGap)
-    throw UsageError("--gap: \"" + *text + "\" is no duration up to " + format_duration(kLongestGap) +
+    throw UsageError("--gap: " + in_quotes(*text) + " is no duration up to " + format_duration(kLongestGap) +
                      " (allowed: 60s, 5m)");
   return gap;
 }
@@ -95,7 +80,7 @@ reconcile::Scope scope(const Arguments& arguments, const config::Config& config,
   reconcile::Scope scope = scope_of(config, *its, {});
   scope.family = family;
   if (const auto name = arguments.text("namespace")) scope.filter.name_space = *name;
-  if (const auto text = arguments.text("instance-tag")) scope.filter.instance_tag = tag(*text);
+  if (const auto tag = arguments.instance_tag()) scope.filter.instance_tag = *tag;
   if (!reconciler.filterable) scope.filter = {};
   scope.still_for = gap(arguments);
   if (const auto rows = arguments.number("batch-size", 1, 100'000))
@@ -312,7 +297,7 @@ int tick(const Arguments& arguments) {
   const pg::Connector connector = make_connector(config.database);
   pg::Pool pool(connector, 1 + config.helpers, config.database.acquire_timeout);
   supervisor::ThreadForkJoin fork_join(config.helpers);
-  const auto named_keys = partitions(arguments);
+  const auto named_keys = arguments.partitions();
   Passes passes(arguments, reconcilers, config, pool, fork_join);
   say_what_is_paused(*pool.acquire(), reconcilers);
   passes.set_releases(pause::try_to_read_releases(*pool.acquire()).all);

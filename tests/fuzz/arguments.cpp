@@ -113,15 +113,28 @@ void read_value(const std::string& text) {
     fuzz::promise(parse_moment(format_moment(*moment)) == moment, "a moment is read as it was written", text);
 }
 
-/// A password in an argument of its own that looks like a connection string.
-bool hides_secret(const std::string& argument) {
-  return config::hide_secrets(argument).find(kSecret) == std::string::npos;
+bool hides_secret(const std::string& text) {
+  return config::hide_secrets(text).find(kSecret) == std::string::npos;
 }
 
-void is_discreet(const daemon::UsageError& error, const std::vector<std::string>& line) {
-  const std::string shown = daemon::without_secrets(error.what(), line);
-  fuzz::promise(!std::ranges::all_of(line, hides_secret) || shown.find(kSecret) == std::string::npos,
-                "a refusal repeats no password", shown);
+/// Whether the whole, the option's name and its value, each of which may be repeated, are such that a password is seen in them.
+bool each_part_hides_secret(const std::string& argument) {
+  const std::size_t equals = std::min(argument.find('='), argument.size());
+  return hides_secret(argument) && hides_secret(argument.substr(0, equals)) &&
+         hides_secret(argument.substr(std::min(equals + 1, argument.size())));
+}
+
+template <typename Read>
+void is_discreet(const std::vector<std::string>& line, Read read) {
+  std::string shown;
+  try {
+    read();
+  } catch (const daemon::UsageError& error) {
+    shown = error.what();
+  }
+  fuzz::promise(
+      !std::ranges::all_of(line, each_part_hides_secret) || shown.find(kSecret) == std::string::npos,
+      "a refusal repeats no password", shown);
 }
 
 void read_values(const daemon::Arguments& arguments, const daemon::Command& command,
@@ -131,12 +144,10 @@ void read_values(const daemon::Arguments& arguments, const daemon::Command& comm
     const auto text = arguments.text(std::string(name));
     fuzz::promise(text.has_value(), "an option has its value", std::string(name));
     read_value(*text);
-    try {
-      arguments.number(std::string(name), 1, 100'000);
-    } catch (const daemon::UsageError& error) {
-      is_discreet(error, line);
-    }
+    is_discreet(line, [&] { arguments.number(std::string(name), 1, 100'000); });
   }
+  is_discreet(line, [&] { arguments.partitions(); });
+  is_discreet(line, [&] { arguments.instance_tag(); });
   for (const std::string& word : arguments.words()) read_value(word);
 }
 
@@ -146,13 +157,11 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   const std::string text = fuzz::text_of(data, size);
   if (text.find('\0') != std::string::npos) return 0;  // no argument has one
   const std::vector<std::string> line = lines_of(text);
-  try {
+  is_discreet(line, [&] {
     const daemon::Invocation invocation = daemon::understand(line, daemon::commands());
     if (invocation.help) daemon::help(daemon::commands(), invocation.command);
     if (invocation.command != nullptr && !invocation.help)
       read_values(invocation.arguments, *invocation.command, line);
-  } catch (const daemon::UsageError& error) {
-    is_discreet(error, line);
-  }
+  });
   return 0;
 }
