@@ -66,7 +66,7 @@ class JsonFormatter final : public spdlog::formatter {
     if (const auto id = LogScope::current(); id != 0) line["tick"] = id;
     if (const LogFields* fields = LogFields::current()) {
       line["reconciler"] = std::string(fields->reconciler());
-      for (const auto& [what, count] : fields->counts()) line[what] = count;
+      for (const auto& [what, number] : fields->numbers()) line[what] = number;
       for (const auto& [what, text] : fields->texts()) line[what] = text;
     }
     const std::string text = dump(line) + '\n';

@@ -7,8 +7,11 @@ thread_local const LogFields* current_fields = nullptr;
 
 }  // namespace
 
-LogFields::LogFields(std::string_view reconciler, Counts counts, Texts texts)
-    : reconciler_(reconciler), counts_(std::move(counts)), texts_(std::move(texts)), outer_(current_fields) {
+LogFields::LogFields(std::string_view reconciler, Numbers numbers, Texts texts)
+    : reconciler_(reconciler),
+      numbers_(std::move(numbers)),
+      texts_(std::move(texts)),
+      outer_(current_fields) {
   current_fields = this;
 }
 

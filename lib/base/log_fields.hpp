@@ -12,17 +12,17 @@ namespace ff {
 /// holds while it lives. The log's formatter asks for it.
 class LogFields {
  public:
-  using Counts = std::vector<std::pair<std::string, std::int64_t>>;
+  using Numbers = std::vector<std::pair<std::string, std::int64_t>>;
   using Texts = std::vector<std::pair<std::string, std::string>>;
 
   /// The name must outlive it.
-  explicit LogFields(std::string_view reconciler, Counts counts = {}, Texts texts = {});
+  explicit LogFields(std::string_view reconciler, Numbers numbers = {}, Texts texts = {});
   ~LogFields();
   LogFields(const LogFields&) = delete;
   LogFields& operator=(const LogFields&) = delete;
 
   std::string_view reconciler() const { return reconciler_; }
-  const Counts& counts() const { return counts_; }
+  const Numbers& numbers() const { return numbers_; }
   const Texts& texts() const { return texts_; }
 
   /// Of this thread, or null.
@@ -30,7 +30,7 @@ class LogFields {
 
  private:
   const std::string_view reconciler_;
-  const Counts counts_;
+  const Numbers numbers_;
   const Texts texts_;
   const LogFields* const outer_;
 };

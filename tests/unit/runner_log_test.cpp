@@ -32,7 +32,7 @@ TEST_CASE("what is logged in a tick is of its reconciler, and the line of what w
   bench.tick = [&](const TickOptions&) {
     REQUIRE(LogFields::current());
     CHECK(LogFields::current()->reconciler() == "promoter");
-    CHECK(LogFields::current()->counts().empty());
+    CHECK(LogFields::current()->numbers().empty());
     return TickReport{};
   };
   bench.step();
@@ -40,7 +40,7 @@ TEST_CASE("what is logged in a tick is of its reconciler, and the line of what w
   const LogFields outer("outer");
   {
     const LogFields inner("inner", {{"scanned", 3}});
-    CHECK(LogFields::current()->counts().at(0).second == 3);
+    CHECK(LogFields::current()->numbers().at(0).second == 3);
   }
   CHECK(LogFields::current()->reconciler() == "outer");
 }
