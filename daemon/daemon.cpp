@@ -117,8 +117,8 @@ reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOption
     return !daemon.pauses_.hold(runner.name()) &&
            (!runner.takes_leases() || daemon.monitor_.may_take_leases());
   };
-  options.told_time = [&daemon](SteadyTime sent, SteadyTime answered, UnixMillis said) {
-    daemon.monitor_.told_time(sent, answered, said);
+  options.told_time = [&daemon](const reconcile::TimeReading& reading) {
+    daemon.monitor_.told_time(reading);
   };
   options.released = [this, &daemon](UnixMillis since) {
     return daemon.releases_.of(runner.name(), since, runner.timing().interval).has_value();

@@ -82,7 +82,7 @@ pg::ServerInfo DatabaseProbe::server_info(pg::Connection& connection) {
   const SteadyTime sent = Clock::system().now();
   const pg::ServerInfo server = pg::server_info(connection, answer_wanted_by());
   has_answered_ = true;
-  reading_ = Observation::Reading{sent, Clock::system().now(), server.now};
+  reading_ = reconcile::TimeReading{sent, Clock::system().now(), server.now};
   return server;
 }
 

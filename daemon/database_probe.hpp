@@ -52,7 +52,7 @@ class DatabaseProbe {
   const std::function<void()> on_connection_lost_;
   const OnCoverage on_coverage_;
   const AlsoRead also_read_;
-  std::optional<supervisor::Observation::Reading> reading_;
+  std::optional<reconcile::TimeReading> reading_;
   bool has_answered_ = false;              // a server, in this check
   std::optional<UnixMillis> last_server_;  // the start of the server that was met last
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit

@@ -35,7 +35,7 @@ bool Engine::ask_first(Worker& worker) {
   const SteadyTime sent = job_->clock.now();
   const bool worth_a_scan = job_->ask(transaction);
   transaction.rollback();
-  job_->learn_time(sent, job_->clock.now(), job_->told->database_time);
+  job_->learn_time({sent, job_->clock.now(), job_->told->database_time});
   if (worker.report().database_time == UnixMillis{})
     worker.report().database_time = job_->told->database_time;
   return worth_a_scan;

@@ -36,10 +36,9 @@ struct Job {
   pg::Params params(const Partitions& partitions, const Slice& slice = {}) const;
   /// Finds out what the pair has to know before it is looked at; true where there is nothing to find out.
   bool ask(pg::Transaction& transaction);
-  /// The database's clock said so at some moment between the two.
-  void learn_time(SteadyTime sent, SteadyTime answered, UnixMillis said) {
-    server_clock.learn(sent, answered, said);
-    if (options.told_time) options.told_time(sent, answered, said);
+  void learn_time(const TimeReading& reading) {
+    server_clock.learn(reading);
+    if (options.told_time) options.told_time(reading);
   }
   /// How long after its due time a row may be taken.
   Milliseconds holdoff() const { return reconciler.holdoff(scope.settings); }

@@ -10,6 +10,7 @@
 #include "base/scanner_filter.hpp"
 #include "reconcile/action.hpp"
 #include "reconcile/reconciler.hpp"
+#include "reconcile/server_clock.hpp"
 #include "reconcile/storm.hpp"
 
 namespace ff::reconcile {
@@ -41,9 +42,8 @@ struct TickOptions {
   /// Asked before each batch, from any thread, and again before it is committed. False: it is rolled back, and the
   /// tick ends as at its deadline. Empty: always.
   std::function<bool()> may_write{};
-  /// Told whenever the database has said what time it is, at some moment between these two, by any thread, and before
-  /// may_write is asked. Empty: nobody is.
-  std::function<void(SteadyTime sent, SteadyTime answered, UnixMillis said)> told_time{};
+  /// Told whenever the database has said what time it is, by any thread, and before may_write is asked. Empty: nobody is.
+  std::function<void(const TimeReading&)> told_time{};
   /// How far into the future to scan for rows that will fall due: as far as the next scan is away anyway.
   Milliseconds scan_ahead{0};
   /// Otherwise only what an earlier scan of the same engine has seen coming is taken, if it is due by now.

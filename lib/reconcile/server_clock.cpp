@@ -7,7 +7,8 @@ constexpr std::chrono::minutes kGoodFor{1};
 
 }  // namespace
 
-bool ServerClock::learn(SteadyTime sent, SteadyTime answered, UnixMillis said) {
+bool ServerClock::learn(const TimeReading& reading) {
+  const auto& [sent, answered, said] = reading;
   const std::lock_guard lock(mutex_);
   const SteadyTime::duration took = answered - sent;
   const bool set_forward = best_ && said - best_->said > answered - best_->answered + best_->took + kStep;

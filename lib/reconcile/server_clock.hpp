@@ -7,6 +7,13 @@
 
 namespace ff::reconcile {
 
+/// What the database's clock said at some moment between two of ours.
+struct TimeReading {
+  SteadyTime sent;
+  SteadyTime answered;
+  UnixMillis said;
+};
+
 /// What the database's clock says now, told from what it said before: it is never ahead of it, and behind by
 /// no more than the best of the last minute's statements took. Decides when a row is tried, never whether it
 /// is due; where the server's clock was set by less than kStep, rows are tried too early or too late for that minute.
@@ -16,9 +23,8 @@ class ServerClock {
   /// Further away from ours than so the database's clock does not get by itself.
   static constexpr Milliseconds kStep{5000};
 
-  /// The database said `said` at some moment between `sent` and `answered`. True: its clock was set forward by more than
-  /// kStep since it was last read.
-  bool learn(SteadyTime sent, SteadyTime answered, UnixMillis said);
+  /// True: the clock was set forward by more than kStep since it was last read.
+  bool learn(const TimeReading& reading);
 
   /// Nothing before anything was learned.
   std::optional<UnixMillis> at(SteadyTime moment) const;

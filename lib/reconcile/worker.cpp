@@ -94,7 +94,7 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
   for (const pg::Result& rows : results)
     for (const pg::Row row : rows) {
       const auto now = unix_millis(row.get<std::int64_t>(due_at + 2));
-      if (found.empty()) job_.learn_time(sent, answered, now);
+      if (found.empty()) job_.learn_time({sent, answered, now});
       if (report_.database_time == UnixMillis{}) report_.database_time = now;
       if (row.is_null(0)) break;  // nothing was found: the row tells the time only
       found.push_back({read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)),
@@ -180,7 +180,7 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
   }
   if (!rows.empty()) {
     const int acted_at = static_cast<int>(job_.reconciler.key.size()) + 3;
-    job_.learn_time(started, answered, unix_millis(rows.back().get<std::int64_t>(acted_at)));
+    job_.learn_time({started, answered, unix_millis(rows.back().get<std::int64_t>(acted_at))});
   }
   // The server may have stood still while it acted, and its workers with it, or its clock was set.
   if (!may_write()) {

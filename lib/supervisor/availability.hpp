@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/time.hpp"
+#include "reconcile/server_clock.hpp"
 #include "supervisor/observer.hpp"
 
 namespace ff::supervisor {
@@ -18,14 +19,8 @@ struct Observation {
   std::optional<UnixMillis> server_started_at;  ///< by the server's clock; names one uninterrupted server
   Milliseconds server_uptime{0};
   int schema_version = 0;
-  /// What the server's clock said at some moment between two of ours.
-  struct Reading {
-    SteadyTime sent;
-    SteadyTime answered;
-    UnixMillis said;
-  };
-  std::optional<Reading> reading{};
-  bool clock_was_set = false;  ///< forward, since the observation before
+  std::optional<reconcile::TimeReading> reading{};  ///< of the server's clock
+  bool clock_was_set = false;                       ///< forward, since the observation before
 };
 
 /// Decides from a series of observations whether reconcilers may run, whether leases may be taken, and when

@@ -59,11 +59,11 @@ void Monitor::check_now() {
   wake_.notify_all();
 }
 
-void Monitor::told_time(SteadyTime sent, SteadyTime answered, UnixMillis said) {
+void Monitor::told_time(const reconcile::TimeReading& reading) {
   {
     // In one step, so that nobody else takes leases by that clock before the check.
     const std::lock_guard lock(mutex_);
-    if (!server_clock_.learn(sent, answered, said)) return;
+    if (!server_clock_.learn(reading)) return;
     clock_was_set_ = check_wanted_ = unchecked_ = true;
   }
   wake_.notify_all();
@@ -97,8 +97,7 @@ void Monitor::check_once(const std::stop_token& stop) {
   {
     const std::lock_guard lock(mutex_);
     seen.clock_was_set = std::exchange(clock_was_set_, false);
-    if (const auto& its = seen.reading)
-      seen.clock_was_set |= server_clock_.learn(its->sent, its->answered, its->said);
+    if (seen.reading && server_clock_.learn(*seen.reading)) seen.clock_was_set = true;
     availability_.observe(seen, clock_.now());
     state = availability_.state(clock_.now());
     // Refused for who we are instead of not reached is worth a line of its own.

@@ -33,9 +33,9 @@ class Monitor {
   /// A statement failed in a way that may mean that the server is gone: check at once. Until that check has
   /// ended nothing may run: the server may be back already, and every lease lapsed.
   void check_now();
-  /// The database's clock said so at some moment between the two. Where it was set forward, the same as check_now(), and
+  /// Where by this the database's clock was set forward, the same as check_now(), and
   /// then recovery grace: all leases have lapsed by it.
-  void told_time(SteadyTime sent, SteadyTime answered, UnixMillis said);
+  void told_time(const reconcile::TimeReading& reading);
   /// Something is to be read that goes with a check. Meanwhile what runs goes on.
   void check_soon();
 

@@ -23,8 +23,8 @@ std::string outcomes_text(const reconcile::TickReport& report) {
 }
 
 // The same, for a log of JSON.
-LogFields::Counts counts_of(const reconcile::TickReport& report) {
-  LogFields::Counts counts{
+LogFields::Numbers counts_of(const reconcile::TickReport& report) {
+  LogFields::Numbers counts{
       {"scanned", report.scanned}, {"processed", report.processed}, {"errors", report.error_count()}};
   counts.insert(counts.end(), report.outcomes.begin(), report.outcomes.end());
   for (const auto& [skip, count] : report.skipped) counts.emplace_back(name(skip), count);

@@ -192,9 +192,9 @@ TEST_CASE("an act by a clock that was set meanwhile is rolled back") {
   const std::size_t believed = GENERATE(0, 1, 2);
   const TickReport report = engine->tick({.may_write = [&] { return told.size() <= believed; },
                                           .told_time =
-                                              [&](SteadyTime sent, SteadyTime answered, UnixMillis said) {
-                                                CHECK(sent <= answered);
-                                                told.push_back(said);
+                                              [&](const reconcile::TimeReading& reading) {
+                                                CHECK(reading.sent <= reading.answered);
+                                                told.push_back(reading.said);
                                               }});
   CHECK(told.size() == (believed == 0 ? 1 : 2));
   CHECK(std::ranges::is_sorted(told));

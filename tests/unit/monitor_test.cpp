@@ -92,11 +92,11 @@ TEST_CASE("once the database's clock was set forward no lease is taken until a c
   REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
   const SteadyTime now = Clock::system().now();
   const UnixMillis said = unix_millis(1'700'000'000'000);
-  bench.monitor.told_time(now, now, said);
-  bench.monitor.told_time(now, now + 1s, said + 1s);
+  bench.monitor.told_time({now, now, said});
+  bench.monitor.told_time({now, now + 1s, said + 1s});
   CHECK(bench.monitor.may_take_leases());
   std::unique_lock check_waits(bench.mutex);
-  bench.monitor.told_time(now, now + 2s, said + 1h);
+  bench.monitor.told_time({now, now + 2s, said + 1h});
   CHECK_FALSE(bench.monitor.may_take_leases());
   check_waits.unlock();
   CHECK(test::wait_until([&] { return bench.confirmed > 0 && bench.monitor.may_take_leases(); }));
@@ -108,8 +108,8 @@ TEST_CASE("a database's clock that was set forward gives workers the recovery gr
   REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
   const SteadyTime now = Clock::system().now();
   const UnixMillis said = unix_millis(1'700'000'000'000);
-  bench.monitor.told_time(now, now, said);
-  bench.monitor.told_time(now, now, said + 1h);
+  bench.monitor.told_time({now, now, said});
+  bench.monitor.told_time({now, now, said + 1h});
   REQUIRE(test::wait_until([&] { return bench.changes == 3; }));
   CHECK(bench.all_told() == std::vector<std::pair<State, std::string>>{
                                 {State::ready, ""}, {State::recovering, ""}, {State::ready, ""}});
@@ -121,12 +121,12 @@ TEST_CASE(
   Bench bench(300ms);
   const SteadyTime now = Clock::system().now();
   const UnixMillis said = unix_millis(1'700'000'000'000);
-  bench.now.reading = Observation::Reading{now, now, said};
+  bench.now.reading = reconcile::TimeReading{now, now, said};
   bench.start();
   REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
   const auto becomes = [&](SteadyTime answered, UnixMillis time) {
     const std::lock_guard lock(bench.mutex);
-    bench.now.reading = Observation::Reading{answered, answered, time};
+    bench.now.reading = reconcile::TimeReading{answered, answered, time};
   };
   becomes(now + 1h, said + 1h);
   bench.check_again();

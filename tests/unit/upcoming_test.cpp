@@ -54,7 +54,7 @@ TEST_CASE("the database's time is not known before it was heard, and never told 
   ServerClock time;
   CHECK_FALSE(time.at(kStart));
   // It said 5000 at some moment between the two: at the later one it is that late at least.
-  time.learn(kStart, kStart + 40ms, unix_millis(5'000));
+  time.learn({kStart, kStart + 40ms, unix_millis(5'000)});
   CHECK(time.at(kStart + 40ms) == unix_millis(5'000));
   CHECK(time.at(kStart + 140ms) == unix_millis(5'100));
   CHECK(time.at(kStart + 140ms + 999us) == unix_millis(5'100));
@@ -63,14 +63,14 @@ TEST_CASE("the database's time is not known before it was heard, and never told 
 
 TEST_CASE("the quickest answer of the last minute is the one that counts") {
   ServerClock time;
-  time.learn(kStart, kStart + 10ms, unix_millis(5'000));
-  time.learn(kStart + 20ms, kStart + 50ms, unix_millis(5'020));
+  time.learn({kStart, kStart + 10ms, unix_millis(5'000)});
+  time.learn({kStart + 20ms, kStart + 50ms, unix_millis(5'020)});
   CHECK(time.at(kStart + 100ms) == unix_millis(5'090));
-  time.learn(kStart + 60ms, kStart + 62ms, unix_millis(5'059));
+  time.learn({kStart + 60ms, kStart + 62ms, unix_millis(5'059)});
   CHECK(time.at(kStart + 100ms) == unix_millis(5'097));
   // The server's clock gained some seconds: noticed after a minute, by whatever answer.
-  time.learn(kStart + 30s, kStart + 31s, unix_millis(39'000));
+  time.learn({kStart + 30s, kStart + 31s, unix_millis(39'000)});
   CHECK(time.at(kStart + 31s) == unix_millis(35'997));
-  time.learn(kStart + 62s, kStart + 63s, unix_millis(71'000));
+  time.learn({kStart + 62s, kStart + 63s, unix_millis(71'000)});
   CHECK(time.at(kStart + 63s) == unix_millis(71'000));
 }
