@@ -27,7 +27,8 @@ pg::Connector make_connector(const config::Database& database, const std::string
 
 /// The same database by whichever of its servers answers, standby or not.
 config::Database by_any_server(config::Database database);
-/// The same where none of them takes writes, which is said on standard error: for whoever only reads. Throws pg::Error when none is to be had.
+/// The same where none of them takes writes, which is said on standard error: for whoever only reads. Throws pg::Error
+/// when none is to be had.
 config::Database for_reading(const config::Database& database);
 
 /// The reconcilers of these names; of the single word `all` those that are switched on: nobody should delete old events

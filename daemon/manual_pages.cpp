@@ -86,7 +86,7 @@ constexpr std::array kFiles{
 std::string exit_entries() {
   const auto code = [](ExitCode its, std::string_view text) { return tagged(std::to_string(its), text); };
   return code(kDone, "done; a stop on SIGTERM included") +
-         code(kProblem, "rows failed, or a check found something") +
+         code(kProblem, "rows failed, a check found something, or the server refused") +
          code(kUsage, "the command line is wrong") +
          code(kUnreachable, "the database cannot be reached; not `run`, which waits for it") +
          code(kInternal, "an error that nobody expected") +
