@@ -93,7 +93,6 @@ void Monitor::check_once(const std::stop_token& stop) {
   State state;
   bool is_new;
   bool is_told;
-  bool was_unchecked;
   {
     const std::lock_guard lock(mutex_);
     seen.clock_was_set = std::exchange(clock_was_set_, false);
@@ -107,14 +106,14 @@ void Monitor::check_once(const std::stop_token& stop) {
     told_reason_ = seen.reason;
     told_authentication_ = seen.authentication;
     // One that was wanted during this check is another.
-    was_unchecked = std::exchange(unchecked_, check_wanted_) && !check_wanted_;
+    unchecked_ = check_wanted_;
   }
   if (seen.schema_version > 0) observer_.schema_version(seen.schema_version);
   if (is_new) log_change(state, seen);
   if (!is_told) observer_.state_changed(state, seen.reason);
   if (is_new)
     changed_();
-  else if (was_unchecked)
+  else
     confirmed_();
 }
 

@@ -23,7 +23,8 @@ class Monitor {
           const Clock& clock);
   ~Monitor();
 
-  /// `confirmed` is called when a check that somebody had asked for changed nothing.
+  /// `confirmed` is called when a check changed nothing: who was parked because the last one was too long ago, or what was
+  /// read along with it, may run again.
   void start(std::function<void()> changed, std::function<void()> confirmed);
   /// No further check is begun.
   void request_stop();
