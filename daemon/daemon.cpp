@@ -254,10 +254,14 @@ void Daemon::set_coverage(const Coverage& coverage) {
 void Daemon::tell_members() {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const config::Reconciler& its = current_.reconcilers[i];
-    reconcile::Engine& engine = members_[i]->engine;
-    members_[i]->runner.change(
-        timing_of(current_, its, engine.reconciler()),
-        [&engine, scope = scope_of(current_, its, covered_)] { engine.set_scope(scope); });
+    Member& member = *members_[i];
+    if (!its.enabled) member.was_off = true;
+    member.runner.change(timing_of(current_, its, member.engine.reconciler()),
+                         [&member, scope = scope_of(current_, its, covered_)] {
+                           // Whoever released what was due then knows nothing of what is due now.
+                           if (member.was_off.exchange(false)) member.engine.forget_hold();
+                           member.engine.set_scope(scope);
+                         });
     metrics_.reconciler_enabled(its.name, its.enabled);
     board_.reconciler_enabled(its.name, its.enabled);
   }
@@ -276,8 +280,10 @@ void Daemon::read_storm(pg::Connection& connection) {
   {
     const std::lock_guard lock(mutex_);
     covered = covered_;
-    for (const config::Reconciler& its : current_.reconcilers)
+    for (const config::Reconciler& its : current_.reconcilers) {
       if (its.name == "lease_expiry") filter = its.filter;
+      if (!its.enabled) storm_.forget(its.name);  // its last tick may have ended after it was switched off
+    }
   }
   storm_watch_.poll(connection, covered, filter);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <memory>
 #include <mutex>
@@ -45,6 +46,7 @@ class Daemon {
   std::vector<std::string> reload(config::Config wanted);
   void reload_failed();
 
+  Milliseconds grace() const { return config_.shutdown.grace; }
   bool alive() const { return supervisor_.alive(); }
   const StatusBoard& board() const { return board_; }
   unsigned short http_port() const { return http_port_; }
@@ -73,6 +75,7 @@ class Daemon {
                    SteadyTime since) const;
     reconcile::Engine engine;
     supervisor::Runner runner;
+    std::atomic<bool> was_off{false};  // since its engine last heard of the configuration
   };
 
   /// What the pool tells.

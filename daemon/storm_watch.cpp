@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "pg/server.hpp"
 #include "reconcile/lease_census.hpp"
 
 namespace ff::daemon {
@@ -21,6 +22,9 @@ void StormWatch::poll(pg::Connection& connection, const Partitions& partitions, 
   try {
     if (storm_.breaks()) count_leases(connection, partitions, filter);
     if (storm_.is_on()) count_claims(connection);
+    // Nobody who takes leases may be asking.
+    if (storm_.view().state != reconcile::Breaker::State::closed)
+      storm_.advance(pg::server_info(connection).now);
   } catch (const std::exception& error) {
     why = error.what();
   }

@@ -20,6 +20,9 @@ void add(LeasesOf& to, const LeasesOf& from) {
   for (const auto& [holder, leases] : from) to[holder] += leases;
 }
 
+// No tick is so slow that what it read of the clock is so old.
+constexpr Milliseconds kClockStep{60'000};
+
 }  // namespace
 
 void Breaker::configure(const Settings& settings) {
@@ -33,6 +36,8 @@ void Breaker::configure(const Settings& settings) {
 }
 
 bool Breaker::advance(SteadyTime now, UnixMillis database_now) {
+  if (counts_after_ > database_now + kClockStep) counts_after_ = database_now;
+  if (held_after_ > database_now + kClockStep) held_after_ = UnixMillis::min();
   if (state_ != State::open || now < opened_at_ + settings_.hold) return false;
   state_ = State::draining;
   counts_after_ = std::max(counts_after_, database_now);
@@ -120,6 +125,13 @@ bool Breaker::drained(std::string_view who, SteadyTime now) {
   if (state_ != State::draining || !waiting_.empty()) return false;
   state_ = State::closed;
   return true;
+}
+
+void Breaker::forget(std::string_view reconciler) {
+  std::erase_if(waiting_, [&](const auto& each) {
+    const std::string_view who = each.first;
+    return who.starts_with(reconciler) && (who.size() == reconciler.size() || who[reconciler.size()] == '/');
+  });
 }
 
 double Breaker::leases_lapsed_share() const {

@@ -58,7 +58,8 @@ class Breaker {
   void learn_fleet(const Fleet& fleet) { fleet_ = fleet; }
   const Fleet& fleet() const { return fleet_; }
 
-  /// From open to draining, when it is time. `database_now` is the database's clock at that moment. True: it is now.
+  /// From open to draining, when it is time. `database_now` is the database's clock at that moment: where it has been set
+  /// back since, leases count from there on. True: it is now.
   bool advance(SteadyTime now, UnixMillis database_now);
 
   State state() const { return state_; }
@@ -83,6 +84,8 @@ class Breaker {
   void held(std::string_view who, SteadyTime now);
   /// Somebody has taken all that it can. True: it closes.
   bool drained(std::string_view who, SteadyTime now);
+  /// A reconciler that is switched off, with whatever asks for it (`NAME` or `NAME/…`), is not waited for.
+  void forget(std::string_view reconciler);
 
   /// What judge() last had before it, those that were taken within the window included, as a share of all; 0 where
   /// none are known.

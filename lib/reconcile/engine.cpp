@@ -50,11 +50,13 @@ Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const 
   for (const Reconciler& companion : reconciler.companions) {
     companions_.emplace_back(companion, job_->scope, pool, clock, fork_join);
     companions_.back().job_->rate_limit = job_->rate_limit;
+    companions_.back().pair_ = static_cast<int>(companions_.size());
   }
 }
 
 void Engine::set_scope(Scope scope) {
   for (Engine& companion : companions_) companion.set_scope(scope);
+  if (scope.settings != job_->scope.settings || !(scope.filter == job_->scope.filter)) forget_hold();
   job_->scope = std::move(scope);
   job_->groups = Groups(job_->scope.partitions);
   job_->batch_size.start_over(job_->most_in_batch());
@@ -272,8 +274,16 @@ bool Engine::work_off(Worker& worker, std::vector<Candidate> rows) {
     crew_->together(worker, whole_batches - 1, work);
   else
     work(worker);
+  std::vector<Candidate> untried;
   for (const Candidate& row : Candidates(failed, due.end()))
-    if (!worker.out_of_time()) worker.take({&row, 1});
+    if (worker.out_of_time())
+      untried.push_back(row);
+    else
+      worker.take({&row, 1});
+  if (paid_) {
+    untried.insert(untried.end(), fresh.begin() + static_cast<std::ptrdiff_t>(from), fresh.end());
+    queue_.add(std::move(untried));
+  }
   if (tokens > 0) job_->storm()->put_back(tokens - (worker.report().given_back - given_back));
   return worker.report().processed == wanted && !job_->options.dry_run;
 }

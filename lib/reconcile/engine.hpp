@@ -37,8 +37,10 @@ class Engine {
 
   const Reconciler& reconciler() const { return job_->reconciler; }
   const Scope& scope() const { return job_->scope; }
-  /// For the ticks to come. Quarantine is kept.
+  /// For the ticks to come. Quarantine is kept, and what an operator has released (see Hold) unless settings or filter
+  /// are others.
   void set_scope(Scope scope);
+  void forget_hold() { hold_.reset(); }
 
   /// One pass over everything that is due, or with TickOptions::scan off over what was seen coming. Never
   /// throws pg::Error: see TickReport::failure.
@@ -82,7 +84,9 @@ class Engine {
   void leave_held(Worker& worker, std::vector<Candidate>& rows) const;
   void begin_storm();
   void end_storm(const TickReport& report);
+  Storm::Asker asker() const { return {job_->reconciler.name, pair_}; }
   void work_off_queue(Worker& worker);
+  void work_off_paid(Worker& worker, std::int64_t tokens);
   void read_into_queue(Worker& worker);
   bool allowance_is_spent(Worker& worker);
 
@@ -93,6 +97,7 @@ class Engine {
   Walker walker_;
   std::size_t first_group_ = 0;  // of the next scan, where one reads some groups only
   std::vector<Engine> companions_;
+  int pair_ = 0;              // of a companion its number, from 1 on
   Engine* root_ = nullptr;    // in a tick: whose companion this is, or itself
   std::optional<Hold> hold_;  // of the root, as is the next
   bool holds_back_ = false;   // in this tick
@@ -100,7 +105,7 @@ class Engine {
   FairQueue queue_;
   std::optional<UnixMillis> queue_read_until_;
   SteadyTime queue_read_again_at_{};
-  bool queue_told_ = false;               // that rows wait
+  SteadyTime queue_read_anew_at_{};
   bool paid_ = false;                     // the rows at work have their tokens
   std::optional<UnixMillis> held_after_;  // in this tick
 };

@@ -17,6 +17,12 @@ constexpr Milliseconds kWrittenLater{5000};
 // So much longer than it took to read what has fallen due since: where no index leads to it, that is long.
 constexpr int kRestAfterReading = 4;
 
+// All is read anew so seldom: what was locked, had failed or found no room is not in the queue, and what others have taken
+// meanwhile is.
+constexpr Milliseconds kReadAnewEvery{30'000};
+constexpr int kRestAfterReadingAll = 20;
+constexpr std::size_t kMostRead = 150'000;
+
 }  // namespace
 
 void Engine::begin_storm() {
@@ -36,17 +42,13 @@ void Engine::begin_storm() {
 void Engine::end_storm(const TickReport& report) {
   Storm* const storm = job_->storm();
   if (storm == nullptr) return;
-  const std::string_view name = job_->reconciler.name;
   if (job_->short_of_tokens && !queue_read_until_) queue_read_until_ = UnixMillis::min();
-  if (queue_told_ && !queue_read_until_) {
-    storm->queued(name, 0);
-    queue_told_ = false;
-  }
+  if (!queue_read_until_) storm->queued(asker(), 0);
   if (!job_->reconciler.takes_leases || held_after_) return;
   if (report.more)
-    storm->held(name);
+    storm->held(asker());
   else if (report.complete)
-    storm->drained(name);
+    storm->drained(asker());
 }
 
 // Before any lease is taken: whether the breaker is, or must be, open. Where all that has lapsed is counted, it is by its
@@ -67,7 +69,7 @@ bool Engine::storm_lets_act(Worker& worker, std::int64_t lapsed, UnixMillis data
   }
   held_after_ = verdict.held_after;
   if (!held_after_ || lapsed == 0) return true;
-  storm->held(job_->reconciler.name);
+  storm->held(asker());
   worker.report().more = true;
   // Those that have been held before are taken all the same.
   const bool all = *held_after_ == UnixMillis::min();
@@ -96,8 +98,7 @@ std::int64_t Engine::keep_to_rate(Worker& worker, std::vector<Candidate>& rows) 
   if (taken == wanted) return taken;
   rows.resize(static_cast<std::size_t>(taken));
   job_->short_of_tokens = true;
-  storm->queued(job_->reconciler.name, wanted - taken);
-  queue_told_ = true;
+  storm->queued(asker(), wanted - taken);
   TickReport& report = worker.report();
   report.more = true;
   return taken;
@@ -109,7 +110,6 @@ void Engine::work_off_queue(Worker& worker) {
   Storm* const storm = job_->storm();
   TickReport& report = worker.report();
   read_into_queue(worker);
-  const std::string_view name = job_->reconciler.name;
   if (report.database_time == UnixMillis{})
     report.database_time = job_->server_clock.at(job_->clock.now()).value_or(*queue_read_until_);
   upcoming_.replace({}, report.database_time - job_->holdoff());
@@ -117,17 +117,12 @@ void Engine::work_off_queue(Worker& worker) {
   report.paged = true;
   report.oldest_due = queue_.oldest();
   const auto due = static_cast<std::int64_t>(queue_.size());
+  const auto beyond = static_cast<std::int64_t>(queue_.left_out());
   if (!may_act(worker, due > 0) || !storm_lets_act(worker, due, report.database_time)) return;
-  const std::int64_t given_back = report.given_back;
-  const std::int64_t granted = storm->take(name, due);
-  paid_ = true;
-  work_off(worker, queue_.take(static_cast<std::size_t>(granted)));
-  paid_ = false;
-  storm->put_back(granted - (report.given_back - given_back));
+  work_off_paid(worker, storm->take(job_->reconciler.name, due));
   const auto left = static_cast<std::int64_t>(queue_.size());
-  storm->queued(name, left);
-  queue_told_ = true;
-  report.scanned += left;
+  storm->queued(asker(), left + beyond);
+  report.scanned += left + beyond;
   report.more = true;
   if (left > 0)
     report.wait = storm->next_helping();
@@ -135,17 +130,48 @@ void Engine::work_off_queue(Worker& worker) {
     queue_read_until_.reset();
 }
 
+// Of the queue as many rows as there are tokens. Whatever happens, those that nobody has used are put back.
+void Engine::work_off_paid(Worker& worker, std::int64_t tokens) {
+  const std::int64_t given_back = worker.report().given_back;
+  const auto settle = [&] {
+    paid_ = false;
+    job_->storm()->put_back(tokens - (worker.report().given_back - given_back));
+  };
+  paid_ = true;
+  try {
+    work_off(worker, queue_.take(static_cast<std::size_t>(tokens)));
+  } catch (...) {
+    settle();
+    throw;
+  }
+  settle();
+}
+
+// Whatever does not end within one reading begins elsewhere the next time.
 void Engine::read_into_queue(Worker& worker) {
-  const UnixMillis from = *queue_read_until_;
   const SteadyTime began = job_->clock.now();
-  if (!queue_.empty() && began < queue_read_again_at_) return;
-  const bool anew = from == UnixMillis::min();
-  for (const Partitions& group : job_->groups.all()) {
-    Pager pager(*job_, group, {}, from);
-    while (!pager.done() && !(anew && queue_.is_full())) queue_.add(pager.next(worker, false));
+  const bool anew = *queue_read_until_ == UnixMillis::min() || began >= queue_read_anew_at_;
+  if (!anew && !queue_.empty() && began < queue_read_again_at_) return;
+  const UnixMillis from = anew ? UnixMillis::min() : *queue_read_until_;
+  if (anew) queue_.clear();
+  const std::vector<Partitions>& groups = job_->groups.all();
+  std::size_t read = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    Pager pager(*job_, groups[(first_group_ + i) % groups.size()], {}, from);
+    while (!pager.done() && read < kMostRead && !job_->options.stop.stop_requested()) {
+      auto rows = pager.next(worker, false);
+      read += rows.size();
+      queue_.add(std::move(rows));
+    }
   }
   const SteadyTime ended = job_->clock.now();
+  if (anew) {
+    ++first_group_;
+    queue_read_anew_at_ =
+        ended + std::max<SteadyTime::duration>(kReadAnewEvery, kRestAfterReadingAll * (ended - began));
+  }
   queue_read_again_at_ = ended + kRestAfterReading * (ended - began);
+  if (job_->deadline != SteadyTime::max()) job_->deadline += ended - began;
   queue_read_until_ = worker.report().database_time - job_->holdoff() - kWrittenLater;
 }
 

@@ -5,8 +5,16 @@
 namespace ff::reconcile {
 
 void FairQueue::add(std::vector<Candidate> rows) {
-  for (Candidate& row : rows)
-    if (keys_.insert(row.key).second) by_namespace_[row.name_space].emplace(row.due_at, std::move(row));
+  for (Candidate& row : rows) {
+    if (keys_.contains(row.key)) continue;
+    const auto its = by_namespace_.find(row.name_space);
+    if (size() >= kMost || (its != by_namespace_.end() && its->second.size() >= kMostOfOne)) {
+      ++left_out_;
+      continue;
+    }
+    keys_.insert(row.key);
+    by_namespace_[row.name_space].emplace(row.due_at, std::move(row));
+  }
 }
 
 std::vector<Candidate> FairQueue::take(std::size_t most) {
@@ -34,6 +42,7 @@ std::optional<UnixMillis> FairQueue::oldest() const {
 void FairQueue::clear() {
   by_namespace_.clear();
   keys_.clear();
+  left_out_ = 0;
 }
 
 }  // namespace ff::reconcile

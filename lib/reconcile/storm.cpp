@@ -1,5 +1,6 @@
 #include "reconcile/storm.hpp"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -26,6 +27,11 @@ Breaker::Settings breaker_of(const StormSettings& settings) {
   return its;
 }
 
+// As the breaker knows it.
+std::string text(const Storm::Asker& who) {
+  return who.pair == 0 ? std::string(who.reconciler) : fmt::format("{}/{}", who.reconciler, who.pair);
+}
+
 }  // namespace
 
 Storm::Storm(const StormSettings& settings, const Clock& clock)
@@ -38,7 +44,8 @@ void Storm::configure(const StormSettings& settings) {
   settings_ = settings;
   if (breaker_.state() == Breaker::State::open && !breaker_of(settings).on) release("switched_off");
   breaker_.configure(breaker_of(settings));
-  if (!limits(settings)) queued_.clear();
+  if (!limits(settings))
+    for (auto& [who, rows] : queued_) rows = 0;
   set_rate();
 }
 
@@ -81,9 +88,18 @@ Milliseconds Storm::next_helping() const {
   return bucket_.until(std::max(1.0, bucket_.rate() * kHelping), clock_.now());
 }
 
-void Storm::queued(std::string_view who, std::int64_t rows) {
+void Storm::queued(const Asker& who, std::int64_t rows) {
   const std::lock_guard lock(mutex_);
-  queued_.insert_or_assign(std::string(who), rows);
+  std::pair its(std::string(who.reconciler), who.pair);
+  // Who has waited is shown with 0 from then on, who never has is not.
+  if (rows > 0 || queued_.contains(its)) queued_.insert_or_assign(std::move(its), rows);
+}
+
+void Storm::forget(std::string_view reconciler) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [who, rows] : queued_)
+    if (who.first == reconciler) rows = 0;
+  breaker_.forget(reconciler);
 }
 
 void Storm::learn_fleet(const Fleet& fleet) {
@@ -106,6 +122,8 @@ Storm::Verdict Storm::verdict(UnixMillis database_now) {
   const std::lock_guard lock(mutex_);
   const SteadyTime now = clock_.now();
   if (breaker_.advance(now, database_now)) release("hold_over");
+  // Whoever was held may have been paused or switched off meanwhile.
+  if (breaker_.state() == Breaker::State::draining) close_if(breaker_.drained({}, now));
   return {breaker_.held_after(), breaker_.open_for(now).value_or(Milliseconds{0})};
 }
 
@@ -151,25 +169,30 @@ UnixMillis Storm::counts_after() const {
   return breaker_.counts_after();
 }
 
-void Storm::held(std::string_view who) {
+void Storm::held(const Asker& who) {
   const std::lock_guard lock(mutex_);
-  if (breaker_.state() != Breaker::State::closed) breaker_.held(who, clock_.now());
+  if (breaker_.state() != Breaker::State::closed) breaker_.held(text(who), clock_.now());
 }
 
-void Storm::drained(std::string_view who) {
+void Storm::drained(const Asker& who) {
   const std::lock_guard lock(mutex_);
-  if (breaker_.state() == Breaker::State::draining && breaker_.drained(who, clock_.now()))
-    spdlog::info("storm: the breaker is closed: all leases that it held are taken or renewed");
+  if (breaker_.state() == Breaker::State::draining) close_if(breaker_.drained(text(who), clock_.now()));
+}
+
+void Storm::close_if(bool closed) {
+  if (closed) spdlog::info("storm: the breaker is closed: all leases that it held are taken or renewed");
 }
 
 StormView Storm::view() const {
   const std::lock_guard lock(mutex_);
+  std::map<std::string, std::int64_t, std::less<>> queued;
+  for (const auto& [who, rows] : queued_) queued[who.first] += rows;
   return {.on = settings_.on,
           .breaks = breaker_of(settings_).on,
           .state = breaker_.state(),
           .open_for = breaker_.open_for(clock_.now()),
           .rate = limits(settings_) ? bucket_.rate() : 0,
-          .queued = queued_,
+          .queued = std::move(queued),
           .held = breaker_.state() == Breaker::State::open ? held_ : 0,
           .leases = breaker_.fleet().leases,
           .leases_lapsed_share = breaker_.leases_lapsed_share(),

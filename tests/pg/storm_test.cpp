@@ -132,6 +132,52 @@ TEST_CASE("a namespace with one row does not wait behind one with hundreds") {
   CHECK(phase(later) == "runnable");
 }
 
+TEST_CASE("what a tick does not come to stays in the queue, and what was locked comes back to it") {
+  Stage t(rate_only(40));
+  t.lapse(1, 300);
+  const Uuid locked = insert_lapsed(t.db, {.partition = {7}, .raw_fields = {{"namespace", "small"}}});
+  CHECK(t.tick().processed == 80);
+  t.clock.advance(1s);
+  CHECK(t.engine->tick({.deadline = t.clock.now(), .in_slices = true, .storm = &t.storm}).processed <= 40);
+  std::int64_t moved = 0;
+  {
+    auto other = t.database.connect();
+    other.execute("BEGIN");
+    other.execute("SELECT FROM ff_exec_core WHERE execution_id = $1 FOR UPDATE", pg::Params::of(locked));
+    for (int i = 0; i < 4; ++i) moved += t.tick_after(1s).processed;
+    CHECK(moved >= 140);
+    other.execute("ROLLBACK");
+  }
+  const auto phase = [&] {
+    return row(t.db, "SELECT lifecycle_phase FROM ff_exec_core WHERE execution_id = $1",
+               pg::Params::of(locked))
+        .at("lifecycle_phase");
+  };
+  // The queue never empties meanwhile.
+  for (int i = 0; i < 31; ++i) {
+    insert_many_lapsed(t.db, {.count = 45});
+    t.tick_after(1s);
+  }
+  CHECK(t.storm.view().queued.at("lease_expiry") > 0);
+  CHECK(phase() == "runnable");
+}
+
+TEST_CASE("a connection that breaks takes no tokens with it, and leaves the rate on") {
+  Stage t(rate_only(40));
+  t.lapse(1, 300);
+  CHECK(t.tick().processed == 80);
+  // The next act ends its own session.
+  t.db.execute(R"(CREATE FUNCTION dies() RETURNS trigger LANGUAGE plpgsql AS
+                  'BEGIN PERFORM pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()); RETURN NEW; END')");
+  t.db.execute("CREATE TRIGGER dies BEFORE UPDATE ON ff_exec_core FOR EACH ROW EXECUTE FUNCTION dies()");
+  CHECK(t.tick_after(1s).failure);
+  t.db.execute("DROP TRIGGER dies ON ff_exec_core");
+  t.engine->set_scope(t.engine->scope());
+  CHECK(t.tick().processed <= 80);
+  CHECK(t.tick().processed == 0);
+  CHECK(t.tick_after(1s).processed == 40);
+}
+
 TEST_CASE("leases that lapse of many workers at once are held, and taken when the hold is over") {
   Stage t(breaker_only());
   t.lapse(10, 5);

@@ -130,6 +130,29 @@ TEST_CASE("who was held and does not come back is not waited for") {
   CHECK(breaker.drained("lease_expiry", kStart + 91s));
 }
 
+TEST_CASE("a reconciler that is switched off is not waited for, nor are its companions") {
+  Breaker breaker = of_two_hundred();
+  REQUIRE(breaker.judge(leases(200, 5), kStart));
+  for (const char* who : {"lease_expiry", "lease_expiry/1", "attempt_timeout"}) breaker.held(who, kStart);
+  REQUIRE(breaker.advance(kStart + 30s, kThen));
+  CHECK_FALSE(breaker.drained("attempt_timeout", kStart + 31s));
+  breaker.forget("lease_expiry");
+  CHECK(breaker.drained({}, kStart + 32s));
+}
+
+TEST_CASE("a clock that was ahead and is set back lets what lapses count again") {
+  Breaker breaker = of_two_hundred();
+  REQUIRE(breaker.judge(leases(200, 5), kStart));
+  REQUIRE(breaker.advance(kStart + 30s, kThen + 1h));
+  CHECK(breaker.counts_after() == kThen + 1h);
+  breaker.advance(kStart + 31s, kThen + 1h - 30s);  // as an older reading may say
+  CHECK(breaker.counts_after() == kThen + 1h);
+  breaker.advance(kStart + 32s, kThen);
+  CHECK(breaker.counts_after() == kThen);
+  REQUIRE(breaker.judge(leases(200, 5), kStart + 33s));
+  CHECK(breaker.held_after() == kThen);
+}
+
 TEST_CASE("a breaker that is switched off is closed, and stays so") {
   Breaker breaker = of_two_hundred();
   REQUIRE(breaker.judge(leases(200, 5), kStart));

@@ -40,6 +40,25 @@ TEST_CASE("whose turn it was is remembered from one helping to the next") {
   CHECK(order(queue.take(1)) == "a2");
 }
 
+TEST_CASE("one that has everything leaves room for others, and what finds none is counted") {
+  FairQueue queue;
+  std::vector<Candidate> rows;
+  for (std::size_t i = 0; i < FairQueue::kMostOfOne + 7; ++i) rows.push_back(row("a", static_cast<int>(i)));
+  queue.add(rows);
+  CHECK(queue.size() == FairQueue::kMostOfOne);
+  CHECK(queue.left_out() == 7);
+  queue.add({row("b", 1), row("a", 1)});
+  CHECK(queue.size() == FairQueue::kMostOfOne + 1);
+  CHECK(queue.left_out() == 7);
+  for (std::size_t i = 0; i < FairQueue::kMost; ++i)
+    queue.add({row("c" + std::to_string(i % 10), static_cast<int>(i))});
+  CHECK(queue.size() == FairQueue::kMost);
+  CHECK(order(queue.take(2)) == "a0 b1");
+  queue.clear();
+  CHECK(queue.empty());
+  CHECK(queue.left_out() == 0);
+}
+
 TEST_CASE("a row that is in the queue is not added again, and one that was taken is") {
   FairQueue queue;
   queue.add({row("a", 1), row("a", 1)});
