@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/duration.hpp"
@@ -7,6 +8,7 @@
 #include "commands.hpp"
 #include "exit_codes.hpp"
 #include "pasted.hpp"
+#include "reconcile/family/registry.hpp"
 #include "report_json.hpp"
 #include "running_daemon.hpp"
 
@@ -37,10 +39,18 @@ std::string text_of(const ordered_json& row, const Pasted& pasted) {
       row.at("tries") == 1 ? "once" : fmt::format("{} times", row.at("tries").get<int>()),
       left > 0ms ? "next try in " + spoken_duration(left) : std::string("tried at the next scan"),
       printable(row.at("message").get<std::string>()));
-  // Nobody else knows what this daemon has set aside, so `tick` tries that, too.
-  std::string again = "ff-reconcilerd tick " + printable(row.at("reconciler").get<std::string>());
-  if (row.at("execution").is_string())
-    again += " --execution '" + printable(row.at("execution").get<std::string>()) + '\'';
+  // Nobody else knows what this daemon has set aside, so `tick` tries that, too. The line is for pasting: of an answer
+  // that is no daemon's nothing gets into it.
+  const auto& known = reconcile::registry();
+  const auto its =
+      std::ranges::find(known, row.at("reconciler").get<std::string>(), &reconcile::Reconciler::name);
+  if (its == known.end()) return text;
+  std::string again = fmt::format("ff-reconcilerd tick {}", its->name);
+  if (row.at("execution").is_string()) {
+    const auto execution = parse_execution_id(row.at("execution").get<std::string>());
+    if (!execution) return text;
+    again += fmt::format(" --execution '{}'", to_string(*execution));
+  }
   return text + fmt::format("{:<26}-> {}\n", "", pasted(again));
 }
 

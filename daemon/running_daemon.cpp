@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iostream>
 #include <stdexcept>
 
@@ -17,6 +18,21 @@ using nlohmann::ordered_json;
 
 constexpr Milliseconds kLongestAnswer{5000};
 constexpr Milliseconds kLongestAnswerForMore{1000};
+
+// A status has a row's holders in a list in a row in a list in a reconciler in a list. What is nested for ever takes the
+// stack of whoever copies or prints it, and a number that no integer can hold is nobody's.
+constexpr int kDeepest = 16;
+constexpr double kLargest = 9e18;
+
+ordered_json status_in(const std::string& body) {
+  return ordered_json::parse(body, [](int depth, ordered_json::parse_event_t event, ordered_json& parsed) {
+    if (depth > kDeepest) throw std::runtime_error("its answer is nested too deeply");
+    if (event == ordered_json::parse_event_t::value && parsed.is_number_float() &&
+        std::abs(parsed.get<double>()) > kLargest)
+      throw std::runtime_error("its answer has a number that is too large");
+    return true;
+  });
+}
 
 }  // namespace
 
@@ -35,7 +51,7 @@ std::optional<ordered_json> try_to_ask_running_daemon(const Arguments& arguments
     std::string body;
     const int code = http_get_status(url.host, url.port, "/status", kLongestAnswerForMore, &body);
     if (code != 200) throw std::runtime_error(fmt::format("/status answers {}", code));
-    auto status = ordered_json::parse(body);
+    auto status = status_in(body);
     if (status.contains("reconcilers")) return status;
     throw std::runtime_error("that is no daemon of this version");
   } catch (const std::exception& error) {
@@ -57,7 +73,7 @@ int ask_running_daemon(const Arguments& arguments, const std::function<int(const
   }
   try {
     if (code != 200) throw std::runtime_error(fmt::format("/status answers {}", code));
-    return show(ordered_json::parse(body));
+    return show(status_in(body));
   } catch (const std::exception& error) {
     std::cerr << "ff-reconcilerd: that is no daemon of this version: " << printable(error.what()) << '\n';
     return kProblem;

@@ -5,6 +5,7 @@
 #include "base/printable.hpp"
 #include "explain/words.hpp"
 #include "page/markup.hpp"
+#include "pause/pause.hpp"
 #include "reconcile/holder_text.hpp"
 #include "storm_report.hpp"
 
@@ -32,6 +33,13 @@ std::string number_of(const ordered_json& number) {
   return number.is_null() ? "-" : std::to_string(number.get<std::int64_t>());
 }
 
+// Written here and not taken from the answer, whoever gave it: the line is for pasting.
+std::string resume_line(const ordered_json& reconciler, const Pasted& pasted) {
+  pause::Pause its;
+  its.reconciler = reconciler.get<std::string>();
+  return pasted(pause::resume_line(its));
+}
+
 std::string head(const ordered_json& status, UnixMillis now, const Pasted& pasted) {
   std::string text = fmt::format("daemon    {}, started {}\n", shown(status.at("state")),
                                  moment_of(status.at("started_at_ms"), now));
@@ -54,7 +62,7 @@ std::string head(const ordered_json& status, UnixMillis now, const Pasted& paste
         pause.at("reconciler") == "*" ? "all reconcilers" : shown(pause.at("reconciler")),
         shown(pause.at("by")), shown(pause.at("reason")), moment_of(pause.at("since_ms"), now),
         pause.at("until_ms").is_null() ? "it is resumed" : clock_time_of(pause.at("until_ms"), now),
-        pasted(shown(pause.at("next"))));
+        resume_line(pause.at("reconciler"), pasted));
   if (const auto unread = status.find("pauses_unread"); unread != status.end() && unread->is_string())
     text += "paused    not known: " + shown(*unread) + '\n';
   return text;
@@ -108,7 +116,8 @@ std::string hold_text(const ordered_json& reconciler, UnixMillis now, const Past
   if (!is_held(reconciler))
     return fmt::format("          released by an operator, until no more than {} rows are due\n", above);
   return fmt::format("          more than {} rows are due (hold_above): none is moved, begun {} -> {}\n",
-                     above, moment_of(hold.at("since_ms"), now), pasted(shown(hold.at("next"))));
+                     above, moment_of(hold.at("since_ms"), now),
+                     resume_line(reconciler.at("reconciler"), pasted));
 }
 
 // "in 12 s", "now", "none for 20 s", "unknown"; "-" of one that is off or paused

@@ -1,15 +1,20 @@
 // `status --url`: what a running daemon says of itself.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "reconcile/family/registry.hpp"
 #include "support/database.hpp"
+#include "support/http_exchange.hpp"
 #include "support/process.hpp"
 
 using namespace ff;
 using namespace ff::test;
 using Catch::Matchers::Contains;
+using daemon::HttpReply;
 
 namespace {
+
+using Words = std::vector<std::string>;
 
 const Json& line_of(const Json& status, const std::string& reconciler) {
   for (const Json& line : status["reconcilers"])
@@ -53,6 +58,51 @@ TEST_CASE("status --url shows a daemon's own view, with every reconciler, whethe
         status["started_at_ms"].get<std::int64_t>() + 3'600'000);
   CHECK_THAT(text.out, Contains("none for 1 h 59 m"));
   CHECK(daemon.stop() == 0);
+}
+
+TEST_CASE("an answer that is no daemon's takes nobody's stack, and is shown as nothing but text") {
+  std::string body;
+  const RunningServer server(daemon::Routes{{"/status",
+                                             [&] {
+                                               return HttpReply{200, "application/json", body};
+                                             }},
+                                            {"/livez", [&] {
+                                               return HttpReply{503, "text/plain", body};
+                                             }}});
+  const std::string url = "http://127.0.0.1:" + std::to_string(server.port());
+  const std::string nested = std::string(100'000, '[') + std::string(100'000, ']');
+  for (const std::string& its :
+       {nested,
+        R"({"reconcilers":[{"reconciler":"x","quarantined":1,"quarantine":[{"key":)" + nested + "}]}]}",
+        std::string(R"({"reconcilers":[{"quarantined":1e300}]})")}) {
+    body = its;
+    for (const Words& line : {Words{"status", "--url", url}, Words{"status", "--url", url, "--json"},
+                              Words{"quarantine", "--url", url}}) {
+      CAPTURE(line, its.substr(0, 80));
+      const Ended told = run_binary(line);
+      CHECK(told.code == 1);
+      CHECK_THAT(told.err, Contains("that is no daemon of this version"));
+    }
+  }
+  body = "\x1b]0;x\a\nff-reconcilerd: all is well";
+  const Ended health = run_binary({"healthcheck", "--address", "127.0.0.1:" + std::to_string(server.port())});
+  CHECK(health.code == 1);
+  CHECK(std::ranges::count(health.err, '\n') == 1);
+  CHECK(health.err.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("a line to paste is made of names that there are, whatever answers") {
+  const RunningServer server(daemon::Routes{
+      {"/status", [] {
+         return HttpReply{200, "application/json",
+                          R"({"reconcilers":[{"reconciler":"lease_expiry","quarantined":2,"quarantine":[
+      {"partition":1,"key":["k"],"tries":1,"next_try_ms":1,"message":"m","execution":"'; rm -rf / #"}]},
+      {"reconciler":"; rm -rf /","quarantined":1,"quarantine":[
+      {"partition":1,"key":["k"],"tries":1,"next_try_ms":1,"message":"m","execution":null}]}]})"};
+       }}});
+  const Ended told = run_binary({"quarantine", "--url", "http://127.0.0.1:" + std::to_string(server.port())});
+  CHECK(told.code == 0);
+  CHECK_THAT(told.out, Contains("failed once") && !Contains("->"));
 }
 
 TEST_CASE("status --url says when nothing answers, and takes no database beside it") {

@@ -15,10 +15,12 @@ namespace ff::test {
 /// /broken throws "out of luck", and /odd has a status that does not exist.
 daemon::Routes some_routes();
 
-/// A server of these routes on a free port of 127.0.0.1, run by a thread of its own.
+/// A server of these routes, or of others, on a free port of 127.0.0.1, run by a thread of its own.
 class RunningServer {
  public:
-  explicit RunningServer(const daemon::HttpLimits& limits = {}, std::function<void()> on_displaced = {});
+  explicit RunningServer(const daemon::Routes& routes) : RunningServer(daemon::HttpLimits{}, {}, routes) {}
+  explicit RunningServer(const daemon::HttpLimits& limits = {}, std::function<void()> on_displaced = {},
+                         const daemon::Routes& routes = some_routes());
   ~RunningServer() { stop(); }
   RunningServer(const RunningServer&) = delete;
   RunningServer& operator=(const RunningServer&) = delete;
