@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "base/nearest.hpp"
 #include "base/text.hpp"
 #include "base/url_hosts.hpp"
 
@@ -39,7 +40,8 @@ bool names_a_secret(std::string_view keyword) {
   std::string name = percent_decoded(keyword);
   std::ranges::transform(name, name.begin(), lower_case);
   const auto has = [&](std::string_view part) { return name.find(part) != npos; };
-  return (has("pass") && name != "passfile") || has("pwd") || has("secret") || has("token");
+  return (has("pass") && name != "passfile") || has("pw") || has("secret") || has("token") ||
+         !nearest(name, {"password"}).empty();
 }
 
 std::string hide_in_query(std::string_view query, bool after_secret = false) {
@@ -108,6 +110,15 @@ KeywordValue end_of_value(std::string_view text, std::size_t at) {
   return {text.size(), !quoted};
 }
 
+std::string hide_in_keywords(std::string_view text);
+
+/// Others than libpq end a value with a semicolon.
+std::string hide_in_value(std::string_view text) {
+  const std::size_t end = text.find(';');
+  if (end == npos) return hide_in_url(text);
+  return hide_in_url(text.substr(0, end)) + ';' + hide_in_keywords(text.substr(end + 1));
+}
+
 /// Reads a keyword string from left to right and copies what may be shown.
 std::string hide_in_keywords(std::string_view text) {
   std::string shown;
@@ -133,7 +144,7 @@ std::string hide_in_keywords(std::string_view text) {
     const auto [end, terminated] = end_of_value(text, value);
     after_secret = names_a_secret(word) || !terminated;
     shown += text.substr(begin, value - begin);
-    shown += after_secret ? std::string(kHidden) : hide_in_url(text.substr(value, end - value));
+    shown += after_secret ? std::string(kHidden) : hide_in_value(text.substr(value, end - value));
     // Behind a closing quote the next keyword may begin at once; behind what is shown instead it may not.
     if (after_secret && end < text.size() && !is_blank(text[end])) shown += ' ';
     at = end;
