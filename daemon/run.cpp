@@ -3,7 +3,9 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "commands.hpp"
 #include "config/problem.hpp"
@@ -19,18 +21,20 @@ namespace {
 namespace asio = boost::asio;
 using namespace std::chrono_literals;
 
-/// The daemon's conversation with whoever started it: signals in, sd_notify out.
-class Life {
- public:
-  Life(const Arguments& arguments, Daemon& daemon) : arguments_(arguments), daemon_(daemon) {}
+constexpr Milliseconds kBeyondGrace = 5s;
 
-  void live() {
+/// The daemon's conversation with whoever started it: signals in, sd_notify out.
+class Service {
+ public:
+  Service(const Arguments& arguments, Daemon& daemon) : arguments_(arguments), daemon_(daemon) {}
+
+  void run() {
     wait_for_signal();
     daemon_.start();
     notify_service_manager("READY=1\nSTATUS=" + daemon_.board().line());
     report();
     io_.run();
-    daemon_.stop();
+    stop();
   }
 
  private:
@@ -47,6 +51,16 @@ class Life {
       std::signal(SIGHUP, SIG_IGN);
       io_.stop();
     });
+  }
+
+  // What libpq reads for a connection, such as a certificate, it may read for ever: that is not waited for.
+  void stop() {
+    std::thread([limit = daemon_.grace() + kBeyondGrace] {
+      std::this_thread::sleep_for(limit);
+      spdlog::critical("not stopped within {} s: the server rolls back what was under way", seconds(limit));
+      std::_Exit(kInternal);
+    }).detach();
+    daemon_.stop();
   }
 
   void reload() {
@@ -96,7 +110,7 @@ int run(const Arguments& arguments) {
   std::signal(SIGPIPE, SIG_IGN);
   const auto file = arguments.text("config");
   Daemon daemon(config, file ? std::filesystem::absolute(*file).string() : std::string());
-  Life(arguments, daemon).live();
+  Service(arguments, daemon).run();
   spdlog::info("stopped");
   return kDone;
 }

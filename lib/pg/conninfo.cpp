@@ -254,6 +254,19 @@ void refuse_unknown_words(const Keywords& given) {
   }
 }
 
+// libpq would read for ever what is no file.
+void refuse_endless_service_file(const Keywords& given) {
+  if (!given.contains("service") && std::getenv("PGSERVICE") == nullptr) return;
+  const char* const named = std::getenv("PGSERVICEFILE");
+  const char* const home = std::getenv("HOME");
+  const std::string path = named != nullptr  ? named
+                           : home != nullptr ? home + std::string("/.pg_service.conf")
+                                             : "";
+  struct stat file {};
+  if (::stat(path.c_str(), &file) == 0 && !S_ISREG(file.st_mode))
+    throw std::invalid_argument("the service file " + printable(path) + " is no file (allowed: a file)");
+}
+
 // libpq notices these only when it connects, or never where it has another host to try.
 void refuse_impossible(const Conninfo& conninfo) {
   for (const char* name : kNumbers)
@@ -299,6 +312,7 @@ Conninfo parse_conninfo(const std::string& text) {
   Conninfo conninfo;
   conninfo.given = given_in(text);
   refuse_unknown_words(conninfo.given);
+  refuse_endless_service_file(conninfo.given);
   // target_session_attrs is the last that libpq looks at.
   const Attempt all = attempt(conninfo.given, "target_session_attrs");
   const std::string message = PQerrorMessage(all.get());
