@@ -29,27 +29,33 @@ std::string shown(const std::string& keyword, const std::string& path) {
   return keyword + '=' + printable(path, config::kLongestQuoted);
 }
 
-// A directory in the place of a file, where nothing goes on without.
+// A directory in the place of a file, where nothing goes on without; or what libpq would read for ever.
 std::string never_a_file(const pg::Conninfo& conninfo) {
   std::error_code absent;
-  for (const auto& [keyword, path] : pg::tls_files(conninfo))
-    if (pg::wants_tls(conninfo) && std::filesystem::is_directory(path, absent))
-      return shown(keyword, path) + " is a directory (allowed: a file)";
+  for (const auto& [keyword, path] : pg::tls_files(conninfo)) {
+    const auto its = std::filesystem::status(path, absent);
+    if (std::filesystem::is_directory(its)
+            ? pg::wants_tls(conninfo)
+            : std::filesystem::exists(its) && !std::filesystem::is_regular_file(its))
+      return shown(keyword, path) +
+             (std::filesystem::is_directory(its) ? " is a directory" : " is a pipe or a device") +
+             " (allowed: a file)";
+  }
   return {};
 }
 
 // A secret may be mounted later, and the daemon runs as somebody else: each connection looks anew.
-std::vector<std::string> doubtful_files(const pg::Conninfo& conninfo) {
-  std::vector<std::string> doubtful;
+std::vector<std::string> file_warnings(const pg::Conninfo& conninfo) {
+  std::vector<std::string> warnings;
   for (const auto& [keyword, path] : pg::tls_files(conninfo))
     if (const std::string why = why_unreadable(path); !why.empty())
-      doubtful.push_back(shown(keyword, path) + " cannot be read as yet: " + why + " (allowed: a file)");
+      warnings.push_back(shown(keyword, path) + " cannot be read as yet: " + why + " (allowed: a file)");
     else if (keyword == "sslkey" && pg::is_open_to_others(path))
-      doubtful.push_back(
+      warnings.push_back(
           shown(keyword, path) +
           " is open to others, and libpq takes no such key (allowed: mode 0600, or 0640 where it "
           "belongs to root)");
-  return doubtful;
+  return warnings;
 }
 
 }  // namespace
@@ -88,11 +94,11 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
                  : what;
     }
   };
-  const auto doubtful = [](const config::Database& database) {
-    return doubtful_files(pg::parse_conninfo(database.url));
+  const auto warnings = [](const config::Database& database) {
+    return file_warnings(pg::parse_conninfo(database.url));
   };
   return config::load(
-      {std::move(file), environment(), std::move(overrides), wrong, doubtful, std::move(warn)},
+      {std::move(file), environment(), std::move(overrides), wrong, warnings, std::move(warn)},
       reconciler_decls());
 }
 

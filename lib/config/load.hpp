@@ -29,7 +29,7 @@ struct Sources {
   /// part of it has been refused already. Empty: everything is fine.
   std::function<std::string(const Database&)> check_database = {};
   /// What may come right by itself, such as a file that is not there yet; asked where nothing is wrong. Likewise.
-  std::function<std::vector<std::string>(const Database&)> doubt_database = {};
+  std::function<std::vector<std::string>(const Database&)> database_warnings = {};
   /// Takes what refuses nothing, but is worth a look. Empty: nobody wants to know.
   std::function<void(const Problem&)> warn = {};
 };

@@ -50,12 +50,14 @@ bool has_no_password(const std::string& path) {
 Loader::Loader(const std::vector<ReconcilerDecl>& decls)
     : decls_(decls), options_(options(decls)), config_(defaults(decls)) {}
 
+// Its name may be a connection string that was typed into the wrong place.
 void Loader::read_file(const std::string& path) {
+  const std::string shown = hide_secrets(path);
   try {
-    read_document(read_small_file(path), path);
+    read_document(read_small_file(path), shown);
   } catch (const std::runtime_error& error) {
     file_was_read_ = false;
-    blame({kFromFile, path, 0, {}}, {},
+    blame({kFromFile, shown, 0, {}}, {},
           error.what() + std::string(" (allowed: a readable file of at most 1 MiB)"));
   }
 }
@@ -227,10 +229,10 @@ void Loader::check_password_file() {
     failed_.insert("database.password_file");
     blame(origin, hide_secrets(path), (is_empty ? "the file is empty" : "a directory, not a file") + allowed);
   } else if (const std::string why = why_unreadable(path); !why.empty()) {
-    doubt(origin, hide_secrets(path), "the file cannot be read as yet: " + why + allowed);
+    warn(origin, hide_secrets(path), "the file cannot be read as yet: " + why + allowed);
   } else if (is_readable_by_others(path)) {
-    doubt(origin, hide_secrets(path),
-          "the file can be read by everybody on this machine (allowed: mode 0600, or 0640)");
+    warn(origin, hide_secrets(path),
+         "the file can be read by everybody on this machine (allowed: mode 0600, or 0640)");
   }
 }
 
@@ -280,8 +282,8 @@ void Loader::check_database(const Sources& sources) {
     return blame(origin,
                  query == std::string::npos ? shown : shown.substr(0, query + 1) + std::string(kHidden),
                  wrong);
-  if (!sources.doubt_database) return;
-  for (const std::string& doubtful : sources.doubt_database(config_.database)) doubt(origin, shown, doubtful);
+  if (!sources.database_warnings) return;
+  for (const std::string& warning : sources.database_warnings(config_.database)) warn(origin, shown, warning);
 }
 
 const Option* Loader::find(std::string_view path) const {
@@ -341,7 +343,7 @@ void Loader::blame(const Origin& origin, std::string value, std::string message)
   problems_.push_back({origin.file, origin.line, origin.label, std::move(value), std::move(message)});
 }
 
-void Loader::doubt(const Origin& origin, std::string value, std::string message) {
+void Loader::warn(const Origin& origin, std::string value, std::string message) {
   warnings_.push_back({origin.file, origin.line, origin.label, std::move(value), std::move(message)});
 }
 

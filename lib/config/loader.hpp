@@ -52,7 +52,7 @@ class Loader {
   Origin in_file(const Node& node, const std::string& path) const;
   std::string shown(const std::string& path, const Node& node) const;
   void blame(const Origin& origin, std::string value, std::string message);
-  void doubt(const Origin& origin, std::string value, std::string message);
+  void warn(const Origin& origin, std::string value, std::string message);
 
   const std::vector<ReconcilerDecl>& decls_;
   const std::vector<Option> options_;

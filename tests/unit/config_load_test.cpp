@@ -224,7 +224,7 @@ TEST_CASE(
 TEST_CASE("what may come right by itself is warned of where the URL was said, unless something is wrong") {
   std::vector<std::string> warnings;
   Sources sources{{}, {{"FF_DATABASE_URL", "host=h password=hunter2"}}, {}};
-  sources.doubt_database = [](const Database& database) {
+  sources.database_warnings = [](const Database& database) {
     return std::vector{"doubt of " + database.password_file};
   };
   sources.warn = [&](const Problem& warning) { warnings.push_back(warning.text()); };
