@@ -49,6 +49,7 @@ constexpr Measurement kMeasurements[] = {
     {"ready", "the daemon's start", measure_ready},
     {"gentle", "workers beside a mass expiry", measure_gentle},
     {"storm", "workers beside a mass expiry, with storm control", measure_storm},
+    {"retention", "workers while old executions are deleted as fast as they end", measure_retention},
     {"lease_history", "reading the lease history", measure_lease_history},
 };
 

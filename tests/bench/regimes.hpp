@@ -69,6 +69,10 @@ std::vector<Regime> measure_gentle(const Bench& bench);
 /// The same with storm control as it is by default, in pairs with nobody.
 std::vector<Regime> measure_storm(const Bench& bench);
 
+/// How long workers wait for a claim while executions end at a steady rate and execution_retention deletes as many, in
+/// pairs with nobody; and how many are there beyond those that are young enough.
+std::vector<Regime> measure_retention(const Bench& bench);
+
 /// Reading the lease history beside FlowFabric's way:
 ///
 /// "lease_replay": a subscription from the beginning of one partition, from subscribing to the last event's
