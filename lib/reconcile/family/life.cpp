@@ -16,11 +16,13 @@ constexpr std::string_view kReplayedAt =
           CASE WHEN {core}.raw_fields->>'last_mutation_at' ~ '^[0-9]{1,18}$'
                THEN ({core}.raw_fields->>'last_mutation_at')::bigint END) END))sql";
 
-// Who was replayed has events of former lives. Two hosts' clocks date the end and the replay: either is enough, and a
-// doubt counts as told.
+// One life is told of once, whatever moment stands in the row by now: a worker's cancel dates anew what an operator has
+// cancelled, and a signal may revive it. Who was replayed has events of former lives. Two hosts' clocks date the end and
+// the replay: either is enough, and a doubt counts as told.
 constexpr std::string_view kTellsEnd =
     R"sql(({event}.outcome <> 'resumable'
-     AND ({event}.occurred_at_ms >= {core}.terminal_at_ms OR {event}.committed_at_ms > {replayed_at:{core}})))sql";
+     AND ({core}.raw_fields->>'replay_count' IS NULL OR {event}.occurred_at_ms >= {core}.terminal_at_ms
+          OR {event}.committed_at_ms > {replayed_at:{core}})))sql";
 
 // By ff_completion_event_lookup_idx. Not the first of an order: the planner might walk the whole outbox backwards.
 constexpr std::string_view kToldEnd =

@@ -17,8 +17,8 @@ std::optional<std::string> word_of_present_life(const ExecutionRows& upstream) {
   if (!upstream.core.is_object() || !upstream.ended()) return std::nullopt;
   const auto ended_at = upstream.moment("terminal_at_ms");
   for (auto event = upstream.ends.rbegin(); event != upstream.ends.rend(); ++event)
-    if (ended_at && (event->at("occurred_at_ms") >= *ended_at ||
-                     (upstream.replayed_at_ms && event->at("committed_at_ms") > *upstream.replayed_at_ms)))
+    if (ended_at && (!upstream.replayed_at_ms || event->at("occurred_at_ms") >= *ended_at ||
+                     event->at("committed_at_ms") > *upstream.replayed_at_ms))
       return word_of(event->at("outcome"));
   return std::nullopt;
 }

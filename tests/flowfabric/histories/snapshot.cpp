@@ -118,8 +118,8 @@ bool ExecutionRows::ended() const {
 bool ExecutionRows::told() const {
   const auto end = moment("terminal_at_ms");
   return std::any_of(ends.begin(), ends.end(), [&](const Json& event) {
-    return !end || event.at("occurred_at_ms") >= *end ||
-           (replayed_at_ms && event.at("committed_at_ms") > *replayed_at_ms);
+    return !end || !replayed_at_ms || event.at("occurred_at_ms") >= *end ||
+           event.at("committed_at_ms") > *replayed_at_ms;
   });
 }
 
