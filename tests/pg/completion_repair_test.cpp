@@ -39,6 +39,8 @@ struct Stage : StillStage {
     made.upstream = insert_core(db, ended);
     made.downstream = insert_core(db, {.partition = {3}, .flow = made.flow, .state = waiting});
     edge(made.flow, made.upstream, made.downstream, policy);
+    insert_group(
+        db, {.flow = made.flow, .downstream = made.downstream, .policy = {{"kind", "all_of"}}, .running = 1});
     return made;
   }
   void edge(const Uuid& flow, const Uuid& upstream, const Uuid& downstream,
@@ -52,13 +54,14 @@ struct Stage : StillStage {
             {"policy", policy}});
   }
   void event(const Uuid& id, const std::string& outcome, std::int64_t occurred_at_ms,
-             std::int64_t committed_at_ms) {
+             std::int64_t committed_at_ms, const Json& dispatched_at_ms = kNow - 60'001) {
     insert(db, "ff_completion_event",
            {{"partition_key", 3},
             {"execution_id", to_string(id)},
             {"outcome", outcome},
             {"occurred_at_ms", occurred_at_ms},
-            {"committed_at_ms", committed_at_ms}});
+            {"committed_at_ms", committed_at_ms},
+            {"dispatched_at_ms", dispatched_at_ms}});
   }
   void replayed(const Uuid& id, std::int64_t at_ms) {
     db.execute(
@@ -80,6 +83,25 @@ struct Stage : StillStage {
   std::int64_t ends(const Uuid& id) {
     return number(db, "SELECT count(*) FROM ff_completion_event WHERE execution_id = $1", pg::Params::of(id));
   }
+};
+
+/// A fan-in of three. The first has failed and was counted; an operator has replayed it, and then cancelled it.
+struct Replayed : Stage {
+  FanIn fan_in = insert_fan_in(db, 3, {.policy = {{"kind", "any_of"}}, .fail = 1, .running = 2});
+
+  Uuid id(std::size_t number) { return fan_in.upstreams.at(number); }
+  void cancel(std::size_t number) {
+    db.execute(
+        "UPDATE ff_exec_core SET lifecycle_phase = 'cancelled', public_state = 'cancelled',"
+        " terminal_at_ms = $2 WHERE execution_id = $1",
+        pg::Params::of(id(number), kEnd));
+  }
+  void fail_replay_and_cancel(std::size_t number, const Json& dispatched_at_ms = kNow - 60'001) {
+    event(id(number), "failed", kEnd - 2000, kEnd - 2000, dispatched_at_ms);
+    replayed(id(number), kEnd - 1000);
+    cancel(number);
+  }
+  void set_group(const std::string& what) { db.execute("UPDATE ff_edge_group SET " + what); }
 };
 
 }  // namespace
@@ -238,6 +260,46 @@ TEST_CASE("completion_repair takes a replayed execution for told by either of tw
   CHECK(outcomes(t.tick()) == "repaired=1");
   CHECK(t.ends(of_the_former_life) == 2);
   for (const Uuid& id : told) CHECK(t.ends(id) == 1);
+}
+
+TEST_CASE("completion_repair tells no second end of a replayed upstream whose first one is counted") {
+  Replayed t;
+  t.fail_replay_and_cancel(0);
+  SECTION("any_of") {}
+  SECTION("all_of") {
+    t.set_group(R"(policy = '{"kind": "all_of"}', success_count = 1, fail_count = 0)");
+  }
+  SECTION("no group") {
+    t.db.execute("DELETE FROM ff_edge_group");
+  }
+  CHECK(t.tick().scanned == 0);
+  // One that was cancelled beside it is told, and is the one that is missed.
+  t.cancel(1);
+  CHECK(outcomes(t.tick()) == "repaired=1");
+  CHECK(t.ends(t.id(0)) == 1);
+  CHECK(t.ends(t.id(1)) == 1);
+}
+
+TEST_CASE("completion_repair tells the end of a replayed upstream that its fan-in has not counted") {
+  Replayed t;
+  t.set_group("fail_count = 0, running_count = 3");  // its edge was applied after its first end
+  SECTION("for long") {
+    t.fail_replay_and_cancel(0);
+    CHECK(outcomes(t.tick()) == "repaired=1");
+    CHECK(t.ends(t.id(0)) == 2);
+  }
+  SECTION("as yet") {
+    t.fail_replay_and_cancel(0, GENERATE(Json(nullptr), Json(kNow - 60'000)));
+    CHECK(t.tick().scanned == 0);
+  }
+  SECTION("or another one, who was replayed likewise") {
+    t.set_group("fail_count = 1, running_count = 2");
+    t.fail_replay_and_cancel(0);
+    t.fail_replay_and_cancel(1);
+    CHECK(outcomes(t.tick()) == "repaired=1");
+    CHECK(t.ends(t.id(0)) + t.ends(t.id(1)) == 3);
+    CHECK(t.tick().scanned == 0);
+  }
 }
 
 TEST_CASE(

@@ -4,9 +4,10 @@
 //          who wait for it: members of its flow that are submitted, runnable or blocked, over an edge that is applied.
 //          FlowFabric's cancels by a worker, by an operator, of a flow's header and of siblings write no event. Where
 //          nobody waits, nobody misses it, and terminal_at_ms has no index. A downstream that an operator has
-//          replayed since is left to him, unless it waits: it would be skipped again. There may be a million who wait: they
-//          are walked through, and a companion takes those that the newest lease events name, a few seconds after a
-//          cancel that writes one or once the lease that it kept has run out.
+//          replayed since is left to him, unless it waits: it would be skipped again. The end of who was replayed is
+//          missed only where the fan-in counts more as running than there are: that of a life before may be in it. There
+//          may be a million who wait: they are walked through, and a companion takes those that the newest lease events
+//          name, a few seconds after a cancel that writes one or once the lease that it kept has run out.
 // Changes  the event, dated with the end, by which `dependency` and FlowFabric's dispatch go on; in the core the mark
 //          completion_repaired_for, by which nobody writes a second one, and `leased` to unowned. What would let the
 //          execution end once more goes: every lease (one event `revoked` each), the current attempt's epoch, its
@@ -65,16 +66,17 @@ constexpr std::string_view kAnnouncedScan = R"sql(
 
 constexpr std::string_view kAct = R"sql(
 doomed AS MATERIALIZED (
-  SELECT {doomed:c}, c.terminal_at_ms, {word_of_end:c} AS word
+  -- Whether it is missed is not asked beside the key: so dear a question hides what a look by another index costs.
+  SELECT {doomed:c}, c.terminal_at_ms, {word_of_end:c} AS word, {is_waited_for:c} AS is_missed
     FROM clock, key
     JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
                                 AND c.terminal_at_ms = key.terminal_at_ms
     {as_seen:c}
-   WHERE {in_partitions:c} AND {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c} AND {is_waited_for:c}
+   WHERE {in_partitions:c} AND {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 {hold_doomed},
-repaired AS MATERIALIZED (SELECT * FROM endable WHERE word IS NOT NULL),
+repaired AS MATERIALIZED (SELECT * FROM endable WHERE is_missed AND word IS NOT NULL),
 marked AS (
   UPDATE {schema}.ff_exec_core c
      SET ownership_state = CASE WHEN c.ownership_state = 'leased' THEN 'unowned' ELSE c.ownership_state END,
@@ -119,7 +121,8 @@ completion_event AS (
 moved AS (
   SELECT partition_key, execution_id, terminal_at_ms, terminal_at_ms AS due_at_ms, 'repaired' AS outcome FROM repaired
    UNION ALL
-  SELECT partition_key, execution_id, terminal_at_ms, terminal_at_ms, 'unclear' FROM doomed WHERE word IS NULL
+  SELECT partition_key, execution_id, terminal_at_ms, terminal_at_ms, 'unclear' FROM doomed
+   WHERE is_missed AND word IS NULL
 ))sql";
 
 std::vector<Fragment> fragments() {
@@ -140,12 +143,38 @@ std::vector<Fragment> fragments() {
             JOIN {core_by:g, downstream_eid} d ON true
            WHERE {in_partitions:g} AND g.partition_key = {core}.partition_key AND g.flow_id = {core}.flow_id
              AND g.upstream_eid = {core}.execution_id AND {is_applied:g}
-             AND d.flow_id = g.flow_id AND {may_wait:d} AND {waits_for:d, {core}}
+             AND d.flow_id = g.flow_id AND {may_wait:d} AND {waits_for:d, {core}} AND {misses:d, {core}}
            LIMIT 1) IS NOT NULL)sql"},
       {"waits_for(downstream, upstream)",
        R"sql(({downstream}.eligibility_state = 'blocked_by_dependencies'
           OR {downstream}.raw_fields->>'replay_count' IS NULL
-          OR {replayed_at:{downstream}} <= {upstream}.terminal_at_ms))sql"}};
+          OR {replayed_at:{downstream}} <= {upstream}.terminal_at_ms))sql"},
+      // FlowFabric's replay leaves the counts as they are: the end of who was replayed may be counted already. Then it is
+      // missed only where the fan-in counts more as running than are to come.
+      {"misses(downstream, upstream)",
+       R"sql(({upstream}.raw_fields->>'replay_count' IS NULL
+          OR (SELECT b.running_count
+                FROM {schema}.ff_edge_group b
+               WHERE {in_partitions:b} AND b.partition_key = {downstream}.partition_key
+                 AND b.flow_id = {downstream}.flow_id AND b.downstream_eid = {downstream}.execution_id)
+           > (SELECT count(*)
+                FROM {schema}.ff_edge x
+                JOIN {core_by:x, upstream_eid} u ON true
+               WHERE {in_partitions:x} AND x.partition_key = {downstream}.partition_key
+                 AND x.flow_id = {downstream}.flow_id AND x.downstream_eid = {downstream}.execution_id
+                 AND {is_applied:x} AND {is_to_come:u, {upstream}})))sql"},
+      // "It is counted as running, and rightly so": it lives, an end of its is on the way (FlowFabric marks an event first,
+      // and counts it later), or it is told before this one, or else two might be told where one is missed.
+      {"is_to_come(core, upstream)",
+       R"sql(({has_not_ended:{core}}
+          OR (SELECT true
+                FROM {schema}.ff_completion_event n
+               WHERE {in_partitions:n} AND n.partition_key = {core}.partition_key
+                 AND n.execution_id = {core}.execution_id AND n.outcome <> 'resumable'
+                 AND coalesce(n.dispatched_at_ms, (SELECT now_ms FROM clock)) >= (SELECT now_ms FROM clock) - 60000
+               LIMIT 1) IS NOT NULL
+          OR ({core}.raw_fields->>'replay_count' IS NULL OR {core}.execution_id < {upstream}.execution_id)
+             AND {is_marked_by_nobody:{core}} AND {is_untold:{core}}))sql"}};
 }
 
 }  // namespace
@@ -162,8 +191,8 @@ Reconciler completion_repair() {
       .scan = kScan,
       .act = kAct,
       .fragments = fragments(),
-      .privileges =
-          ending::privileges(life::privileges({{"ff_edge", "SELECT"}, {"ff_lease_event", "SELECT"}})),
+      .privileges = ending::privileges(life::privileges(
+          {{"ff_edge", "SELECT"}, {"ff_edge_group", "SELECT"}, {"ff_lease_event", "SELECT"}})),
       .interval = 5s,
       .settings = {{.name = "max_age",
                     .kind = SettingDecl::Kind::duration,

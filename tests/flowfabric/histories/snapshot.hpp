@@ -56,6 +56,9 @@ struct Snapshot {
 
   /// The downstream of an applied edge still waits for the end of its upstream, and no operator has replayed it since.
   bool waits(const Json& edge) const;
+  /// Its group has not counted an end of the upstream yet.
+  bool misses(const Json& edge) const;
+  /// Somebody who waits misses its end.
   bool is_waited_for(const std::string& execution) const;
 };
 
