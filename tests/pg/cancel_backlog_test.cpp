@@ -187,6 +187,27 @@ TEST_CASE("cancel_backlog cancels a member that goes on where the policy or a si
         (ends ? 1 : 0));
 }
 
+TEST_CASE("cancel_backlog leaves a member to the operator who has replayed it since the cancel") {
+  const std::string policy = GENERATE("cancel_all", "flow_only");
+  const std::int64_t replayed_at = GENERATE(kLongAgo, kLongAgo + 1);
+  Stage t;
+  const Uuid flow = t.add_flow(policy);
+  const Uuid id = t.add_member(flow, active(), std::nullopt, {{"replay_count", 1}});
+  t.lease(id, kNow + 60'000);
+  t.add_event(id, "failed", kLongAgo + 1);
+  t.add_event(id, "resumable", kLongAgo + 2);  // it was suspended in its new life
+  insert(t.db, "ff_operator_event",
+         {{"partition_key", 3},
+          {"execution_id", to_string(id)},
+          {"event_type", "replayed"},
+          {"occurred_at_ms", replayed_at}});
+  const Json before = core(t.db, id);
+  const bool is_since = replayed_at > kLongAgo;
+  CHECK(outcomes(t.tick()) == (is_since ? "flow_done=1 member_left=1" : "flow_done=1 member_cancelled=1"));
+  CHECK((core(t.db, id) == before) == is_since);
+  CHECK(attempt(t.db, id)["lease_epoch"] == (is_since ? 7 : 8));
+}
+
 TEST_CASE("cancel_backlog deletes the row of a member that has ended, is no more, or never was one") {
   Stage t;
   const Uuid flow = t.add_flow();

@@ -6,8 +6,9 @@
 // Changes  A member that the header cancelled, or under cancel_all one that has not ended, is cancelled for good: core,
 //          leases with an event each, epoch + 1, suspension, waitpoints, one completion event where nobody was told.
 //          Under another policy one whose lease holds is left to its worker (its row stays), and one that its worker has
-//          revived goes on (member_left); what a late signal has revived is cancelled. A member row is deleted with what
-//          becomes of its member; with one that is no execution of this partition (malformed) nothing else happens.
+//          revived goes on (member_left); what a late signal has revived is cancelled. What an operator has replayed since
+//          the cancel goes on under every policy. A member row is deleted with what becomes of its member; with one that
+//          is no execution of this partition (malformed) nothing else happens.
 // Others   Workers complete, renew and retry; signals revive; the server acknowledges (its SERIALIZABLE transaction fails
 //          by ours, tries again and finds nothing); completion_repair tells the same end, under the same lock and mark.
 //          A member of which anybody holds anything stays with its row until the next tick.
@@ -62,7 +63,8 @@ with_core AS MATERIALIZED (
          m.flow_id AS of_flow, m.member, m.reason,
          c.lifecycle_phase = 'cancelled' AND m.cancellation_policy <> 'cancel_all' AS may_finish,
          greatest(m.due_at_ms, {may_finish_until:m, m}) AS due_at_ms,
-         CASE WHEN c.lifecycle_phase = 'terminal' THEN 'member_gone'
+         CASE WHEN {has_not_ended:c} AND {replayed_at:c} > m.requested_at_ms THEN 'member_left'
+              WHEN c.lifecycle_phase = 'terminal' THEN 'member_gone'
               WHEN c.lifecycle_phase = 'cancelled' OR m.cancellation_policy = 'cancel_all' OR {was_signalled:m}
                 THEN 'member_cancelled'
               ELSE 'member_left' END AS outcome
@@ -218,7 +220,7 @@ Reconciler cancel_backlog() {
       .summary = "Cancels for good what the cancel of a flow has left, and clears its backlog.",
       .outcomes = {{"member_cancelled", Effect::ended, "its flow was cancelled"},
                    {"member_left", Effect::deleted,
-                    "its worker had revived the member, as the policy allows"},
+                    "its worker had revived the member, as the policy allows, or an operator"},
                    {"member_gone", Effect::deleted, "the member had ended by itself, or is no more"},
                    {"malformed", Effect::deleted, "it named no execution of its partition"}},
       .key = {{"flow_id", "uuid"}, {"member", "text"}},
