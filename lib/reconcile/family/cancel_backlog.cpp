@@ -21,13 +21,14 @@
 namespace ff::reconcile {
 namespace {
 
-// Where no filter asks, the cores of a large flow are not read for each page.
+// Where no filter asks, the cores of a large flow are not read for each page. Without the barriers the name of a member
+// would be taken apart, and its leases looked up, wherever a page names the moment.
 constexpr std::string_view kScan = R"sql(
-  SELECT m.partition_key, m.flow_id, m.execution_id AS member, named.execution_id,
-         greatest({asked_at:b}, {may_finish_until:b, named}) AS due_at_ms
+  SELECT m.partition_key, m.flow_id, m.execution_id AS member, named.execution_id, due.due_at_ms
     FROM {schema}.ff_cancel_backlog b
     JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
-   CROSS JOIN LATERAL (SELECT m.partition_key, {execution_of:m} AS execution_id) named
+   CROSS JOIN LATERAL (SELECT m.partition_key, {execution_of:m} AS execution_id OFFSET 0) named
+   CROSS JOIN LATERAL (SELECT greatest({asked_at:b}, {may_finish_until:b, named}) AS due_at_ms OFFSET 0) due
    WHERE {in_partitions:b} AND {in_partitions:m}
      AND ({no_filter} OR (SELECT {filter:c} FROM {core_of:named} c)))sql";
 
