@@ -1,5 +1,6 @@
 // cancel_backlog: what becomes of each member of a cancelled flow, and of the backlog.
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "pg/transaction.hpp"
 #include "support/still_stage.hpp"
@@ -154,6 +155,16 @@ TEST_CASE("cancel_backlog lets the worker of a member finish under every policy 
   t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = $1", pg::Params::of(kNow - 1));
   CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=1");
   CHECK(core(t.db, working) == cancelled_for_good(working_before, kLongAgo));
+}
+
+TEST_CASE("cancel_backlog takes a lease from before all time for lapsed") {
+  Stage t;
+  const Uuid flow = t.add_flow("flow_only");
+  const Uuid id = t.add_member(flow, kHeaderCancelled);
+  t.lease(id, std::numeric_limits<std::int64_t>::min());
+  t.add_member(flow, kHeaderCancelled);
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=2");
+  CHECK(attempt(t.db, id)["lease_expires_at_ms"].is_null());
 }
 
 TEST_CASE("cancel_backlog leaves a member alone whose lease is renewed between its scan and its act") {

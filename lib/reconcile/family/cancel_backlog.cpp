@@ -186,10 +186,11 @@ std::vector<Fragment> fragments() {
        R"sql(CASE WHEN substring({member}.execution_id FROM '^[{]fp:([0-9]+)[}]:') = {member}.partition_key::text
               THEN {uuid:substr({member}.execution_id, 7 + length({member}.partition_key::text))} END)sql"},
       // Less `grace`, which is the time after a cancel and not after a lease: the end of the last lease of a member that
-      // the header cancelled under a policy that lets its worker finish. Null: nobody is waited for.
+      // the header cancelled under a policy that lets its worker finish. Null, or long ago: nobody is waited for. A lease
+      // before all time is no earlier than 1970, or the difference might not fit and fail the scan of everybody else.
       {"may_finish_until(backlog, row)",
        R"sql(CASE WHEN {backlog}.cancellation_policy <> 'cancel_all'
-              THEN (SELECT max(l.lease_expires_at_ms) - {grace}
+              THEN (SELECT greatest(max(l.lease_expires_at_ms), 0) - {grace}
                       FROM {core_of:{row}} f
                       JOIN {schema}.ff_attempt l ON l.partition_key = f.partition_key
                                                 AND l.execution_id = f.execution_id
