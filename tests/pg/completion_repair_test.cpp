@@ -364,6 +364,20 @@ TEST_CASE(
   CHECK(t.ends(id) == (what == 0 ? 0 : 1));
 }
 
+TEST_CASE("completion_repair takes the lease of a late renewal that comes while its act is under way") {
+  Stage t;
+  const Uuid id = t.add().upstream;
+  // It waited for children, without a lease and with its epoch, when it was cancelled.
+  insert_attempt(t.db, {.partition = {3}, .execution = id, .lease_epoch = 7, .outcome = "waiting_children"});
+  StalledAct stalled(t.database, reconciler(), {{{3}, {to_string(id), std::to_string(kEnd)}}});
+  t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = $1", pg::Params::of(kNow + 60'000));
+  CHECK(stalled.finish() == std::vector<std::string>{"repaired"});
+  CHECK(attempt(t.db, id)["lease_epoch"] == 8);
+  CHECK(attempt(t.db, id)["lease_expires_at_ms"].is_null());
+  CHECK(attempt(t.db, id)["outcome"] == "waiting_children");
+  CHECK(number(t.db, "SELECT count(*) FROM ff_lease_event WHERE event_type = 'revoked'") == 1);
+}
+
 TEST_CASE("completion_repair matches the filter on the ended execution") {
   Stage t;
   const Uuid mine = t.add(cancelled(), {.terminal_at_ms = kEnd, .raw_fields = origin("a", "1")}).upstream;

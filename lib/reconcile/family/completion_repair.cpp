@@ -84,21 +84,15 @@ marked AS (
     FROM repaired r
    WHERE {in_partitions:c} AND c.partition_key = r.partition_key AND c.execution_id = r.execution_id
 ),
-lease AS (
-  UPDATE {schema}.ff_attempt a
-     SET outcome = coalesce(a.outcome, 'cancelled'), lease_expires_at_ms = NULL, lease_epoch = a.lease_epoch + 1
-    FROM repaired r
-   WHERE {in_partitions:a} AND a.partition_key = r.partition_key AND a.execution_id = r.execution_id
-     AND a.lease_expires_at_ms IS NOT NULL
-  RETURNING r.partition_key, r.execution_id, r.now_ms, r.name_space, r.instance_tag
-),
--- A worker's complete asks for the epoch only, and a wait for children leaves it.
+-- The current attempt without a lease, too: a worker's complete asks for the epoch only, and a wait for children leaves it.
+-- In one statement: a renewal may give it a lease only just before it is locked.
 fenced AS (
   UPDATE {schema}.ff_attempt a
-     SET lease_epoch = a.lease_epoch + 1
+     SET outcome = CASE WHEN a.lease_expires_at_ms IS NULL THEN a.outcome ELSE coalesce(a.outcome, 'cancelled') END,
+         lease_expires_at_ms = NULL, lease_epoch = a.lease_epoch + 1
     FROM repaired r
    WHERE {in_partitions:a} AND a.partition_key = r.partition_key AND a.execution_id = r.execution_id
-     AND a.attempt_index = r.attempt_index AND a.lease_expires_at_ms IS NULL
+     AND (a.attempt_index = r.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
 ),
 suspension_cleared AS (
   DELETE FROM {schema}.ff_suspension_current s
@@ -111,7 +105,7 @@ waitpoint_cleared AS (
    WHERE {in_partitions:w} AND w.partition_key = r.partition_key AND w.execution_id = r.execution_id
 ),
 lease_event AS (
-  {lease_events:'revoked', lease}
+  {lease_events:'revoked', {taken_leases}}
 ),
 completion_event AS (
   {completion_events:word, (SELECT partition_key, execution_id, flow_id, word, name_space, instance_tag,
@@ -136,6 +130,11 @@ std::vector<Fragment> fragments() {
      AND {core}.flow_id IS NOT NULL
      AND {core}.raw_fields->'completion_repaired_for' IS DISTINCT FROM to_jsonb({core}.terminal_at_ms))sql"},
       {"is_untold(core)", "{told_end:{core}} IS NULL"},
+      // IS TRUE: a bare IN becomes a join, which compares each row with each.
+      {"taken_leases",
+       R"sql(doomed_attempt
+   WHERE lease_expires_at_ms IS NOT NULL
+     AND ((partition_key, execution_id) IN (SELECT partition_key, execution_id FROM repaired)) IS TRUE)sql"},
       // By ff_edge_upstream_idx, and given up at the first one who waits.
       {"is_waited_for(core)",
        R"sql((SELECT true
