@@ -215,7 +215,7 @@ class Passes {
         if (!first && left[i] == 0 && !is_told_of_its_rows(engines_[i])) continue;
         const TickReport report = one(engines_[i], first);
         moved += report.processed;
-        left[i] = report.scanned + report.watched - report.processed;
+        left[i] = left_by(report);
       }
       if (moved == 0 || dry_run_ || failed_) break;
     }
@@ -227,6 +227,12 @@ class Passes {
   }
 
  private:
+  // One that moved rows and left others unread (a slice of a large flow) goes on; one that moved none is held by something.
+  static std::int64_t left_by(const TickReport& report) {
+    const std::int64_t seen = report.scanned + report.watched - report.processed;
+    return report.more && report.processed > 0 ? std::max<std::int64_t>(seen, 1) : seen;
+  }
+
   static bool is_told_of_its_rows(const reconcile::Engine& engine) {
     return engine.reconciler().announced(engine.scope().settings).has_value();
   }

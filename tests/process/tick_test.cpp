@@ -3,6 +3,7 @@
 #include <set>
 
 #include "support/database.hpp"
+#include "support/engine.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
 
@@ -62,6 +63,25 @@ TEST_CASE("tick moves what is due and says so to people") {
   const Ended again = bench.tick({"attempt_timeout"});
   CHECK(again.code == 0);
   CHECK_THAT(again.out, Catch::StartsWith("attempt_timeout: 0 due, 0 moved in "));
+}
+
+TEST_CASE("tick goes on until the last slice of a large flow is gone") {
+  Bench bench;
+  bench.db.execute(
+      "INSERT INTO ff_flow_core (partition_key, flow_id, public_flow_state, created_at_ms)"
+      " VALUES (3, gen_random_uuid(), 'open', 1)");
+  bench.db.execute(
+      "INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, "
+      "ownership_state,"
+      "  eligibility_state, public_state, attempt_state, created_at_ms, terminal_at_ms)"
+      " SELECT 3, gen_random_uuid(), flow_id, 'default', 'terminal', 'unowned', 'not_applicable', "
+      "'completed',"
+      "  'attempt_terminal', 1, 1 FROM ff_flow_core, generate_series(1, 2100)");
+  const Ended done = bench.tick({"execution_retention"});
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, Catch::Contains(" flows_deleted=1\n"));
+  CHECK_THAT(done.out, Catch::EndsWith("nothing is left due\n"));
+  CHECK(number(bench.db, "SELECT count(*) FROM ff_exec_core") == 0);
 }
 
 TEST_CASE("tick --json is one object a line with exactly the keys that scripts rely on") {
