@@ -221,6 +221,28 @@ TEST_CASE("execution_retention goes by frames, ten thousand a transaction") {
   CHECK(t.left() == 0);
 }
 
+TEST_CASE(
+    "execution_retention deletes as many executions a transaction as have ten thousand frames together") {
+  const int frames = GENERATE(5'000, 5'001);
+  Stage t;
+  for (int i = 0; i < 2; ++i) t.add_ended(kOld);
+  const Uuid bare = t.add_ended(kOld);
+  t.db.execute("DELETE FROM ff_stream_frame");
+  t.db.execute(
+      "INSERT INTO ff_stream_frame (partition_key, execution_id, attempt_index, ts_ms, seq, fields, mode,"
+      "  created_at_ms)"
+      " SELECT 3, execution_id, 0, i, 1, '{}', 'durable', 1 FROM ff_exec_core, generate_series(1, $2) i"
+      "  WHERE execution_id <> $1",
+      pg::Params::of(bare, frames));
+  const TickReport first = t.tick();
+  const bool is_all = frames == 5'000;
+  CHECK(first.more != is_all);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_stream_frame") == (is_all ? 0 : frames));
+  CHECK(first.outcomes.contains("unfinished") != is_all);
+  if (!is_all) CHECK_FALSE(t.tick().outcomes.contains("unfinished"));
+  CHECK(t.left() == 0);
+}
+
 TEST_CASE("execution_retention deletes rows by which repetitions were known") {
   Stage t;
   t.db.execute(

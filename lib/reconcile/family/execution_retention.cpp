@@ -58,7 +58,7 @@ weight AS (SELECT {removed} AS rows),
 moved AS (
   SELECT partition_key, execution_id, due_at_ms, 'executions_deleted' AS outcome FROM gone
    UNION ALL
-  SELECT partition_key, execution_id, due_at_ms, 'unfinished' FROM framed WHERE so_far > {most_frames}
+  SELECT partition_key, execution_id, due_at_ms, 'unfinished' FROM kept
 ))sql";
 
 // One that lives is given up at its first member that does, before anything else is asked of them.

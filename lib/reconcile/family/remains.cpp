@@ -94,30 +94,45 @@ withheld AS MATERIALIZED (
    UNION ALL SELECT * FROM ff_completion_event_missed
 ))sql";
 
-// Frames may be many: no more than so many a transaction. An execution that has more by itself loses its first ones, and
-// goes another time.
+// Frames may be many: no more than so many a transaction, read in the order in which they go, one more than that: the
+// execution at which they are too many stays, and those behind it. One that has more by itself loses its first ones.
 constexpr std::string_view kRemoveDoomed = R"sql(
-framed AS MATERIALIZED (
-  SELECT d.*, n.frames, sum(n.frames) OVER (ORDER BY d.partition_key, d.execution_id) AS so_far
-    FROM doomed d
-   CROSS JOIN LATERAL (
-     SELECT count(*) AS frames
-       FROM (SELECT FROM {schema}.ff_stream_frame s
-              WHERE {in_partitions:s} AND s.partition_key = d.partition_key AND s.execution_id = d.execution_id
-              LIMIT {most_frames} + 1) few) n
+frame AS MATERIALIZED (
+  SELECT s.partition_key, s.execution_id, s.attempt_index, s.ts_ms, s.seq
+    FROM (SELECT partition_key, execution_id FROM doomed ORDER BY partition_key, execution_id) d
+   CROSS JOIN LATERAL (SELECT *
+                         FROM {schema}.ff_stream_frame t
+                        WHERE {in_partitions:t} AND t.partition_key = d.partition_key
+                          AND t.execution_id = d.execution_id
+                        ORDER BY t.attempt_index, t.ts_ms, t.seq
+                        LIMIT {most_frames} + 1) s
+   ORDER BY d.partition_key, d.execution_id
+   LIMIT {most_frames} + 1
 ),
-gone AS MATERIALIZED (SELECT * FROM framed WHERE so_far <= {most_frames}),
+too_many AS MATERIALIZED (
+  SELECT partition_key, execution_id
+    FROM frame
+   WHERE (SELECT count(*) FROM frame) > {most_frames}
+   ORDER BY partition_key DESC, execution_id DESC
+   LIMIT 1
+),
+kept AS MATERIALIZED (
+  SELECT d.* FROM doomed d, too_many t WHERE (d.partition_key, d.execution_id) >= (t.partition_key, t.execution_id)
+),
+gone AS MATERIALIZED (
+  SELECT d.*
+    FROM doomed d
+    LEFT JOIN too_many t ON true
+   WHERE ((d.partition_key, d.execution_id) >= (t.partition_key, t.execution_id)) IS NOT TRUE
+),
 shortened AS (
   DELETE FROM {schema}.ff_stream_frame x
-   USING (SELECT s.partition_key, s.execution_id, s.attempt_index, s.ts_ms, s.seq
-            FROM framed f
-           CROSS JOIN LATERAL (SELECT *
-                                 FROM {schema}.ff_stream_frame t
-                                WHERE {in_partitions:t} AND t.partition_key = f.partition_key
-                                  AND t.execution_id = f.execution_id
-                                ORDER BY t.attempt_index, t.ts_ms, t.seq
-                                LIMIT {most_frames}) s
-           WHERE f.frames = f.so_far AND f.frames > {most_frames}) s
+   USING (SELECT *
+            FROM frame
+           WHERE (SELECT bool_and((f.partition_key, f.execution_id) = (t.partition_key, t.execution_id))
+                    FROM frame f, too_many t)
+           ORDER BY attempt_index, ts_ms, seq
+           LIMIT {most_frames}) s
    WHERE {in_partitions:x} AND x.partition_key = s.partition_key AND x.execution_id = s.execution_id
      AND x.attempt_index = s.attempt_index AND x.ts_ms = s.ts_ms AND x.seq = s.seq
   RETURNING 1
