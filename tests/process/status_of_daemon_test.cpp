@@ -61,21 +61,15 @@ TEST_CASE("status --url shows a daemon's own view, with every reconciler, whethe
 }
 
 TEST_CASE("an answer that is no daemon's takes nobody's stack, and is shown as nothing but text") {
-  std::string body;
-  const RunningServer server(daemon::Routes{{"/status",
-                                             [&] {
-                                               return HttpReply{200, "application/json", body};
-                                             }},
-                                            {"/livez", [&] {
-                                               return HttpReply{503, "text/plain", body};
-                                             }}});
-  const std::string url = "http://127.0.0.1:" + std::to_string(server.port());
   const std::string nested = std::string(100'000, '[') + std::string(100'000, ']');
   for (const std::string& its :
        {nested,
         R"({"reconcilers":[{"reconciler":"x","quarantined":1,"quarantine":[{"key":)" + nested + "}]}]}",
         std::string(R"({"reconcilers":[{"quarantined":1e300}]})")}) {
-    body = its;
+    const RunningServer server(daemon::Routes{{"/status", [&its] {
+                                                 return HttpReply{200, "application/json", its};
+                                               }}});
+    const std::string url = "http://127.0.0.1:" + std::to_string(server.port());
     for (const Words& line : {Words{"status", "--url", url}, Words{"status", "--url", url, "--json"},
                               Words{"quarantine", "--url", url}}) {
       CAPTURE(line, its.substr(0, 80));
@@ -84,7 +78,10 @@ TEST_CASE("an answer that is no daemon's takes nobody's stack, and is shown as n
       CHECK_THAT(told.err, Contains("that is no daemon of this version"));
     }
   }
-  body = "\x1b]0;x\a\nff-reconcilerd: all is well";
+  const RunningServer server(
+      daemon::Routes{{"/livez", [] {
+                        return HttpReply{503, "text/plain", "\x1b]0;x\a\nff-reconcilerd: all is well"};
+                      }}});
   const Ended health = run_binary({"healthcheck", "--address", "127.0.0.1:" + std::to_string(server.port())});
   CHECK(health.code == 1);
   CHECK(std::ranges::count(health.err, '\n') == 1);
