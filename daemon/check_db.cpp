@@ -250,7 +250,7 @@ class Checks {
     for (const pause::Pause& each : reading.in_force)
       lines.push_back({"pauses", Verdict::warning,
                        pause::subject_of(each) + " paused " + pause::text_of(each, reading.database_time),
-                       pause::resume_line(each)});
+                       pause::resume_line(each.reconciler)});
     if (lines.empty()) lines.push_back({"pauses", Verdict::fine, "no reconciler is paused"});
     return lines;
   }

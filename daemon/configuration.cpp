@@ -33,13 +33,9 @@ std::string shown(const std::string& keyword, const std::string& path) {
 std::string never_a_file(const pg::Conninfo& conninfo) {
   std::error_code absent;
   for (const auto& [keyword, path] : pg::tls_files(conninfo)) {
-    const auto its = std::filesystem::status(path, absent);
-    if (std::filesystem::is_directory(its)
-            ? pg::wants_tls(conninfo)
-            : std::filesystem::exists(its) && !std::filesystem::is_regular_file(its))
-      return shown(keyword, path) +
-             (std::filesystem::is_directory(its) ? " is a directory" : " is a pipe or a device") +
-             " (allowed: a file)";
+    if (is_special_file(path)) return shown(keyword, path) + " is a pipe or a device (allowed: a file)";
+    if (pg::wants_tls(conninfo) && std::filesystem::is_directory(path, absent))
+      return shown(keyword, path) + " is a directory (allowed: a file)";
   }
   return {};
 }

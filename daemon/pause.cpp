@@ -116,8 +116,8 @@ void print_others(const pause::Reading& reading, const std::vector<std::string>&
     if (!of_all && names.front() != pause::kAll) continue;
     std::cout << (of_all ? "still paused with all, "
                          : pause::subject_of(pause) + " is still paused by name, ")
-              << pause::text_of(pause, reading.database_time) << "\n-> " << pasted(pause::resume_line(pause))
-              << '\n';
+              << pause::text_of(pause, reading.database_time) << "\n-> "
+              << pasted(pause::resume_line(pause.reconciler)) << '\n';
   }
 }
 
@@ -152,7 +152,7 @@ int pause_them(pg::Connection& connection, const pause::Wish& wish, const Pasted
                       "the grant\n");
   for (const pause::Pause& pause : reading->in_force)
     if (std::ranges::find(wish.reconcilers, pause.reconciler) != wish.reconcilers.end())
-      std::cout << "-> " << pasted(pause::resume_line(pause)) << '\n';
+      std::cout << "-> " << pasted(pause::resume_line(pause.reconciler)) << '\n';
   print_others(*reading, wish.reconcilers, pasted);
   return is_seen ? kDone : kProblem;
 }

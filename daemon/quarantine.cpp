@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iostream>
 
 #include "base/duration.hpp"
@@ -41,10 +40,8 @@ std::string text_of(const ordered_json& row, const Pasted& pasted) {
       printable(row.at("message").get<std::string>()));
   // Nobody else knows what this daemon has set aside, so `tick` tries that, too. The line is for pasting: of an answer
   // that is no daemon's nothing gets into it.
-  const auto& known = reconcile::registry();
-  const auto its =
-      std::ranges::find(known, row.at("reconciler").get<std::string>(), &reconcile::Reconciler::name);
-  if (its == known.end()) return text;
+  const reconcile::Reconciler* its = reconcile::find_reconciler(row.at("reconciler").get<std::string>());
+  if (its == nullptr) return text;
   std::string again = fmt::format("ff-reconcilerd tick {}", its->name);
   if (row.at("execution").is_string()) {
     const auto execution = parse_execution_id(row.at("execution").get<std::string>());

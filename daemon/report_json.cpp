@@ -60,7 +60,7 @@ nlohmann::ordered_json hold_json(std::string_view reconciler, const std::optiona
   return {{"above", hold->above},
           {"since_ms", count(hold->since)},
           {"released", hold->released},
-          {"next", fmt::format("ff-reconcilerd resume {}", reconciler)}};
+          {"next", pause::resume_line(reconciler)}};
 }
 
 nlohmann::ordered_json coverage_json(const Coverage& coverage) {
@@ -78,7 +78,7 @@ nlohmann::ordered_json pauses_json(const std::vector<pause::Pause>& pauses) {
                    {"reason", each.reason},
                    {"since_ms", count(each.since)},
                    {"until_ms", time_json(each.until)},
-                   {"next", pause::resume_line(each)}});
+                   {"next", pause::resume_line(each.reconciler)}});
   return all;
 }
 

@@ -121,7 +121,7 @@ void print_pauses(const Database& database) {
     std::cout << fmt::format("paused    {} {}\n          since {} -> {}\n", pause::subject_of(each),
                              pause::text_of(each, pauses.database_time),
                              explain::when(each.since, pauses.database_time),
-                             database.pasted(pause::resume_line(each)));
+                             database.pasted(pause::resume_line(each.reconciler)));
   if (pauses.table == pause::Reading::Table::unreadable)
     std::cout << "paused    not known: " << pauses.why_unreadable << '\n';
 }

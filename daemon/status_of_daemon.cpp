@@ -35,9 +35,7 @@ std::string number_of(const ordered_json& number) {
 
 // Written here and not taken from the answer, whoever gave it: the line is for pasting.
 std::string resume_line(const ordered_json& reconciler, const Pasted& pasted) {
-  pause::Pause its;
-  its.reconciler = reconciler.get<std::string>();
-  return pasted(pause::resume_line(its));
+  return pasted(pause::resume_line(reconciler.get<std::string>()));
 }
 
 std::string head(const ordered_json& status, UnixMillis now, const Pasted& pasted) {

@@ -22,9 +22,9 @@ void StormWatch::poll(pg::Connection& connection, const Partitions& partitions, 
   try {
     if (storm_.breaks()) count_leases(connection, partitions, filter);
     if (storm_.is_on()) count_claims(connection);
-    // Nobody who takes leases may be asking.
+    // Where all who take leases are paused or off, nobody else lets it go on.
     if (storm_.view().state != reconcile::Breaker::State::closed)
-      storm_.advance(pg::server_info(connection).now);
+      storm_.verdict(pg::server_info(connection).now);
   } catch (const std::exception& error) {
     why = error.what();
   }

@@ -32,7 +32,7 @@ std::string lead(const simulation::Verdict& verdict, int columns) {
 std::string line(const Scene& scene) {
   std::string text = fmt::format("{}  {:<10}", clock(scene.elapsed), scene.state);
   for (const Scene::Reconciler& its : scene.reconcilers)
-    if (its.takes_leases)
+    if (its.takes_leases && its.off.empty())
       text += fmt::format("  {}: {} ({:.1f}/s, late by {})", its.name, its.totals.processed, its.rate,
                           lateness(its.totals.worst_lateness));
   std::int64_t others = 0;

@@ -57,7 +57,7 @@ void add_pauses(const Model& model, List& list) {
                     pause.reconciler == pause::kAll ? std::string("All reconcilers are paused")
                                                     : pause.reconciler + " is paused",
                     pause::text_of(pause, model.now),
-                    {pause::resume_line(pause)}});
+                    {pause::resume_line(pause.reconciler)}});
 }
 
 void add_holds(const Model& model, List& list) {

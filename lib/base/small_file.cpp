@@ -73,6 +73,11 @@ std::string why_unreadable(const std::string& path) {
   return S_ISDIR(status.st_mode) ? std::generic_category().message(EISDIR) : "";
 }
 
+bool is_special_file(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
 bool is_readable_by_others(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && (status.st_mode & S_IROTH) != 0;

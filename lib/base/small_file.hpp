@@ -13,6 +13,9 @@ std::string read_small_file(const std::string& path);
 /// nobody who writes into a pipe is disturbed.
 std::string why_unreadable(const std::string& path);
 
+/// There is something else than a file or a directory, such as a pipe or a device: who reads it may read for ever.
+bool is_special_file(const std::string& path);
+
 /// Everybody on this machine may read it. False where there is no such file.
 bool is_readable_by_others(const std::string& path);
 

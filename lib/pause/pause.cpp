@@ -138,9 +138,9 @@ std::string text_of(const Pause& pause, UnixMillis now) {
   return text + ": " + pause.reason;
 }
 
-std::string resume_line(const Pause& pause) {
-  if (pause.reconciler == kAll) return "ff-reconcilerd resume all";
-  if (is_plain(pause.reconciler)) return "ff-reconcilerd resume " + pause.reconciler;
+std::string resume_line(std::string_view reconciler) {
+  if (reconciler == kAll) return "ff-reconcilerd resume all";
+  if (is_plain(reconciler)) return "ff-reconcilerd resume " + std::string(reconciler);
   return "delete its row from ff_reconciler_pause";
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/nearest.hpp"
 #include "base/printable.hpp"
+#include "base/small_file.hpp"
 #include "base/text.hpp"
 #include "base/url_hosts.hpp"
 #include "pg/connection.hpp"
@@ -262,9 +263,9 @@ void refuse_endless_service_file(const Keywords& given) {
   const std::string path = named != nullptr  ? named
                            : home != nullptr ? home + std::string("/.pg_service.conf")
                                              : "";
-  struct stat file {};
-  if (::stat(path.c_str(), &file) == 0 && !S_ISREG(file.st_mode))
-    throw std::invalid_argument("the service file " + printable(path) + " is no file (allowed: a file)");
+  if (is_special_file(path))
+    throw std::invalid_argument("the service file " + printable(path) +
+                                " is a pipe or a device (allowed: a file)");
 }
 
 // libpq notices these only when it connects, or never where it has another host to try.

@@ -115,12 +115,11 @@ void Breaker::taken(const LeasesOf& leases, SteadyTime now) {
     taken_.push_back({now, leases});
 }
 
-void Breaker::held(std::string_view who, SteadyTime now) {
-  waiting_.insert_or_assign(std::string(who), now);
+void Breaker::held(const Asker& who, SteadyTime now) {
+  waiting_.insert_or_assign(who, now);
 }
 
-bool Breaker::drained(std::string_view who, SteadyTime now) {
-  if (const auto found = waiting_.find(who); found != waiting_.end()) waiting_.erase(found);
+bool Breaker::close_if_drained(SteadyTime now) {
   std::erase_if(waiting_, [&](const auto& each) { return now - each.second > kAsksWithin; });
   if (state_ != State::draining || !waiting_.empty()) return false;
   state_ = State::closed;
@@ -128,10 +127,7 @@ bool Breaker::drained(std::string_view who, SteadyTime now) {
 }
 
 void Breaker::forget(std::string_view reconciler) {
-  std::erase_if(waiting_, [&](const auto& each) {
-    const std::string_view who = each.first;
-    return who.starts_with(reconciler) && (who.size() == reconciler.size() || who[reconciler.size()] == '/');
-  });
+  std::erase_if(waiting_, [&](const auto& each) { return each.first.reconciler == reconciler; });
 }
 
 double Breaker::leases_lapsed_share() const {

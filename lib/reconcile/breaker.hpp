@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -15,6 +16,13 @@ namespace ff::reconcile {
 
 /// Leases by the worker instance that holds them, or held them.
 using LeasesOf = std::map<std::string, std::int64_t, std::less<>>;
+
+/// Who asks storm control: a pair of a reconciler, of which the first is 0.
+struct Asker {
+  std::string reconciler;
+  int pair = 0;
+  friend auto operator<=>(const Asker&, const Asker&) = default;
+};
 
 /// All leases there are, lapsed or not, as they were last counted.
 struct Fleet {
@@ -81,11 +89,13 @@ class Breaker {
   void taken(const LeasesOf& leases, SteadyTime now);
 
   /// Somebody had leases to take, and was held.
-  void held(std::string_view who, SteadyTime now);
-  /// Somebody has taken all that it can. True: it closes.
-  bool drained(std::string_view who, SteadyTime now);
-  /// A reconciler that is switched off, with whatever asks for it (`NAME` or `NAME/…`), is not waited for.
+  void held(const Asker& who, SteadyTime now);
+  /// Somebody has taken all that it can.
+  void drained(const Asker& who) { waiting_.erase(who); }
+  /// A reconciler that is switched off is not waited for.
   void forget(std::string_view reconciler);
+  /// From draining to closed, when nobody is waited for. True: it is now.
+  bool close_if_drained(SteadyTime now);
 
   /// What judge() last had before it, those that were taken within the window included, as a share of all; 0 where
   /// none are known.
@@ -115,7 +125,7 @@ class Breaker {
   std::int64_t lapsed_leases_ = 0;
   std::int64_t lapsed_holders_ = 0;
   SteadyTime count_again_at_ = SteadyTime::min();
-  std::map<std::string, SteadyTime, std::less<>> waiting_;  // who was held, and when they last asked
+  std::map<Asker, SteadyTime> waiting_;  // who was held, and when they last asked
 };
 
 constexpr Breaker::State kBreakerStates[] = {Breaker::State::closed, Breaker::State::open,

@@ -84,7 +84,7 @@ class Engine {
   void leave_held(Worker& worker, std::vector<Candidate>& rows) const;
   void begin_storm();
   void end_storm(const TickReport& report);
-  Storm::Asker asker() const { return {job_->reconciler.name, pair_}; }
+  Asker asker() const { return {std::string(job_->reconciler.name), pair_}; }
   void work_off_queue(Worker& worker);
   void work_off_paid(Worker& worker, std::int64_t tokens);
   void read_into_queue(Worker& worker);

@@ -117,14 +117,13 @@ void Engine::work_off_queue(Worker& worker) {
   report.paged = true;
   report.oldest_due = queue_.oldest();
   const auto due = static_cast<std::int64_t>(queue_.size());
-  const auto beyond = static_cast<std::int64_t>(queue_.left_out());
   if (!may_act(worker, due > 0) || !storm_lets_act(worker, due, report.database_time)) return;
   work_off_paid(worker, storm->take(job_->reconciler.name, due));
-  const auto left = static_cast<std::int64_t>(queue_.size());
-  storm->queued(asker(), left + beyond);
-  report.scanned += left + beyond;
+  const auto left = static_cast<std::int64_t>(queue_.size() + queue_.left_out());
+  storm->queued(asker(), left);
+  report.scanned += left;
   report.more = true;
-  if (left > 0)
+  if (!queue_.empty())
     report.wait = storm->next_helping();
   else
     queue_read_until_.reset();

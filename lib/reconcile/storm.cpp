@@ -1,6 +1,5 @@
 #include "reconcile/storm.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -25,11 +24,6 @@ Breaker::Settings breaker_of(const StormSettings& settings) {
   Breaker::Settings its = settings.breaker;
   its.on = its.on && settings.on;
   return its;
-}
-
-// As the breaker knows it.
-std::string text(const Storm::Asker& who) {
-  return who.pair == 0 ? std::string(who.reconciler) : fmt::format("{}/{}", who.reconciler, who.pair);
 }
 
 }  // namespace
@@ -90,15 +84,14 @@ Milliseconds Storm::next_helping() const {
 
 void Storm::queued(const Asker& who, std::int64_t rows) {
   const std::lock_guard lock(mutex_);
-  std::pair its(std::string(who.reconciler), who.pair);
   // Who has waited is shown with 0 from then on, who never has is not.
-  if (rows > 0 || queued_.contains(its)) queued_.insert_or_assign(std::move(its), rows);
+  if (rows > 0 || queued_.contains(who)) queued_.insert_or_assign(who, rows);
 }
 
 void Storm::forget(std::string_view reconciler) {
   const std::lock_guard lock(mutex_);
   for (auto& [who, rows] : queued_)
-    if (who.first == reconciler) rows = 0;
+    if (who.reconciler == reconciler) rows = 0;
   breaker_.forget(reconciler);
 }
 
@@ -123,7 +116,7 @@ Storm::Verdict Storm::verdict(UnixMillis database_now) {
   const SteadyTime now = clock_.now();
   if (breaker_.advance(now, database_now)) release("hold_over");
   // Whoever was held may have been paused or switched off meanwhile.
-  if (breaker_.state() == Breaker::State::draining) close_if(breaker_.drained({}, now));
+  close_if_drained();
   return {breaker_.held_after(), breaker_.open_for(now).value_or(Milliseconds{0})};
 }
 
@@ -171,22 +164,26 @@ UnixMillis Storm::counts_after() const {
 
 void Storm::held(const Asker& who) {
   const std::lock_guard lock(mutex_);
-  if (breaker_.state() != Breaker::State::closed) breaker_.held(text(who), clock_.now());
+  if (breaker_.state() != Breaker::State::closed) breaker_.held(who, clock_.now());
 }
 
 void Storm::drained(const Asker& who) {
   const std::lock_guard lock(mutex_);
-  if (breaker_.state() == Breaker::State::draining) close_if(breaker_.drained(text(who), clock_.now()));
+  if (breaker_.state() != Breaker::State::draining) return;
+  breaker_.drained(who);
+  close_if_drained();
 }
 
-void Storm::close_if(bool closed) {
-  if (closed) spdlog::info("storm: the breaker is closed: all leases that it held are taken or renewed");
+// Under mutex_.
+void Storm::close_if_drained() {
+  if (breaker_.close_if_drained(clock_.now()))
+    spdlog::info("storm: the breaker is closed: all leases that it held are taken or renewed");
 }
 
 StormView Storm::view() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, std::int64_t, std::less<>> queued;
-  for (const auto& [who, rows] : queued_) queued[who.first] += rows;
+  for (const auto& [who, rows] : queued_) queued[who.reconciler] += rows;
   return {.on = settings_.on,
           .breaks = breaker_of(settings_).on,
           .state = breaker_.state(),

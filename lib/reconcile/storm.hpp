@@ -60,11 +60,6 @@ class Storm {
   void put_back(std::int64_t rows);
   /// Who went short is to try again so much later: when a quarter of a second's rows may go.
   Milliseconds next_helping() const;
-  /// Whoever asks for itself alone: a pair of a reconciler, of which the first is 0.
-  struct Asker {
-    std::string_view reconciler;
-    int pair = 0;
-  };
   /// So many rows of it wait for the rate.
   void queued(const Asker& who, std::int64_t rows);
   /// Of a reconciler that has been switched off nothing waits any more.
@@ -83,8 +78,6 @@ class Storm {
     Milliseconds open_for{0};
   };
   Verdict verdict(UnixMillis database_now);
-  /// The same where nobody takes leases at present, so that what is shown is true.
-  void advance(UnixMillis database_now) { verdict(database_now); }
   /// So many have lapsed: they have to be counted by their holders, from this moment on, before any is taken.
   std::optional<UnixMillis> to_be_counted(std::int64_t lapsed);
   bool would_trip(const LeasesOf& lapsed);
@@ -100,7 +93,7 @@ class Storm {
  private:
   void set_rate();  // under mutex_
   void release(std::string_view how);
-  static void close_if(bool closed);
+  void close_if_drained();
 
   const Clock& clock_;
   mutable std::mutex mutex_;
@@ -109,7 +102,7 @@ class Storm {
   TokenBucket bucket_;
   Breaker breaker_;
   bool short_ = false;  // as logged
-  std::map<std::pair<std::string, int>, std::int64_t> queued_;
+  std::map<Asker, std::int64_t> queued_;
   std::int64_t held_ = 0;
   std::int64_t trips_ = 0;
   std::map<std::string, std::int64_t, std::less<>> releases_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
-#include <optional>
 #include <thread>
 
 #include "bench/backlog.hpp"
@@ -75,7 +74,7 @@ class SteadyEnds {
   WorkerLatency measure() {
     std::atomic<bool> over{false};
     std::future<void> ends = std::async(std::launch::async, [&] { end_executions(over); });
-    std::optional<WorkerLatency> latency;
+    WorkerLatency latency;
     std::this_thread::sleep_for(kWarmUp);
     try {
       latency = latency_during(bench_.connector, [&] { std::this_thread::sleep_for(measured_for_); });
@@ -85,7 +84,7 @@ class SteadyEnds {
     }
     over = true;
     ends.get();
-    return *latency;
+    return latency;
   }
 
   void end_executions(const std::atomic<bool>& over) const {
@@ -134,8 +133,7 @@ std::vector<Regime> measure_retention(const Bench& bench) {
                "{} workers claim {} executions a second each; every step at its moment, from which its "
                "time is counted.",
                kWorkers, kClaimsPerSecond),
-           "Each execution has an attempt and a dispatched completion event, and says itself for how long it "
-           "is "
+           "Each execution has an attempt and a dispatched completion event, and says itself how long it is "
            "kept. With nobody they only grow more."},
       .plot = {.x = "until the step is committed, ms", .y = "share of steps, %", .logarithmic_x = true}};
   for (const Rounds* way : {&ours, &nobody}) {

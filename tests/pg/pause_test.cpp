@@ -111,7 +111,7 @@ TEST_CASE("a row that was written by hand with times that no clock shows can be 
   CHECK(format_moment(*reading.in_force[0].until) == "9999-12-31T23:59:59Z");
   pause::Pause by_hand = reading.in_force[0];
   by_hand.reconciler = "x; y";
-  CHECK(pause::resume_line(by_hand) == "delete its row from ff_reconciler_pause");
+  CHECK(pause::resume_line(by_hand.reconciler) == "delete its row from ff_reconciler_pause");
 }
 
 TEST_CASE("every change of the table is announced") {

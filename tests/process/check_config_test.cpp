@@ -1,4 +1,6 @@
 // `check-config`, and what every command does with the configuration that it is given.
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -155,6 +157,27 @@ TEST_CASE(
   CHECK(run_binary({"check-config", directory.write("e.yaml", "{}\n")},
                    {{"PGHOST", "h"}, {"PGSSLROOTCERT", "/not/there"}})
             .err == "warning: database.url: sslrootcert=/not/there" + absent + "a file)\n");
+}
+
+TEST_CASE("check-config refuses a pipe where libpq would read it for ever") {
+  const TemporaryDirectory directory;
+  const std::string pipe = directory.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const std::string file = directory.write("c.yaml", "database: {url: 'host=h sslrootcert=" + pipe + "'}\n");
+  const Ended certificate = run_binary({"check-config", file});
+  CHECK(certificate.code == 78);
+  CHECK_THAT(certificate.err,
+             Catch::EndsWith("sslrootcert=" + pipe + " is a pipe or a device (allowed: a file)\n"));
+  const Ended service = run_binary({"check-config", directory.write("e.yaml", "{}\n")},
+                                   {{"PGSERVICE", "s"}, {"PGSERVICEFILE", pipe}});
+  CHECK(service.code == 78);
+  CHECK_THAT(service.err, Catch::Contains("the service file " + pipe + " is a pipe or a device"));
+}
+
+TEST_CASE("a connection string in the place of a file's name is shown without its password") {
+  const Ended ended = run_binary({"check-config", "postgresql://u:geheim@h/d"});
+  CHECK(ended.code == 78);
+  CHECK_THAT(ended.err, Catch::Contains("postgresql://u:***@h/d") && !Catch::Contains("geheim"));
 }
 
 TEST_CASE("a bad configuration is exit code 78 for every command that reads one") {

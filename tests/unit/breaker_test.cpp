@@ -19,6 +19,12 @@ LeasesOf leases(int holders, int each, int first = 0) {
   return all;
 }
 
+/// Once somebody has taken all that it can.
+bool has_closed(Breaker& breaker, const std::string& who, SteadyTime now) {
+  breaker.drained({who});
+  return breaker.close_if_drained(now);
+}
+
 /// 200 workers with five leases each.
 Breaker of_two_hundred(Milliseconds lease = 30s, const Breaker::Settings& settings = {}) {
   Breaker breaker(settings);
@@ -94,24 +100,24 @@ TEST_CASE("it asks to have them counted only when they could be too many, and no
 TEST_CASE("an open breaker lets all go after its hold, and closes when who was held is done") {
   Breaker breaker = of_two_hundred();
   REQUIRE(breaker.judge(leases(200, 5), kStart));
-  breaker.held("lease_expiry", kStart);
-  breaker.held("attempt_timeout", kStart + 1s);
+  breaker.held({"lease_expiry"}, kStart);
+  breaker.held({"attempt_timeout"}, kStart + 1s);
   CHECK(breaker.open_for(kStart + 10s) == 20s);
   CHECK_FALSE(breaker.advance(kStart + 29'999ms, kThen));
-  CHECK_FALSE(breaker.drained("lease_expiry", kStart + 29s));
+  CHECK_FALSE(has_closed(breaker, "lease_expiry", kStart + 29s));
   CHECK(breaker.advance(kStart + 30s, kThen));
   CHECK(breaker.state() == State::draining);
   CHECK_FALSE(breaker.held_after());
   CHECK(breaker.counts_after() == kThen);
-  CHECK_FALSE(breaker.drained("lease_expiry", kStart + 40s));
-  CHECK(breaker.drained("attempt_timeout", kStart + 41s));
+  CHECK_FALSE(has_closed(breaker, "lease_expiry", kStart + 40s));
+  CHECK(has_closed(breaker, "attempt_timeout", kStart + 41s));
   CHECK(breaker.state() == State::closed);
 }
 
 TEST_CASE("a draining breaker opens again only by what has lapsed since, and holds no more than that") {
   Breaker breaker = of_two_hundred();
   REQUIRE(breaker.judge(leases(200, 5), kStart));
-  breaker.held("lease_expiry", kStart);
+  breaker.held({"lease_expiry"}, kStart);
   REQUIRE(breaker.advance(kStart + 30s, kThen));
   CHECK_FALSE(breaker.judge({}, kStart + 31s));
   CHECK(breaker.judge(leases(10, 5), kStart + 35s));
@@ -123,21 +129,22 @@ TEST_CASE("a draining breaker opens again only by what has lapsed since, and hol
 TEST_CASE("who was held and does not come back is not waited for") {
   Breaker breaker = of_two_hundred();
   REQUIRE(breaker.judge(leases(200, 5), kStart));
-  breaker.held("attempt_timeout", kStart);
-  breaker.held("lease_expiry", kStart);
+  breaker.held({"attempt_timeout"}, kStart);
+  breaker.held({"lease_expiry"}, kStart);
   REQUIRE(breaker.advance(kStart + 30s, kThen));
-  CHECK_FALSE(breaker.drained("lease_expiry", kStart + 60s));
-  CHECK(breaker.drained("lease_expiry", kStart + 91s));
+  CHECK_FALSE(has_closed(breaker, "lease_expiry", kStart + 60s));
+  CHECK(has_closed(breaker, "lease_expiry", kStart + 91s));
 }
 
 TEST_CASE("a reconciler that is switched off is not waited for, nor are its companions") {
   Breaker breaker = of_two_hundred();
   REQUIRE(breaker.judge(leases(200, 5), kStart));
-  for (const char* who : {"lease_expiry", "lease_expiry/1", "attempt_timeout"}) breaker.held(who, kStart);
+  for (const Asker& who : {Asker{"lease_expiry"}, Asker{"lease_expiry", 1}, Asker{"attempt_timeout"}})
+    breaker.held(who, kStart);
   REQUIRE(breaker.advance(kStart + 30s, kThen));
-  CHECK_FALSE(breaker.drained("attempt_timeout", kStart + 31s));
+  CHECK_FALSE(has_closed(breaker, "attempt_timeout", kStart + 31s));
   breaker.forget("lease_expiry");
-  CHECK(breaker.drained({}, kStart + 32s));
+  CHECK(breaker.close_if_drained(kStart + 32s));
 }
 
 TEST_CASE("a clock that was ahead and is set back lets what lapses count again") {

@@ -225,13 +225,13 @@ TEST_CASE("what may come right by itself is warned of where the URL was said, un
   std::vector<std::string> warnings;
   Sources sources{{}, {{"FF_DATABASE_URL", "host=h password=hunter2"}}, {}};
   sources.database_warnings = [](const Database& database) {
-    return std::vector{"doubt of " + database.password_file};
+    return std::vector{"warning of " + database.password_file};
   };
   sources.warn = [&](const Problem& warning) { warnings.push_back(warning.text()); };
   load(sources, decls());
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].starts_with("environment: FF_DATABASE_URL: \"host=h password="));
-  CHECK(warnings[0].ends_with("\": doubt of "));
+  CHECK(warnings[0].ends_with("\": warning of "));
   CHECK(warnings[0].find("hunter2") == std::string::npos);
   sources.check_database = [](const Database&) { return std::string("wrong"); };
   CHECK(problems_of(sources).size() == 1);

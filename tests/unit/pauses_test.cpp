@@ -113,8 +113,8 @@ TEST_CASE("a pause says who, why and until when, and what lifts it") {
   CHECK(pause::text_of(of("*", 2h), kNow) ==
         "by anna@bastion, until 2027-01-15T10:00:00Z (in 2 h): index rebuild");
   CHECK(pause::text_of(of("dependency"), kNow) == "by anna@bastion, until it is resumed: index rebuild");
-  CHECK(pause::resume_line(of("*")) == "ff-reconcilerd resume all");
-  CHECK(pause::resume_line(of("dependency")) == "ff-reconcilerd resume dependency");
+  CHECK(pause::resume_line("*") == "ff-reconcilerd resume all");
+  CHECK(pause::resume_line("dependency") == "ff-reconcilerd resume dependency");
 }
 
 TEST_CASE("a moment is read with its zone only, and written in UTC") {

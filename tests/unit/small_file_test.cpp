@@ -52,6 +52,17 @@ TEST_CASE("a pipe that somebody writes to is read to its end") {
   writer.join();
 }
 
+TEST_CASE("a special file is neither a file, nor a directory, nor nothing") {
+  const test::TemporaryDirectory directory;
+  const std::string pipe = directory.path() / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(is_special_file(pipe));
+  CHECK(is_special_file("/dev/zero"));
+  CHECK_FALSE(is_special_file(directory.path()));
+  CHECK_FALSE(is_special_file(directory.write("file", "x")));
+  CHECK_FALSE(is_special_file(directory.path() / "none"));
+}
+
 TEST_CASE("who may read a file is known") {
   const test::TemporaryDirectory directory;
   const std::string path = directory.write("password", "x");
