@@ -200,7 +200,7 @@ TEST_CASE("cancel_backlog cancels a member that goes on where the policy or a si
 
 TEST_CASE("cancel_backlog leaves a member to the operator who has replayed it since the cancel") {
   const std::string policy = GENERATE("cancel_all", "flow_only");
-  const std::int64_t replayed_at = GENERATE(kLongAgo, kLongAgo + 1);
+  const std::int64_t replayed_at = GENERATE(as<std::int64_t>{}, kLongAgo, kLongAgo + 1);
   Stage t;
   const Uuid flow = t.add_flow(policy);
   const Uuid id = t.add_member(flow, active(), std::nullopt, {{"replay_count", 1}});
