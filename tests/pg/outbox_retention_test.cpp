@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "pg/transaction.hpp"
 #include "support/still_stage.hpp"
@@ -37,13 +38,14 @@ struct Stage : StillStage {
                pg::Params::of(at, partition));
     return {{static_cast<std::int16_t>(partition)}, {std::to_string(id)}};
   }
-  RowKey add_completion(std::int64_t at, bool dispatched = true, int partition = 3) {
-    const auto id =
-        number(db,
-               "INSERT INTO ff_completion_event"
-               " (execution_id, outcome, occurred_at_ms, committed_at_ms, partition_key, dispatched_at_ms)"
-               " VALUES ($1, 'success', 0, $2, $3, $4) RETURNING event_id",
-               pg::Params::of(new_uuid(), at, partition, dispatched ? std::optional(at) : std::nullopt));
+  RowKey add_completion(std::int64_t at, bool dispatched = true, int partition = 3,
+                        std::int64_t ended_at = 0) {
+    const auto id = number(
+        db,
+        "INSERT INTO ff_completion_event"
+        " (execution_id, outcome, occurred_at_ms, committed_at_ms, partition_key, dispatched_at_ms)"
+        " VALUES ($1, 'success', $5, $2, $3, $4) RETURNING event_id",
+        pg::Params::of(new_uuid(), at, partition, dispatched ? std::optional(at) : std::nullopt, ended_at));
     return {{static_cast<std::int16_t>(partition)}, {std::to_string(id)}};
   }
   void add_many(std::int64_t first_at, int count) {
@@ -198,6 +200,24 @@ TEST_CASE("outbox_retention deletes only what is old beside a clock an hour ahea
   // The first that stays is that of the host ahead, an hour after its time.
   CHECK(number(t.db, "SELECT min(execution_id::bigint) FROM ff_lease_event") == 11520 - 7 * 24 * 60 - 59);
   CHECK(t.left("lease") == 7 * 24 * 60 + 60);
+}
+
+TEST_CASE(
+    "outbox_retention keeps the event of an end that is dated ahead until the end is old, and no other") {
+  Stage t;
+  constexpr std::int64_t kDay = 24 * kHour;
+  const std::int64_t old = kNow - kWeek - kDay;
+  const RowKey ahead = t.add_completion(old, true, 3, kNow + kDay);
+  const RowKey young = t.add_completion(old, true, 3, kNow - kWeek);
+  t.add_completion(old, true, 3, old + kHour);  // as far as a clock may be ahead
+  t.add_completion(old, true, 3, kNow - kWeek - 1);
+  t.add_completion(old);
+  t.add_completion(std::numeric_limits<std::int64_t>::max(), true, 4);
+  CHECK(act_on(t.db, pair_of("completion"), {ahead, young}).empty());
+  CHECK(t.tick().processed == 3);
+  CHECK(t.left("completion") == 3);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_completion_event WHERE event_id::text IN ($1, $2)",
+               pg::Params::of(ahead.columns.at(0), young.columns.at(0))) == 2);
 }
 
 TEST_CASE(

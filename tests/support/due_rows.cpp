@@ -154,9 +154,9 @@ INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, 
   SELECT partition_key, execution_id, flow_id,
          CASE WHEN v % 4 = 3 OR v % 4 = 1 AND j = 1 THEN 'failed' WHEN v % 4 = 2 AND j = 1 THEN 'skipped'
               ELSE 'success' END,
-         at_ms, CASE WHEN NOT due OR kind = 'misled' THEN at_ms - 864000000 ELSE at_ms END,
-         CASE WHEN NOT due OR kind = 'misled' THEN at_ms END
-    FROM upstream
+         happened_at_ms, happened_at_ms, CASE WHEN NOT due OR kind = 'misled' THEN at_ms END
+    FROM upstream,
+ LATERAL (SELECT CASE WHEN NOT due OR kind = 'misled' THEN at_ms - 864000000 ELSE at_ms END AS happened_at_ms) h
    WHERE kind = 'fan_in' AND j < 4 OR kind = 'misled' AND due OR kind = 'untold' AND NOT due;
 INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, success_count, running_count,
                            cancel_siblings_pending_flag, cancel_siblings_pending_members)
