@@ -19,7 +19,7 @@ constexpr double kLongerThan = 0.95;
 constexpr std::string_view kLeases = R"sql(
 WITH {clock}
 SELECT coalesce(a.worker_instance_id, '') AS holder, count(*) AS leases,
-       max(a.lease_expires_at_ms) - (SELECT now_ms FROM clock) AS left_ms
+       greatest(max(a.lease_expires_at_ms), (SELECT now_ms FROM clock)) - (SELECT now_ms FROM clock) AS left_ms
   FROM {schema}.ff_attempt a
  WHERE {in_partitions:a} AND a.lease_expires_at_ms IS NOT NULL
  GROUP BY 1)sql";
@@ -27,7 +27,7 @@ SELECT coalesce(a.worker_instance_id, '') AS holder, count(*) AS leases,
 constexpr std::string_view kFilteredLeases = R"sql(
 WITH {clock}
 SELECT coalesce(a.worker_instance_id, '') AS holder, count(*) AS leases,
-       max(a.lease_expires_at_ms) - (SELECT now_ms FROM clock) AS left_ms
+       greatest(max(a.lease_expires_at_ms), (SELECT now_ms FROM clock)) - (SELECT now_ms FROM clock) AS left_ms
   FROM {schema}.ff_attempt a
   JOIN {core_of:a} c ON true
  WHERE {in_partitions:a} AND a.lease_expires_at_ms IS NOT NULL AND {filter:c}

@@ -20,7 +20,7 @@ SELECT DISTINCT 'end_untold' AS problem, u.partition_key, u.execution_id::text A
   JOIN {core:d, upstream_eid} u ON true
  WHERE {in_partitions:g} AND g.running_count > 0 AND {has_not_ended:c} AND {not_replayed:c}
    AND {has_ended:u} AND u.terminal_at_ms < {long_ago} AND {not_replayed:u} AND NOT {told:u}
-   AND g.success_count + g.fail_count + g.skip_count < (
+   AND g.success_count::bigint + g.fail_count + g.skip_count < (
          SELECT count(*)
            FROM {schema}.ff_edge o
            JOIN {core:o, upstream_eid} v ON true

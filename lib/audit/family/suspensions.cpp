@@ -61,7 +61,7 @@ SELECT p.problem, w.partition_key, w.execution_id::text AS key, concat_ws(',', w
      WHEN w.state = 'pending' THEN
        CASE WHEN w.expires_at_ms < {long_ago} THEN 'waitpoint_overdue' END
      WHEN s.suspended_at_ms IS NULL OR c.lifecycle_phase <> 'suspended' THEN 'waitpoint_astray'
-     WHEN w.activated_at_ms < s.suspended_at_ms - 1000 THEN 'waitpoint_of_before'
+     WHEN w.activated_at_ms < s.suspended_at_ms - 1000.0 THEN 'waitpoint_of_before'
    END AS problem
  ) p
  WHERE {in_partitions:w} AND p.problem IS NOT NULL)sql";

@@ -48,14 +48,14 @@ moved AS (SELECT partition_key, execution_id, due_at_ms, 'woken' AS outcome FROM
 }  // namespace
 
 std::vector<Fragment> fragments() {
-  return {
-      {"waits_for_children(core)",
-       R"sql({core}.eligibility_state = 'blocked_by_dependencies'
+  return {{"waits_for_children(core)",
+           R"sql({core}.eligibility_state = 'blocked_by_dependencies'
      AND {core}.blocking_reason = 'waiting_for_children')sql"},
-      {"nobody_is_left(group)",
-       "{group}.running_count = 0 AND {group}.success_count + {group}.fail_count + {group}.skip_count > 0"},
-      {"made_eligible",
-       R"sql(eligibility_state = 'eligible_now', public_state = 'waiting',
+          {"nobody_is_left(group)",
+           "{group}.running_count = 0 AND {group}.success_count::bigint + {group}.fail_count + "
+           "{group}.skip_count > 0"},
+          {"made_eligible",
+           R"sql(eligibility_state = 'eligible_now', public_state = 'waiting',
          attempt_index = {next_attempt:c},
          raw_fields = {object:c.raw_fields} || {attempt_count:{next_attempt:c}})sql"}};
 }

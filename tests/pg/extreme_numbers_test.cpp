@@ -1,0 +1,163 @@
+// Any number that a column can hold may stand in a row, by a bug or by hand. It is the row's fault alone: no scan of a
+// reconciler, no check of `audit` and no answer of `explain` fails for it.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <deque>
+#include <functional>
+
+#include "explain/finding.hpp"
+#include "explain/read.hpp"
+#include "live_audit_stage.hpp"
+#include "reconcile/lease_census.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+const Partitions kOne{AuditStage::kPartition};
+
+struct Column {
+  std::string table;
+  std::string name;
+  std::string type;
+};
+
+/// A row of everything, and everybody who asks about it.
+class Crowd : public AuditStage {
+ public:
+  Crowd() {
+    add_the_rest();
+    reconcile::Family all{.enabled = {}, .delays_reclaims = true};
+    for (const reconcile::Reconciler& r : reconcile::registry())
+      all.enabled.emplace(r.name, settings_of(r.name, {}));
+    for (const reconcile::Reconciler& r : reconcile::registry()) {
+      family_.push_back({&r, true, {kOne, {}, 1000, settings_of(r.name, {}), all}});
+      pools_.emplace_back(database.connector(), 1, Milliseconds{10'000});
+    }
+  }
+
+  /// Those that count or date something, of every table that has a row.
+  std::vector<Column> columns() {
+    std::vector<Column> all;
+    const auto found = db.execute(
+        "SELECT c.table_name::text, c.column_name::text, c.data_type::text FROM information_schema.columns c"
+        "  JOIN information_schema.tables t USING (table_schema, table_name)"
+        "  JOIN pg_class r ON r.oid = c.table_name::regclass"
+        " WHERE c.table_schema = 'public' AND c.table_name ^@ 'ff_' AND NOT c.table_name ^@ 'ff_reconciler_' "
+        "AND NOT r.relispartition"
+        "   AND t.table_type = 'BASE TABLE' AND c.data_type IN ('bigint', 'integer')"
+        "   AND c.column_name NOT IN ('partition_key', 'event_id') ORDER BY 1, 2");
+    for (const pg::Row row : found) {
+      Column column{row.get<std::string>("table_name"), row.get<std::string>("column_name"),
+                    row.get<std::string>("data_type")};
+      if (number(db, "SELECT count(*) FROM " + column.table) > 0) all.push_back(std::move(column));
+    }
+    return all;
+  }
+
+  /// What fails while this stands in the column of all rows, or of one where no two may be alike.
+  std::string failures_with(const Column& column, const std::string& value) {
+    const std::string set = "UPDATE " + column.table + " SET " + column.name + " = " + value;
+    db.execute_script("DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT * FROM " + column.table);
+    try {
+      db.execute_script(set);
+    } catch (const pg::Error& error) {
+      db.execute_script(set + " WHERE ctid = (SELECT max(ctid) FROM " + column.table + ")");
+    }
+    std::string failed = of_reconcilers() + of_audit() + of_explain();
+    failed += of("storm control", [&] { reconcile::count_leases(db, reconcile::Groups(kOne), {}); });
+    db.execute_script("DELETE FROM " + column.table + "; INSERT INTO " + column.table +
+                      " OVERRIDING SYSTEM VALUE SELECT * FROM kept");
+    return failed;
+  }
+
+ private:
+  static std::string of(std::string_view who, const std::function<void()>& ask) {
+    try {
+      ask();
+      return "";
+    } catch (const pg::Error& error) {
+      return fmt::format("{}: {}\n", who, error.what());
+    }
+  }
+
+  std::string of_reconcilers() {
+    std::string failed;
+    for (std::size_t i = 0; i < family_.size(); ++i) {
+      reconcile::Engine engine(*family_[i].reconciler, family_[i].scope, pools_[i]);
+      const auto report = engine.tick({.dry_run = true});
+      if (report.failure)
+        failed += fmt::format("{}: {}\n", family_[i].reconciler->name, report.failure->what());
+    }
+    return failed;
+  }
+
+  std::string of_audit() {
+    std::string failed;
+    audit::Audit its(db, {kOne, kOne, kOne, kOne});
+    its.check();
+    for (const auto& omission : its.confirm().omissions) failed += "audit: " + omission.error + '\n';
+    return failed;
+  }
+
+  std::string of_explain() {
+    std::string failed;
+    for (const char* name : {"active", "suspended", "cancelled", "blocked", "parent"})
+      failed += of("explain", [&] {
+        explain::findings(explain::read(db, {kPartition, ids.at(name)}, family_, kOne));
+      });
+    return failed;
+  }
+
+  void add_the_rest() {
+    const std::string active = to_string(ids.at("active"));
+    insert(db, "ff_flow_core",
+           {{"partition_key", 3},
+            {"flow_id", to_string(flow)},
+            {"public_flow_state", "running"},
+            {"created_at_ms", now}});
+    const auto more = [&](std::string_view sql) { db.execute(sql, pg::Params::of(now, active)); };
+    more(
+        "INSERT INTO ff_signal_event (execution_id, signal_id, delivered_at_ms, partition_key) VALUES ($2, "
+        "'s', $1, 3)");
+    more(
+        "INSERT INTO ff_operator_event (execution_id, event_type, occurred_at_ms, partition_key)"
+        " VALUES ($2, 'replayed', $1, 3)");
+    more(
+        "INSERT INTO ff_worker_registry_event (partition_key, namespace, worker_instance_id, event_at_ms, "
+        "event_kind)"
+        " VALUES (3, 'ns', $2, $1, 'heartbeat')");
+    more(
+        "INSERT INTO ff_cancel_backlog (partition_key, flow_id, requested_at_ms, cancellation_policy)"
+        " SELECT 3, flow_id, $1 + length($2), 'cancel_all' FROM ff_flow_core");
+    more(
+        "INSERT INTO ff_budget_usage_dedup (partition_key, dedup_key, outcome_json, applied_at_ms, "
+        "expires_at_ms)"
+        " VALUES (3, $2, '{}', $1, $1)");
+    more(
+        "INSERT INTO ff_suspend_dedup (partition_key, idempotency_key, outcome_json, created_at_ms)"
+        " VALUES (3, $2, '{}', $1)");
+    more(
+        "INSERT INTO ff_quota_window (partition_key, quota_policy_id, admitted_at_ms, execution_id)"
+        " VALUES (3, 'q1', $1, '{fp:3}:' || $2)");
+  }
+
+  std::vector<explain::Member> family_;
+  std::deque<pg::Pool> pools_;
+};
+
+}  // namespace
+
+TEST_CASE("no number that a column can hold stops a scan, a check or an answer") {
+  Crowd crowd;
+  const auto columns = crowd.columns();
+  CHECK(columns.size() > 60);
+  for (const Column& column : columns) {
+    CAPTURE(column.table, column.name);
+    const bool is_long = column.type == "bigint";
+    CHECK(crowd.failures_with(column, is_long ? "-9223372036854775808" : "-2147483648") == "");
+    CHECK(crowd.failures_with(column, is_long ? "9223372036854775807" : "2147483647") == "");
+  }
+}
