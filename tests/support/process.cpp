@@ -53,8 +53,10 @@ bool is_read_by_the_daemon(const std::string& variable) {
 
 std::vector<std::string> environment_with(const Environment& more) {
   std::vector<std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry)
-    if (!is_read_by_the_daemon(*entry)) all.emplace_back(*entry);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string its = *entry;
+    if (!is_read_by_the_daemon(*entry) && !more.contains(its.substr(0, its.find('=')))) all.push_back(its);
+  }
   for (const auto& [name, value] : more) all.push_back(name + '=' + value);
   return all;
 }
