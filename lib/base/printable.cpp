@@ -1,6 +1,7 @@
 #include "base/printable.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/utf8.hpp"
 
@@ -15,6 +16,14 @@ bool is_control(std::string_view sequence) {
   const auto lead = static_cast<unsigned char>(sequence[0]);
   if (sequence.size() == 2) return lead == 0xc2 && static_cast<unsigned char>(sequence[1]) < 0xa0;
   return sequence.size() == 1 && (lead < 0x20 || lead == 0x7f);
+}
+
+// What ends a line or turns its direction (Unicode, annex 9): shown as it is, it would make another of what follows.
+constexpr std::string_view kTurns[] = {"\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b",
+                                       "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"};
+
+bool turns_the_line(std::string_view sequence) {
+  return std::ranges::find(kTurns, sequence) != std::end(kTurns);
 }
 
 bool is_tail(char c) {
@@ -51,7 +60,8 @@ std::string printable(std::string_view text, std::size_t most) {
     }
     const std::size_t length = utf8_sequence_length(text);
     const std::string_view sequence = text.substr(0, std::max<std::size_t>(length, 1));
-    shown += length == 0 || is_control(sequence) ? escaped(sequence) : std::string(sequence);
+    const bool is_shown = length > 0 && !is_control(sequence) && !turns_the_line(sequence);
+    shown += is_shown ? std::string(sequence) : escaped(sequence);
     text.remove_prefix(sequence.size());
   }
   return all ? shown : shown + "…";

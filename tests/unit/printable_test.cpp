@@ -14,6 +14,11 @@ TEST_CASE("a text from outside begins no line of its own and steers no terminal"
   CHECK(printable("\xc2\x9b"
                   "2J") == "\\xc2\\x9b2J");  // CSI as one character
   CHECK(printable(std::string_view("a\0b", 3)) == "a\\x00b");
+  CHECK(printable("ends \u202eemos") == "ends \\xe2\\x80\\xaeemos");
+  CHECK(printable("\u2066a\u2069 b\u2028c\u200f\u061c") ==
+        "\\xe2\\x81\\xa6a\\xe2\\x81\\xa9 b\\xe2\\x80\\xa8c\\xe2\\x80\\x8f\\xd8\\x9c");
+  CHECK(printable("शब्द\u200d עברית") ==
+        "शब्द\u200d עברית");  // letters join, and a script has its own direction
   CHECK(printable("broken \xff\xe6\xbc") == "broken \\xff\\xe6\\xbc");
 }
 
