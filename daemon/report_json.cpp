@@ -1,24 +1,23 @@
 #include "report_json.hpp"
 
-#include <fmt/format.h>
+#include "base/printable.hpp"
+#include "base/utf8.hpp"
 
 namespace ff::daemon {
 namespace {
 
-/// U+007F to U+009F, which some terminals obey and JSON lets stand as they are.
-std::string with_controls_escaped(const std::string& json) {
+/// What some terminals obey, or turn a line by, and JSON lets stand as it is.
+std::string with_controls_escaped(std::string_view json) {
   std::string text;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(json[i]);
-    const auto next = i + 1 < json.size() ? static_cast<unsigned char>(json[i + 1]) : 0U;
-    if (byte == 0x7f) {
-      text += "\\u007f";
-    } else if (byte == 0xc2 && next < 0xa0) {
-      text += fmt::format("\\u{:04x}", next);
-      ++i;
+  while (!json.empty()) {
+    const std::string_view character = json.substr(0, utf8_sequence_length(json));
+    if (is_printable(character)) {
+      text += character;
     } else {
-      text += json[i];
+      const std::string quoted = nlohmann::json(character).dump(-1, ' ', true);
+      text += std::string_view(quoted).substr(1, quoted.size() - 2);
     }
+    json.remove_prefix(character.size());
   }
   return text;
 }

@@ -12,18 +12,18 @@ constexpr std::string_view kBlank = " \t\n\r";
 constexpr std::string_view kLineBreaks = "\n\r";
 
 // U+0000 to U+001F, U+007F, and U+0080 to U+009F, which some terminals obey as well.
-bool is_control(std::string_view sequence) {
-  const auto lead = static_cast<unsigned char>(sequence[0]);
-  if (sequence.size() == 2) return lead == 0xc2 && static_cast<unsigned char>(sequence[1]) < 0xa0;
-  return sequence.size() == 1 && (lead < 0x20 || lead == 0x7f);
+bool is_control(std::string_view character) {
+  const auto lead = static_cast<unsigned char>(character[0]);
+  if (character.size() == 2) return lead == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+  return character.size() == 1 && (lead < 0x20 || lead == 0x7f);
 }
 
-// What ends a line or turns its direction (Unicode, annex 9): shown as it is, it would make another of what follows.
-constexpr std::string_view kTurns[] = {"\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b",
+// The marks of direction (Unicode, annex 9), which would turn what follows as well, and what ends a line.
+constexpr std::string_view kMarks[] = {"\u061c", "\u200e", "\u200f", "\u2028", "\u2029", "\u202a", "\u202b",
                                        "\u202c", "\u202d", "\u202e", "\u2066", "\u2067", "\u2068", "\u2069"};
 
-bool turns_the_line(std::string_view sequence) {
-  return std::ranges::find(kTurns, sequence) != std::end(kTurns);
+bool is_mark(std::string_view character) {
+  return std::ranges::find(kMarks, character) != std::end(kMarks);
 }
 
 bool is_tail(char c) {
@@ -41,6 +41,10 @@ std::string escaped(std::string_view bytes) {
 }
 
 }  // namespace
+
+bool is_printable(std::string_view character) {
+  return !is_control(character) && !is_mark(character);
+}
 
 std::string printable(std::string_view text, std::size_t most) {
   const bool all = text.size() <= most;
@@ -60,8 +64,7 @@ std::string printable(std::string_view text, std::size_t most) {
     }
     const std::size_t length = utf8_sequence_length(text);
     const std::string_view sequence = text.substr(0, std::max<std::size_t>(length, 1));
-    const bool is_shown = length > 0 && !is_control(sequence) && !turns_the_line(sequence);
-    shown += is_shown ? std::string(sequence) : escaped(sequence);
+    shown += length > 0 && is_printable(sequence) ? std::string(sequence) : escaped(sequence);
     text.remove_prefix(sequence.size());
   }
   return all ? shown : shown + "…";

@@ -11,10 +11,11 @@ using namespace ff::test;
 
 namespace {
 
-// A line of its own, a terminal cleared by ESC [ 2J and by the one character that means ESC [, and DEL.
+// A line of its own, a terminal cleared by ESC [ 2J and by the one character that means ESC [, DEL, and what turns the
+// rest of the line.
 const std::string kName =
     "w\n2026-01-01T00:00:00 error forged\x1b[2J\xc2\x9b"
-    "2J\x7f";
+    "2J\x7f\u202e";
 
 /// A worker of that name has fallen silent.
 struct Bench {
@@ -41,6 +42,7 @@ struct Bench {
 void check_harmless(const std::string& text) {
   CHECK(text.find_first_of("\x1b\x7f") == std::string::npos);
   CHECK(text.find("\xc2\x9b") == std::string::npos);
+  CHECK(text.find("\u202e") == std::string::npos);
   CHECK(text.find("\n2026-01-01") == std::string::npos);
 }
 
@@ -85,7 +87,7 @@ TEST_CASE("a role whose name is to steer a terminal does not by being warned of"
   Bench bench;
   const std::string role =
       "\"evil\x1b[2J\xc2\x9b"
-      "2J\"";
+      "2J\u202e\"";
   bench.db.execute_script("CREATE ROLE " + role + "; GRANT CREATE ON SCHEMA public TO " + role);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"status"},
                                                 {"status", "--json"},
