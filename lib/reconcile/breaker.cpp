@@ -120,8 +120,9 @@ void Breaker::held(const Asker& who, SteadyTime now) {
 }
 
 bool Breaker::close_if_drained(SteadyTime now) {
+  if (state_ != State::draining) return false;
   std::erase_if(waiting_, [&](const auto& each) { return now - each.second > kAsksWithin; });
-  if (state_ != State::draining || !waiting_.empty()) return false;
+  if (!waiting_.empty()) return false;
   state_ = State::closed;
   return true;
 }

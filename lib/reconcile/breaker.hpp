@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <deque>
@@ -56,6 +57,8 @@ class Breaker {
   static constexpr std::int64_t kLeastLeases = 20;
   static constexpr std::int64_t kLeastHolders = 3;
   static constexpr Milliseconds kShortestWindow{10'000};
+  /// However long the leases are said to be.
+  static constexpr Milliseconds kLongestWindow{3'600'000};
   /// Whoever was held and has not asked for so long is not waited for any more.
   static constexpr Milliseconds kAsksWithin{60'000};
 
@@ -103,7 +106,9 @@ class Breaker {
   double holders_lapsed_share() const;
   std::int64_t leases_lapsed() const { return lapsed_leases_; }
   std::int64_t holders_lapsed() const { return lapsed_holders_; }
-  Milliseconds window() const { return std::max(kShortestWindow, fleet_.lease_length / 20); }
+  Milliseconds window() const {
+    return std::clamp(fleet_.lease_length / 20, kShortestWindow, kLongestWindow);
+  }
 
  private:
   struct Taken {

@@ -55,6 +55,14 @@ TEST_CASE("of few leases twenty of three instances have to lapse") {
   CHECK(breaker.judge(leases(4, 5), kStart));
 }
 
+TEST_CASE("a lease that never ends does not have the breaker count for ever, nor forget at once") {
+  Breaker breaker = of_two_hundred(Milliseconds::max());
+  breaker.taken(leases(7, 5), kStart);
+  CHECK_FALSE(breaker.judge(leases(7, 5, 100), kStart + Breaker::kLongestWindow + 1ms));
+  breaker.taken(leases(7, 5), kStart + 2h);
+  CHECK(breaker.judge(leases(1, 5, 7), kStart + 2h + 10min));
+}
+
 TEST_CASE("what was taken within the window counts, with those who had it") {
   Breaker breaker = of_two_hundred();
   for (int i = 0; i < 7; ++i) {
@@ -134,6 +142,15 @@ TEST_CASE("who was held and does not come back is not waited for") {
   REQUIRE(breaker.advance(kStart + 30s, kThen));
   CHECK_FALSE(has_closed(breaker, "lease_expiry", kStart + 60s));
   CHECK(has_closed(breaker, "lease_expiry", kStart + 91s));
+}
+
+TEST_CASE("who was held when a long hold began is waited for at its end") {
+  Breaker breaker = of_two_hundred(30s, {.hold = 2min});
+  REQUIRE(breaker.judge(leases(200, 5), kStart));
+  breaker.held({"lease_expiry"}, kStart);
+  CHECK_FALSE(breaker.close_if_drained(kStart + 110s));  // nobody could ask: the database was away
+  REQUIRE(breaker.advance(kStart + 120s, kThen));
+  CHECK_FALSE(breaker.close_if_drained(kStart + 121s));
 }
 
 TEST_CASE("a reconciler that is switched off is not waited for, nor are its companions") {
