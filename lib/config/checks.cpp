@@ -22,7 +22,10 @@ std::optional<std::size_t> place_of(std::string_view name, const std::vector<Rec
   return std::nullopt;
 }
 
-// An event that retention has deleted must not read as one that was never written.
+// An event that retention has deleted must not read as one that was never written. Retention goes by when it was written,
+// and the end may be dated as much later (outbox_retention.cpp).
+constexpr Milliseconds kDatedAhead{std::chrono::hours{1}};
+
 void add_repair_within_retention(const std::vector<ReconcilerDecl>& decls, std::vector<Check>& table) {
   const auto repair = place_of("completion_repair", decls);
   const auto retention = place_of("outbox_retention", decls);
@@ -33,13 +36,14 @@ void add_repair_within_retention(const std::vector<ReconcilerDecl>& decls, std::
   table.push_back({{"reconcilers.completion_repair.max_age", "reconcilers.outbox_retention.retention"},
                    [=](const Config& c) {
                      return c.reconcilers.at(*repair).enabled && c.reconcilers.at(*retention).enabled &&
-                            setting(c, *repair, "max_age") >= setting(c, *retention, "retention");
+                            setting(c, *repair, "max_age") >
+                                setting(c, *retention, "retention") - kDatedAhead;
                    },
                    [=](const Config& c) {
-                     return "reconcilers.completion_repair.max_age is not below "
+                     return "reconcilers.completion_repair.max_age is not an hour below "
                             "reconcilers.outbox_retention.retention: an event that was deleted would read as "
-                            "one that was never written (allowed: less than " +
-                            format_duration(setting(c, *retention, "retention")) + ")";
+                            "one that was never written (allowed: at most " +
+                            format_duration(setting(c, *retention, "retention") - kDatedAhead) + ")";
                    }});
 }
 

@@ -207,15 +207,16 @@ TEST_CASE(
   Stage t;
   constexpr std::int64_t kDay = 24 * kHour;
   const std::int64_t old = kNow - kWeek - kDay;
+  t.add_completion(kNow, true, 3, kNow + 2 * kDay);  // its commit is younger than those behind it
   const RowKey ahead = t.add_completion(old, true, 3, kNow + kDay);
   const RowKey young = t.add_completion(old, true, 3, kNow - kWeek);
   t.add_completion(old, true, 3, old + kHour);  // as far as a clock may be ahead
   t.add_completion(old, true, 3, kNow - kWeek - 1);
   t.add_completion(old);
-  t.add_completion(std::numeric_limits<std::int64_t>::max(), true, 4);
-  CHECK(act_on(t.db, pair_of("completion"), {ahead, young}).empty());
+  const RowKey last = t.add_completion(std::numeric_limits<std::int64_t>::max(), true, 4);
+  CHECK(act_on(t.db, pair_of("completion"), {ahead, young, last}).empty());
   CHECK(t.tick().processed == 3);
-  CHECK(t.left("completion") == 3);
+  CHECK(t.left("completion") == 4);
   CHECK(number(t.db, "SELECT count(*) FROM ff_completion_event WHERE event_id::text IN ($1, $2)",
                pg::Params::of(ahead.columns.at(0), young.columns.at(0))) == 2);
 }

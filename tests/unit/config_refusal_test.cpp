@@ -208,7 +208,8 @@ TEST_CASE("a problem is one line of moderate length whatever the value holds") {
   CHECK(problems[0].text().size() < 400);
 }
 
-TEST_CASE("completion_repair's max_age has to be below the retention of events, while both are enabled") {
+TEST_CASE(
+    "completion_repair's max_age has to be an hour below the retention of events, while both are enabled") {
   const std::vector<ReconcilerDecl> both{
       {"completion_repair",
        "writes events",
@@ -232,13 +233,14 @@ TEST_CASE("completion_repair's max_age has to be below the retention of events, 
       load({file.path(), {}, {}}, both);
       return false;
     } catch (const Invalid& invalid) {
-      CHECK(invalid.problems().at(0).message.find("allowed: less than") != std::string::npos);
+      CHECK(invalid.problems().at(0).message.find("allowed: at most") != std::string::npos);
       return true;
     }
   };
   CHECK_FALSE(refused("max_age: 1d", "retention: 1d"));
   CHECK_FALSE(refused("max_age: 1d", "enabled: true, retention: 2d"));
-  CHECK(refused("max_age: 1d", "enabled: true, retention: 1d"));
+  CHECK_FALSE(refused("max_age: 1d", "enabled: true, retention: 25h"));
+  CHECK(refused("max_age: 1d", "enabled: true, retention: 1499m"));
   CHECK(refused("max_age: 8d", "enabled: true"));
   CHECK_FALSE(refused("enabled: false, max_age: 8d", "enabled: true"));
 }

@@ -6,8 +6,8 @@
 //          worker. Clocks of hosts differ: an event dated in the future is as old as the youngest of the next three of its
 //          partition that are not, and stays while there are fewer; one that is old stays behind a younger one, because its
 //          own clock is behind. So the date of an event here is that of the youngest up to it. Completion events bear the
-//          database's time; one whose end is dated an hour or more after it stays until that is old as well, and holds up
-//          no other: completion_repair would tell the end again. One of the register that is dated in the future stays
+//          database's time; one whose end is dated more than an hour after it stays until the end is old as well, and holds
+//          up no other: completion_repair would tell the end again. One of the register that is dated in the future stays
 //          until then.
 // Changes  the rows are deleted.
 // Others   Subscribers read the same rows and never lock them; a cursor that points into what is deleted
@@ -32,7 +32,7 @@ constexpr std::string_view kPast = R"sql(
      WITH dated AS MATERIALIZED (
        SELECT p.event_id, {date:p} AS date_ms
          FROM {schema}.{outbox} p
-        WHERE {events_of:p, mine} AND {in_page:p} AND {date:p} <= (SELECT now_ms FROM clock) AND {is_past:p}
+        WHERE {events_of:p, mine} AND {in_page:p} AND {date:p} <= (SELECT now_ms FROM clock)
         ORDER BY p.partition_key, p.event_id
         LIMIT {page_rows} + 3
      ),
@@ -73,7 +73,7 @@ held AS MATERIALIZED (
   SELECT key.partition_key, e.event_id, {date:e} AS date_ms
     FROM clock, key
     JOIN {schema}.{outbox} e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
-   WHERE {event:e} AND ({date:e} + 0 <= clock.due_ms OR {date:e} + 0 > clock.now_ms) AND {is_past:e}
+   WHERE {event:e} AND ({date:e} + 0 <= clock.due_ms OR {date:e} + 0 > clock.now_ms)
      AND key.event_id < coalesce((SELECT p.first_young_id FROM partition p WHERE p.partition_key = key.partition_key),
                                  9223372036854775807)
      FOR UPDATE OF e SKIP LOCKED
@@ -173,20 +173,19 @@ std::vector<Fragment> fragments(const Outbox& outbox) {
           {"outbox", outbox.table},
           {"outcome", outbox.outcome},
           {"date(event)", std::string("{event}.") + outbox.date},
-          {"is_past(event)", "true"},
           {"event(event)", "true"},
           {"events_of(event, row)", "{event}.partition_key = ANY(ARRAY[{row}.partition_key::integer])"}};
 }
 
-// Numeric: an hour more may be beyond the last moment.
-constexpr const char* kIsPast =
-    "{event}.occurred_at_ms <= greatest({event}.committed_at_ms + 3600000.0, (SELECT due_ms FROM clock))";
+// One whose end is dated ahead is as if it were not there. Numeric: an hour more may be beyond the last moment.
+constexpr const char* kCompletion =
+    R"sql({in_partitions:{event}} AND {event}.dispatched_at_ms IS NOT NULL
+     AND {event}.occurred_at_ms <= greatest({event}.committed_at_ms + 3600000.0, (SELECT due_ms FROM clock)))sql";
 
 std::vector<Fragment> fragments_of_completions(const Outbox& outbox) {
   auto all = fragments(outbox);
   all.resize(5);
-  all.insert(all.end(), {{"is_past(event)", kIsPast},
-                         {"event(event)", "{in_partitions:{event}} AND {event}.dispatched_at_ms IS NOT NULL"},
+  all.insert(all.end(), {{"event(event)", kCompletion},
                          {"events_of(event, row)",
                           "{event:{event}} AND {event}.partition_key = ANY(ARRAY[{row}.partition_key])"}});
   return all;
