@@ -255,7 +255,7 @@ void refuse_unknown_words(const Keywords& given) {
   }
 }
 
-// libpq would read for ever what is no file.
+// libpq would read a pipe or a device for ever.
 void refuse_endless_service_file(const Keywords& given) {
   if (!given.contains("service") && std::getenv("PGSERVICE") == nullptr) return;
   const char* const named = std::getenv("PGSERVICEFILE");
