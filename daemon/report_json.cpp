@@ -15,7 +15,7 @@ std::string with_controls_escaped(std::string_view json) {
       text += character;
     } else {
       const std::string quoted = nlohmann::json(character).dump(-1, ' ', true);
-      text += std::string_view(quoted).substr(1, quoted.size() - 2);
+      text.append(quoted, 1, quoted.size() - 2);
     }
     json.remove_prefix(character.size());
   }
