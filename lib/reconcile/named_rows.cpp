@@ -7,6 +7,11 @@
 namespace ff::reconcile {
 namespace {
 
+// However far ahead a row is due: the sum has to fit.
+UnixMillis takeable_at(UnixMillis due_at, Milliseconds holdoff) {
+  return due_at > UnixMillis::max() - holdoff ? UnixMillis::max() : due_at + holdoff;
+}
+
 void add_rows(pg::Transaction& transaction, const Reconciler& pair, const Scope& scope,
               const ExecutionId& execution, std::vector<NamedRow>& rows) {
   Job job(pair, scope, Clock::system());
@@ -16,9 +21,9 @@ void add_rows(pg::Transaction& transaction, const Reconciler& pair, const Scope&
   params.add(execution.uuid);
   const std::string sql = job.statements.of_execution.over({execution.partition});
   for (const pg::Row row : transaction.execute(sql, params))
-    rows.push_back(
-        {unix_millis(row.get<std::int64_t>("due_at_ms")) + std::max(job.holdoff(), Milliseconds{0}),
-         row.get<bool>("is_due")});
+    rows.push_back({takeable_at(unix_millis(row.get<std::int64_t>("due_at_ms")),
+                                std::max(job.holdoff(), Milliseconds{0})),
+                    row.get<bool>("is_due")});
 }
 
 }  // namespace
