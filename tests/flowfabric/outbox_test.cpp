@@ -34,7 +34,9 @@ std::string life(World& world) {
 void grow_old(World& world) {
   world.connection.execute(
       "UPDATE ff_completion_event SET dispatched_at_ms = committed_at_ms WHERE outcome <> 'resumable'");
-  world.connection.execute("UPDATE ff_completion_event SET committed_at_ms = committed_at_ms - 8 * 86400000");
+  world.connection.execute(
+      "UPDATE ff_completion_event SET committed_at_ms = committed_at_ms - 8 * 86400000,"
+      " occurred_at_ms = occurred_at_ms - 8 * 86400000");
   world.connection.execute("UPDATE ff_signal_event SET delivered_at_ms = delivered_at_ms - 8 * 86400000");
   for (const char* outbox : {"ff_lease_event", "ff_operator_event"})
     world.connection.execute("UPDATE " + std::string(outbox) +
