@@ -164,31 +164,28 @@ struct Outbox {
   const char* table;
   const char* outcome;
   const char* date = "occurred_at_ms";
+  const char* event = "true";  ///< which of its rows are looked at
+  /// One table for all partitions, whose key there is an integer.
+  const char* events_of = "{event}.partition_key = ANY(ARRAY[{row}.partition_key::integer])";
 };
 
-/// An outbox that is one table for all partitions, whose key there is an integer.
+// An event whose end is dated ahead is as if it were not there. Numeric: an hour more may be beyond the last moment.
+constexpr Outbox kCompletions{
+    .table = "ff_completion_event",
+    .outcome = "completion_events_deleted",
+    .date = "committed_at_ms",
+    .event = R"sql({in_partitions:{event}} AND {event}.dispatched_at_ms IS NOT NULL
+     AND {event}.occurred_at_ms <= greatest({event}.committed_at_ms + 3600000.0, (SELECT due_ms FROM clock)))sql",
+    .events_of = "{event:{event}} AND {event}.partition_key = ANY(ARRAY[{row}.partition_key])"};
+
 std::vector<Fragment> fragments(const Outbox& outbox) {
   return {{"along", "event_id"},
           {"past(outbox)", std::string(kPast)},
           {"outbox", outbox.table},
           {"outcome", outbox.outcome},
           {"date(event)", std::string("{event}.") + outbox.date},
-          {"event(event)", "true"},
-          {"events_of(event, row)", "{event}.partition_key = ANY(ARRAY[{row}.partition_key::integer])"}};
-}
-
-// One whose end is dated ahead is as if it were not there. Numeric: an hour more may be beyond the last moment.
-constexpr const char* kCompletion =
-    R"sql({in_partitions:{event}} AND {event}.dispatched_at_ms IS NOT NULL
-     AND {event}.occurred_at_ms <= greatest({event}.committed_at_ms + 3600000.0, (SELECT due_ms FROM clock)))sql";
-
-std::vector<Fragment> fragments_of_completions(const Outbox& outbox) {
-  auto all = fragments(outbox);
-  all.resize(5);
-  all.insert(all.end(), {{"event(event)", kCompletion},
-                         {"events_of(event, row)",
-                          "{event:{event}} AND {event}.partition_key = ANY(ARRAY[{row}.partition_key])"}});
-  return all;
+          {"event(event)", outbox.event},
+          {"events_of(event, row)", outbox.events_of}};
 }
 
 /// The pair of the lease events for another outbox.
@@ -247,14 +244,11 @@ Reconciler outbox_retention() {
                    age("worker_events_retention", 24h, "how old an event of the worker register gets"),
                    kHoldAbove},
       .holdoff = [](const Settings& own) { return Milliseconds{*own.at("retention")} + 1ms; }};
-  const Outbox completions{"ff_completion_event", "completion_events_deleted", "committed_at_ms"};
-  Reconciler completion = likewise(lease, "{past:ff_completion_event}", completions);
-  completion.fragments = fragments_of_completions(completions);
   lease.companions = {
       likewise(lease, "{past:ff_signal_event}",
                {"ff_signal_event", "signal_events_deleted", "delivered_at_ms"}),
       likewise(lease, "{past:ff_operator_event}", {"ff_operator_event", "operator_events_deleted"}),
-      completion, of_register(lease)};
+      likewise(lease, "{past:ff_completion_event}", kCompletions), of_register(lease)};
   return lease;
 }
 
