@@ -52,8 +52,8 @@ std::vector<Fragment> fragments() {
            R"sql({core}.eligibility_state = 'blocked_by_dependencies'
      AND {core}.blocking_reason = 'waiting_for_children')sql"},
           {"nobody_is_left(group)",
-           "{group}.running_count = 0 AND {group}.success_count::bigint + {group}.fail_count + "
-           "{group}.skip_count > 0"},
+           R"sql({group}.running_count = 0
+     AND greatest({group}.success_count, {group}.fail_count, {group}.skip_count) > 0)sql"},
           {"made_eligible",
            R"sql(eligibility_state = 'eligible_now', public_state = 'waiting',
          attempt_index = {next_attempt:c},
