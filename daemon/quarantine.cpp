@@ -34,7 +34,7 @@ std::string text_of(const ordered_json& row, const Pasted& pasted) {
   const auto left = next_try - Clock::system().wall();
   std::string text = fmt::format(
       "{:<26}partition {} {}\n{:<26}failed {}, {}: {}\n", printable(row.at("reconciler").get<std::string>()),
-      row.at("partition").get<int>(), printable(dump(row.at("key"))), "",
+      row.at("partition").get<int>(), printable(row.at("key").dump()), "",
       row.at("tries") == 1 ? "once" : fmt::format("{} times", row.at("tries").get<int>()),
       left > 0ms ? "next try in " + spoken_duration(left) : std::string("tried at the next scan"),
       printable(row.at("message").get<std::string>()));

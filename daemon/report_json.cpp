@@ -6,7 +6,7 @@
 namespace ff::daemon {
 namespace {
 
-/// What some terminals obey, or turn a line by, and JSON lets stand as it is.
+/// What some terminals obey, or turn a line by, and JSON lets stand as it is. `json` is well-formed UTF-8, as dump() makes it.
 std::string with_controls_escaped(std::string_view json) {
   std::string text;
   while (!json.empty()) {
