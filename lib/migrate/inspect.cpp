@@ -31,10 +31,11 @@ constexpr std::string_view kFlowFabricLedger =
 // A sentence where it cannot be worked with. The keys of partitions are smallint.
 constexpr std::string_view kPartitionConfig = R"(
   SELECT CASE WHEN c.num_flow_partitions IS NULL THEN 'table ff_partition_config has no row'
-              ELSE format('ff_partition_config has %s flow partitions and %s budget partitions, 1 to 32768 are possible',
-                          c.num_flow_partitions, c.num_budget_partitions) END
+              ELSE format('ff_partition_config has %s flow, %s budget and %s quota partitions, 1 to 32768 are possible',
+                          c.num_flow_partitions, c.num_budget_partitions, c.num_quota_partitions) END
     FROM (VALUES (1)) AS once LEFT JOIN {schema}.ff_partition_config c ON true
-   WHERE (c.num_flow_partitions BETWEEN 1 AND 32768 AND c.num_budget_partitions BETWEEN 1 AND 32768) IS NOT TRUE)";
+   WHERE (c.num_flow_partitions BETWEEN 1 AND 32768 AND c.num_budget_partitions BETWEEN 1 AND 32768
+          AND c.num_quota_partitions BETWEEN 1 AND 32768) IS NOT TRUE)";
 
 constexpr std::string_view kFlowPartitions =
     "SELECT coalesce(max(num_flow_partitions), 0) FROM {schema}.ff_partition_config";

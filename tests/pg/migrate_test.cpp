@@ -170,7 +170,11 @@ TEST_CASE("more partitions than a smallint can number are a problem, as many as 
   CHECK(migrate::inspect(connection).usable());
   connection.execute("UPDATE ff_partition_config SET num_flow_partitions = 32769");
   CHECK(migrate::inspect(connection).problems ==
-        std::vector<std::string>{"ff_partition_config has 32769 flow partitions and 256 budget partitions, "
+        std::vector<std::string>{"ff_partition_config has 32769 flow, 256 budget and 256 quota partitions, "
+                                 "1 to 32768 are possible"});
+  connection.execute("UPDATE ff_partition_config SET num_flow_partitions = 256, num_quota_partitions = 0");
+  CHECK(migrate::inspect(connection).problems ==
+        std::vector<std::string>{"ff_partition_config has 256 flow, 256 budget and 0 quota partitions, "
                                  "1 to 32768 are possible"});
 }
 
