@@ -198,7 +198,8 @@ Reconciler completion_repair() {
                     .fallback = Milliseconds{24h}.count(),
                     .least = Milliseconds{1min}.count(),
                     .most = Milliseconds{24h * 3650}.count(),
-                    .summary = "how long ago the end may be; less than outbox_retention keeps events"}},
+                    .summary =
+                        "how long ago the end may be; an hour less than outbox_retention keeps events"}},
       .walk = {{.table = "ff_exec_core",
                 .key = "execution_id",
                 .rows = 4000,
