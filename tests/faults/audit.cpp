@@ -37,16 +37,27 @@ std::string said(const simulation::OpenWork& left) {
   return text;
 }
 
-void settle(World& world, pg::Connection& db) {
-  world.load().finish();
-  const auto errors = [&] { return world.load().errors(); };
-  const bool over =
-      test::wait_until([&] { return world.load().ended() || !errors().empty(); }, kSettlingTime);
+/// `load`: of simulated workers, or of real ones.
+void end(auto& load) {
+  load.finish();
+  const auto errors = [&] { return load.errors(); };
+  const bool over = test::wait_until([&] { return load.ended() || !errors().empty(); }, kSettlingTime);
   if (!errors().empty()) throw std::runtime_error("a worker ended before its time: " + errors().front());
   if (!over) throw std::runtime_error("the workers do not end");
-  const auto left = [&] { return simulation::open_work(db, world.realm(), true); };
+}
+
+void wait_until_nothing_is_left(pg::Connection& db, const simulation::Realm& realm) {
+  const auto left = [&] { return simulation::open_work(db, realm, true); };
   if (!test::wait_until([&] { return left().total() == 0; }, kSettlingTime))
     throw std::runtime_error("left are, and nobody moves them: " + said(left()));
+}
+
+void settle(World& world, pg::Connection& db) {
+  end(world.load());
+  if (world.real_workers() != nullptr) end(*world.real_workers());
+  wait_until_nothing_is_left(db, world.realm());
+  if (world.real_workers() != nullptr)
+    wait_until_nothing_is_left(db, {RealWorkers::kLane, world.realm().partitions});
 }
 
 Verdict holders(World& world) {
@@ -115,8 +126,10 @@ std::vector<Verdict> as_far_as_known(World& world, pg::Connection& db) {
   const simulation::WorkCounts counts = world.load().ledger().counts();
   Verdict work{.question = "no work that was told done is lost, and none is done twice"};
   const auto events = [&](const std::string& outcome) {
-    return test::number(db, "SELECT count(*) FROM ff_completion_event WHERE outcome = $1",
-                        pg::Params::of(outcome));
+    return test::number(db,
+                        "SELECT count(*) FROM ff_completion_event e JOIN ff_exec_core c"
+                        " USING (partition_key, execution_id) WHERE c.lane_id = $1 AND e.outcome = $2",
+                        pg::Params::of(world.realm().name, outcome));
   };
   compare(work, "completed", counts.completed, counts.interrupted, events("success"));
   compare(work, "failed", counts.failed, counts.interrupted, events("failed"));
@@ -143,6 +156,11 @@ std::vector<Verdict> audit(World& world, bool after_outages, const std::array<Fo
   auto db = world.connect();
   settle(world, db);
   std::vector<Verdict> verdicts{load(world), holders(world), footprints(world, db, before)};
+  if (world.real_workers() != nullptr) {
+    std::vector<Verdict> real = world.real_workers()->record().verdicts(db, RealWorkers::kLane);
+    std::move(real.begin(), real.end(), std::back_inserter(verdicts));
+    world.real_workers()->stop_holding();
+  }
   world.holders().stop();
   verdicts.push_back(ends(world));
   std::vector<Verdict> books =

@@ -58,6 +58,8 @@ FaultResult suffer(const Fault& fault, World& world) {
 
 void go_through(const Chapter& chapter, bool brief, std::uint64_t seed, ChapterResult& result) {
   World world(chapter.world, brief, seed);
+  if (!world.why_simulated_only().empty())
+    fmt::print("   without FlowFabric's own workers: {}\n", world.why_simulated_only());
   std::this_thread::sleep_for(kWarmUp);
   std::array<Footprint, kReplicas> before{};
   for (int i = 0; i < kReplicas; ++i) before.at(static_cast<std::size_t>(i)) = world.replicas().footprint(i);

@@ -129,6 +129,8 @@ void write_json(const SoakOptions& options, const std::vector<Sample>& samples,
 bool soak(const SoakOptions& options) {
   fmt::print("seed {}, {} s, {} rows a second\n\n", options.seed, options.length.count(), options.rate);
   World world({.durable = true}, false, options.seed);
+  if (!world.why_simulated_only().empty())
+    fmt::print("without FlowFabric's own workers: {}\n\n", world.why_simulated_only());
   Feed feed(world, options.rate);
   std::this_thread::sleep_for(kWarmUp);
   std::array<Footprint, kReplicas> before{};

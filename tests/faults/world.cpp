@@ -74,10 +74,12 @@ World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brie
   load_ = std::make_unique<simulation::Workload>(
       *connector_, simulation::WorkloadOptions{
                        .name = kLane, .partitions = realm().partitions, .outlives_outages = options.outages});
+  start_real_workers(options);
 }
 
 World::~World() {
   if (network_) network_->silence(test::Proxy::Silence::none);
+  real_workers_.reset();
   load_.reset();
   holders_.reset();
   replicas_.reset();
@@ -91,6 +93,12 @@ World::~World() {
 
 std::string World::conninfo(const std::string& database) const {
   return cluster_ ? cluster_->conninfo(database) : server_->conninfo(database);
+}
+
+// FlowFabric's driver knows one host only: that of the primary, for whoever begins now.
+std::string World::url() const {
+  if (!cluster_) return test::url_of(*server_, kDatabase);
+  return fmt::format("postgresql://postgres@127.0.0.1:{}/{}", cluster_->port(cluster_->primary()), kDatabase);
 }
 
 std::string World::daemon_conninfo(int replica) const {
@@ -189,6 +197,24 @@ reconcilers:
   return config +
          "  lease_expiry: {interval: 200ms, max_reclaims: 1}\n"
          "  dependency: {interval: 200ms, stale_threshold: 200ms}\n";
+}
+
+void World::start_real_workers(const WorldOptions& options) {
+  if (!test::FlowFabric::is_built()) {
+    why_simulated_only_ = "`./dev conformance` has not built them";
+    return;
+  }
+  if (options.settable_clock) {
+    why_simulated_only_ = "they date their leases by a clock of their own, and not by the server's";
+    return;
+  }
+  test::FlowFabric(url()).call("seed_secret");
+  real_workers_ =
+      std::make_unique<RealWorkers>(RealWorkerOptions{.url = [this] { return url(); },
+                                                      .connector = &*connector_,
+                                                      .outages = options.outages,
+                                                      .patience = cluster_ ? kClusterTime : kStatementTime},
+                                    generator_());
 }
 
 std::int64_t World::random(std::int64_t least, std::int64_t most) {

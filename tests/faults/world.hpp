@@ -7,6 +7,7 @@
 
 #include "demo/simulation/workload.hpp"
 #include "faults/cluster.hpp"
+#include "faults/real_workers.hpp"
 #include "faults/replicas.hpp"
 #include "faults/result.hpp"
 #include "support/holders.hpp"
@@ -36,7 +37,8 @@ struct WorldOptions {
 };
 
 /// What a fault happens to: a server of its own, three replicas behind a proxy, and a load, whose workers reach the
-/// server directly; or a cluster instead, which all reach directly. Used by the thread that made it.
+/// server directly; or a cluster instead, which all reach directly. Beside the simulated workers there are some of the real
+/// FlowFabric, where it has been built. Used by the thread that made it.
 class World {
  public:
   World(const WorldOptions& options, bool brief, std::uint64_t seed);
@@ -70,6 +72,10 @@ class World {
   test::Proxy& network() { return *network_; }
   Replicas& replicas() { return *replicas_; }
   simulation::Workload& load() { return *load_; }
+  /// nullptr: there are none, see why_simulated_only().
+  RealWorkers* real_workers() { return real_workers_.get(); }
+  /// Empty where there are real workers.
+  const std::string& why_simulated_only() const { return why_simulated_only_; }
   test::Holders& holders() { return *holders_; }
   simulation::Realm realm() const;
   /// Where the password is that the daemons read.
@@ -88,6 +94,8 @@ class World {
   void make_database(const std::string& tablespace);
   void make_role(pg::Connection& db);
   std::string daemon_config() const;
+  void start_real_workers(const WorldOptions& options);
+  std::string url() const;
 
   const bool brief_;
   std::mt19937_64 generator_;
@@ -99,6 +107,8 @@ class World {
   std::unique_ptr<Replicas> replicas_;
   std::unique_ptr<test::Holders> holders_;
   std::unique_ptr<simulation::Workload> load_;
+  std::unique_ptr<RealWorkers> real_workers_;
+  std::string why_simulated_only_;
   FaultResult* result_ = nullptr;
 };
 

@@ -155,7 +155,8 @@ std::vector<std::string> FlowFabric::operations() {
   return names;
 }
 
-FlowFabric::FlowFabric(const std::string& url, const std::vector<std::string>& options) {
+FlowFabric::FlowFabric(const std::string& url, const std::vector<std::string>& options,
+                       Complaints complaints) {
   std::vector<std::string> words{program().string(), url};
   words.insert(words.end(), options.begin(), options.end());
   std::vector<char*> arguments;
@@ -171,6 +172,7 @@ FlowFabric::FlowFabric(const std::string& url, const std::vector<std::string>& o
   if (pid_ == 0) {  // only calls that are safe between fork and exec
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::signal(SIGPIPE, SIG_DFL);
+    if (complaints == Complaints::nowhere) ::dup2(::open("/dev/null", O_WRONLY), 2);
     if (::getppid() == parent && ::dup2(ends[1], 0) == 0 && ::dup2(ends[1], 1) == 1)
       ::execv(arguments[0], arguments.data());
     ::_exit(127);

@@ -37,9 +37,12 @@ class FlowFabric {
   static bool is_built();
   /// The names of what the program can do.
   static std::vector<std::string> operations();
+  /// Where the program's last words go when it ends by an error.
+  enum class Complaints { to_standard_error, nowhere };
   /// `options` as the program takes them, such as {"--seed", "7"}. Throws std::runtime_error when there is no
   /// such program: `./dev conformance` builds it.
-  explicit FlowFabric(const std::string& url, const std::vector<std::string>& options = {});
+  explicit FlowFabric(const std::string& url, const std::vector<std::string>& options = {},
+                      Complaints complaints = Complaints::to_standard_error);
   ~FlowFabric();
   FlowFabric(const FlowFabric&) = delete;
   FlowFabric& operator=(const FlowFabric&) = delete;
