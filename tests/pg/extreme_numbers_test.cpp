@@ -59,10 +59,11 @@ class Crowd : public AuditStage {
     return all;
   }
 
-  /// What fails while the least or the greatest number stands in these columns, each of another table: in all rows, or in
-  /// one where no two may be alike.
+  /// What fails while the least or the greatest number stands in these columns, each of another table, in turn: in all
+  /// rows, or in one where no two may be alike.
   std::string failures_with(const std::vector<Column>& columns, bool greatest) {
-    for (const Column& column : columns) set(column, greatest);
+    bool next = greatest;
+    for (const Column& column : columns) set(column, std::exchange(next, !next));
     std::string failed = of_reconcilers() + of_audit() + of_explain();
     failed += of("storm control", [&] { reconcile::count_leases(db, reconcile::Groups(kOne), {}); });
     for (const Column& column : columns)
@@ -160,16 +161,18 @@ class Crowd : public AuditStage {
   std::deque<pg::Pool> pools_;
 };
 
-/// Of columns in the order of their tables: the first of each table, and so on. An execution and its attempts, on which
-/// all others hang, go one column at a time.
+constexpr std::string_view kOthersHangOn[] = {"ff_exec_core", "ff_attempt", "ff_edge_group", "ff_flow_core",
+                                              "ff_suspension_current"};
+
+/// Of columns in the order of their tables: the first of each table, and so on. Those on which rows of other tables hang
+/// go by themselves.
 std::vector<std::vector<Column>> rounds(std::vector<Column> left) {
   std::vector<std::vector<Column>> all;
   while (!left.empty()) {
     std::vector<Column> together;
     std::vector<Column> later;
     for (Column& column : left) {
-      const bool others_hang_on_it = column.table == "ff_exec_core" || column.table == "ff_attempt";
-      if (others_hang_on_it)
+      if (std::ranges::find(kOthersHangOn, column.table) != std::end(kOthersHangOn))
         all.push_back({std::move(column)});
       else if (together.empty() || together.back().table != column.table)
         together.push_back(std::move(column));
