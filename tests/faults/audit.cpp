@@ -37,12 +37,17 @@ std::string said(const simulation::OpenWork& left) {
   return text;
 }
 
-/// `load`: of simulated workers, or of real ones.
-void end(auto& load) {
-  load.finish();
-  const auto errors = [&] { return load.errors(); };
-  const bool over = test::wait_until([&] { return load.ended() || !errors().empty(); }, kSettlingTime);
-  if (!errors().empty()) throw std::runtime_error("a worker ended before its time: " + errors().front());
+/// `workers`: simulated ones, or real ones.
+void require_no_errors(const auto& workers) {
+  const std::vector<std::string> errors = workers.errors();
+  if (!errors.empty()) throw std::runtime_error("a worker ended before its time: " + errors.front());
+}
+
+void finish(auto& workers) {
+  workers.finish();
+  const bool over =
+      test::wait_until([&] { return workers.ended() || !workers.errors().empty(); }, kSettlingTime);
+  require_no_errors(workers);
   if (!over) throw std::runtime_error("the workers do not end");
 }
 
@@ -53,8 +58,8 @@ void wait_until_nothing_is_left(pg::Connection& db, const simulation::Realm& rea
 }
 
 void settle(World& world, pg::Connection& db) {
-  end(world.load());
-  if (world.real_workers() != nullptr) end(*world.real_workers());
+  finish(world.load());
+  if (world.real_workers() != nullptr) finish(*world.real_workers());
   wait_until_nothing_is_left(db, world.realm());
   if (world.real_workers() != nullptr)
     wait_until_nothing_is_left(db, {RealWorkers::kLane, world.realm().partitions});
@@ -160,6 +165,7 @@ std::vector<Verdict> audit(World& world, bool after_outages, const std::array<Fo
     std::vector<Verdict> real = world.real_workers()->record().verdicts(db, RealWorkers::kLane);
     std::move(real.begin(), real.end(), std::back_inserter(verdicts));
     world.real_workers()->stop_holding();
+    require_no_errors(*world.real_workers());
   }
   world.holders().stop();
   verdicts.push_back(ends(world));

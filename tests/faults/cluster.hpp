@@ -34,7 +34,6 @@ class Cluster {
 
   /// Both, as keywords of a connection string.
   std::string hosts() const;
-  int port(int node) const { return at(node).port; }
   /// Of the superuser.
   std::string conninfo(const std::string& database) const;
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ff::faults {
 namespace {
 
@@ -26,16 +28,8 @@ constexpr const char* kFound = R"sql(
     LEFT JOIN ends e ON e.partition_key = c.partition_key AND e.execution_id = c.execution_id
     LEFT JOIN lapses l ON l.partition_key = c.partition_key AND l.execution_id = c.execution_id::text)sql";
 
-struct Found {
-  std::string execution;
-  std::int64_t success;
-  std::int64_t failed;
-  std::int64_t expired;
-  bool revocable;
-};
-
-std::vector<Found> read(pg::Connection& db, const std::string& lane) {
-  std::vector<Found> all;
+std::vector<FoundExecution> read(pg::Connection& db, const std::string& lane) {
+  std::vector<FoundExecution> all;
   for (const pg::Row row : db.execute(kFound, pg::Params::of(lane)))
     all.push_back({row.get<std::string>(0), row.get<std::int64_t>(1), row.get<std::int64_t>(2),
                    row.get<std::int64_t>(3), row.get<bool>(4)});
@@ -69,11 +63,14 @@ void RealRecord::refused(const std::string& execution) {
 
 void RealRecord::unheard(const std::string& execution) {
   const std::lock_guard lock(mutex_);
+  ++executions_[execution].unheard;
   ++counts_.unheard;
-  if (execution.empty())
-    ++counts_.unheard_of_any;
-  else
-    ++executions_[execution].unheard;
+}
+
+void RealRecord::unheard_claim() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.unheard_claims;
+  ++counts_.unheard;
 }
 
 void RealRecord::came_back_late(const std::string& execution, bool was_refused) {
@@ -102,36 +99,62 @@ Verdict RealRecord::load() const {
   return verdict;
 }
 
-std::vector<Verdict> RealRecord::verdicts(pg::Connection& db, const std::string& lane) const {
-  const std::vector<Found> all = read(db, lane);
-  const std::lock_guard lock(mutex_);
-  Verdict work{.question = "what they were told is done, is, and once"};
-  Verdict lapses{.question = "every lease they left behind was noticed, exactly once"};
+Verdict RealRecord::work(const std::vector<FoundExecution>& all) const {
+  Verdict verdict{.question = "what they were told is done, is, and once"};
+  auto missing = executions_;
   std::int64_t ends = 0;
-  std::int64_t expired = 0;
-  std::int64_t left_behind = 0;
-  for (const Found& found : all) {
-    const auto known = executions_.find(found.execution);
-    const Of told = known == executions_.end() ? Of{} : known->second;
+  for (const FoundExecution& found : all) {
+    const Of told = of(found.execution);
+    missing.erase(found.execution);
     ends += found.success + found.failed;
-    expired += found.expired;
-    left_behind += told.left_behind;
     const std::string ended = found.success == 1 ? "success" : found.failed == 1 ? "failed" : "";
     const bool right = told.ended == ended || (told.ended.empty() && told.unheard > 0);
     if (found.success + found.failed > 1 || !right)
-      contradict(work,
+      contradict(verdict,
                  fmt::format("{} has {} ends with success and {} with failure, its worker was told '{}'",
                              found.execution, found.success, found.failed, told.ended));
-    if (found.expired + (found.revocable ? 1 : 0) + told.unheard < told.left_behind)
-      contradict(lapses, fmt::format("{}: {} leases were left behind, {} were taken back", found.execution,
-                                     told.left_behind, found.expired));
-    // A claim that nobody heard of could be of this one.
-    if (found.expired > told.left_behind + told.unheard + counts_.unheard_of_any)
-      contradict(lapses, fmt::format("{}: {} leases were taken back, {} were left behind", found.execution,
-                                     found.expired, told.left_behind));
   }
-  work.numbers = fmt::format("{} executions, {} ends", all.size(), ends);
-  lapses.numbers = fmt::format("{} left behind, {} taken back", left_behind, expired);
+  for (const auto& [execution, told] : missing) contradict(verdict, execution + " is gone");
+  verdict.numbers = fmt::format("{} executions, {} ends", all.size(), ends);
+  return verdict;
+}
+
+// A lease of which nobody heard that it was claimed may have been of any of them, once.
+Verdict RealRecord::lapses(const std::vector<FoundExecution>& all) const {
+  Verdict verdict{.question = "every lease they left behind was noticed, exactly once"};
+  std::int64_t expired = 0;
+  std::int64_t left_behind = 0;
+  std::int64_t unexplained = 0;
+  for (const FoundExecution& found : all) {
+    const Of told = of(found.execution);
+    expired += found.expired;
+    left_behind += told.left_behind;
+    if (found.expired + (found.revocable ? 1 : 0) + told.unheard < told.left_behind)
+      contradict(verdict, fmt::format("{}: {} leases were left behind, {} were taken back", found.execution,
+                                      told.left_behind, found.expired));
+    const std::int64_t beyond = std::max<std::int64_t>(found.expired - told.left_behind - told.unheard, 0);
+    unexplained += beyond;
+    if (beyond > counts_.unheard_claims)
+      contradict(verdict, fmt::format("{}: {} leases were taken back, {} were left behind", found.execution,
+                                      found.expired, told.left_behind));
+  }
+  if (unexplained > counts_.unheard_claims)
+    contradict(
+        verdict,
+        fmt::format("{} leases were taken back that nobody had left behind, and {} claims were unheard",
+                    unexplained, counts_.unheard_claims));
+  verdict.numbers = fmt::format("{} left behind, {} taken back", left_behind, expired);
+  return verdict;
+}
+
+RealRecord::Of RealRecord::of(const std::string& execution) const {
+  const auto known = executions_.find(execution);
+  return known == executions_.end() ? Of{} : known->second;
+}
+
+std::vector<Verdict> RealRecord::verdicts(pg::Connection& db, const std::string& lane) const {
+  const std::vector<FoundExecution> all = read(db, lane);
+  const std::lock_guard lock(mutex_);
   Verdict late{.question = "those of them who come back too late are refused",
                .numbers = fmt::format("{} refused", counts_.late_refused)};
   for (const std::string& execution : late_accepted_) contradict(late, execution + " was let in");
@@ -139,7 +162,7 @@ std::vector<Verdict> RealRecord::verdicts(pg::Connection& db, const std::string&
                   .numbers = fmt::format("{} held throughout", counts_.holding)};
   if (counts_.holding == 0) contradict(holders, "nobody held one");
   for (const std::string& execution : robbed_) contradict(holders, execution + " was taken");
-  return {load(), work, lapses, late, holders};
+  return {load(), work(all), lapses(all), late, holders};
 }
 
 }  // namespace ff::faults

@@ -1,6 +1,7 @@
 #include "faults/real_worker.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <thread>
 
 #include "demo/simulation/outage.hpp"
@@ -19,13 +20,21 @@ constexpr std::int64_t kLeaseMs = 1500;
 constexpr Milliseconds kHeldLease = 6s;
 constexpr int kPartitions = 16;
 constexpr Milliseconds kBetweenProcesses = 300ms;
+constexpr Milliseconds kStartTime = 10s;
+constexpr std::size_t kMostRemembered = 20;
 constexpr int kLongestPauseMs = 300;
 constexpr const char* kHandle = "h";
 
-// Refusals, in distinction to errors after which nobody knows.
-bool is_refusal(const std::string& kind) {
+// FlowFabric has said no, in distinction to an error of the way there, after which nobody knows.
+bool is_refusal(const FlowFabricError& error) {
   for (const char* family : {"Contention.", "State.", "NotFound.", "Conflict."})
-    if (kind.starts_with(family)) return true;
+    if (error.kind().starts_with(family)) return true;
+  return false;
+}
+
+bool is_of_the_way(const FlowFabricError& error) {
+  for (const char* kind : {"Transport", "Timeout", "Unavailable", "Database", "Usage"})
+    if (error.kind() == kind) return true;
   return false;
 }
 
@@ -48,8 +57,9 @@ void RealWorker::work(const std::stop_token& stop) {
 
 void RealWorker::live_once() {
   if (chance(60)) make_work();
-  auto lease = chance(25) ? claim_with_a_grant() : claim();
-  if (!lease) lease = claim_what_was_suspended();
+  std::optional<Lease> lease;
+  if (chance(50)) lease = claim_what_was_suspended();
+  if (!lease) lease = chance(25) ? claim_with_a_grant() : claim();
   if (lease) carry_on(*lease);
   come_back_late();
 }
@@ -69,21 +79,28 @@ void RealWorker::make_work() {
   create(chance(8) ? Json{{"deadline_in_ms", 1500}} : Json::object());
 }
 
-// Whoever of the others is not needed any more is cancelled, also at work.
+// The downstream waits for the others once it is at work. Whoever of them is not needed any more is cancelled, at work as
+// well. Nobody can be claimed before all edges are there.
 void RealWorker::make_flow() {
   const int partition = below(kPartitions);
   const Json flow = ask("create_flow", {{"partition", partition}, {"namespace", options_.lane}}).at("flow");
-  const Json in_flow{{"flow", flow}, {"partition", partition}};
-  const std::string downstream = create({{"flow", flow}, {"partition", partition}, {"runnable", nullptr}});
+  const Json in_flow{{"flow", flow}, {"partition", partition}, {"runnable", nullptr}};
+  const std::string downstream = create(in_flow);
+  std::vector<std::string> members{downstream};
   if (chance(60))
     ask("set_edge_policy", {{"flow", flow},
                             {"downstream", downstream},
                             {"policy", "any_of"},
                             {"on_satisfied", "cancel_remaining"}});
-  for (int i = 0; i < 3; ++i)
+  for (int i = 0; i < 3; ++i) {
+    members.push_back(create(in_flow));
     ask("stage_edge",
-        {{"flow", flow}, {"upstream", create(in_flow)}, {"downstream", downstream}, {"apply", true}});
-  ask("make_runnable", {{"execution", downstream}, {"attempt_state", "pending_first_attempt"}});
+        {{"flow", flow}, {"upstream", members.back()}, {"downstream", downstream}, {"apply", true}});
+  }
+  for (const std::string& member : members)
+    ask("make_runnable", {{"execution", member}, {"attempt_state", "pending_first_attempt"}});
+  parents_.push_back(downstream);
+  if (parents_.size() > kMostRemembered) parents_.erase(parents_.begin());
 }
 
 // --- Claims ---------------------------------------------------------------------------------------------------------
@@ -98,38 +115,42 @@ std::optional<RealWorker::Lease> RealWorker::claim() {
   return lease_of(ask("claim", {{"lane", options_.lane}, {"as", kHandle}, {"ttl_ms", kLeaseMs}}));
 }
 
-// Now and then its worker dies between the two: the grant lapses.
+// Now and then its worker does not come: the grant lapses.
 std::optional<RealWorker::Lease> RealWorker::claim_with_a_grant() {
   const Json grant = ask("claim_for_worker", {{"lane", options_.lane}, {"grant_ttl_ms", kLeaseMs}});
   if (grant.is_null() || chance(15)) return std::nullopt;
   try {
-    return lease_of(ask("issue_grant_and_claim", {{"execution", grant.at("execution")},
-                                                  {"lane", options_.lane},
-                                                  {"as", kHandle},
-                                                  {"ttl_ms", kLeaseMs}}));
+    const std::string execution = grant.at("execution");
+    return lease_of(
+        ask("issue_grant_and_claim",
+            {{"execution", execution}, {"lane", options_.lane}, {"as", kHandle}, {"ttl_ms", kLeaseMs}},
+            execution));
   } catch (const FlowFabricError&) {
     return std::nullopt;  // cancelled in between
   }
 }
 
+// Whoever claims it as any other may have been first.
 std::optional<RealWorker::Lease> RealWorker::claim_what_was_suspended() {
   if (suspended_.empty()) return std::nullopt;
   const std::string execution = suspended_.front();
-  std::rotate(suspended_.begin(), suspended_.begin() + 1, suspended_.end());
+  suspended_.erase(suspended_.begin());
   try {
-    auto lease = lease_of(
+    return lease_of(
         ask("claim_resumed_execution",
-            {{"execution", execution}, {"lane", options_.lane}, {"as", kHandle}, {"ttl_ms", kLeaseMs}}));
-    std::erase(suspended_, execution);
-    return lease;
+            {{"execution", execution}, {"lane", options_.lane}, {"as", kHandle}, {"ttl_ms", kLeaseMs}},
+            execution));
   } catch (const FlowFabricError&) {
-    return std::nullopt;  // not yet
+    suspended_.push_back(execution);  // not yet, or never again
+    if (suspended_.size() > kMostRemembered) suspended_.erase(suspended_.begin());
+    return std::nullopt;
   }
 }
 
 // --- Under a lease --------------------------------------------------------------------------------------------------
 
 void RealWorker::carry_on(const Lease& lease) {
+  if (wait_for_children(lease)) return;
   switch (below(16)) {
     case 0:
     case 1:
@@ -161,8 +182,15 @@ void RealWorker::carry_on(const Lease& lease) {
 }
 
 void RealWorker::fail(const Lease& lease, const char* failure_class) {
-  if (!step(lease, "fail", {{"class", failure_class}})) return;
-  if (told_.at("outcome") == "failed") record_.ended(lease.execution, "failed");
+  const auto told = step(lease, "fail", {{"class", failure_class}});
+  if (told && told->at("outcome") == "failed") record_.ended(lease.execution, "failed");
+}
+
+// Of those that it knows, each once.
+bool RealWorker::wait_for_children(const Lease& lease) {
+  if (std::erase(parents_, lease.execution) == 0) return false;
+  step(lease, "wait_children");
+  return true;
 }
 
 void RealWorker::suspend(const Lease& lease) {
@@ -187,7 +215,8 @@ void RealWorker::die_in_the_middle(const Lease& lease) {
     process_->call("complete", {{"handle", kHandle}}, Milliseconds{below(5)});
     record_.ended(lease.execution, "success");
   } catch (const FlowFabricError& error) {
-    if (is_refusal(error.kind()))
+    if (!is_refusal(error) && !is_of_the_way(error)) throw;
+    if (is_refusal(error))
       record_.refused(lease.execution);
     else
       record_.unheard(lease.execution);
@@ -220,13 +249,12 @@ void RealWorker::come_back_late() {
 bool RealWorker::is_taken(const Lease& lease) const {
   try {
     auto db = options_.connector->connect(Clock::system().now() + test::kConnectTime);
-    return db
-        .execute(
-            "SELECT FROM ff_attempt WHERE partition_key = substring($1 from '\\d+')::smallint"
-            " AND execution_id = split_part($1, ':', 3)::uuid AND attempt_index = $2 AND lease_epoch = $3"
-            " AND lease_expires_at_ms IS NOT NULL",
-            pg::Params::of(lease.execution, lease.attempt, lease.epoch))
-        .empty();
+    const pg::Result attempt = db.execute(
+        "SELECT lease_epoch > $3 OR lease_expires_at_ms IS NULL FROM ff_attempt"
+        " WHERE partition_key = substring($1 from '\\d+')::smallint"
+        " AND execution_id = split_part($1, ':', 3)::uuid AND attempt_index = $2",
+        pg::Params::of(lease.execution, lease.attempt, lease.epoch));
+    return attempt.one().get<bool>(0);
   } catch (const pg::Error& error) {
     if (!simulation::is_an_outage(error)) throw;
     return false;
@@ -278,35 +306,48 @@ bool RealWorker::keep_renewing(const Lease& lease, const std::stop_token& stop) 
 
 // --- The process ----------------------------------------------------------------------------------------------------
 
-bool RealWorker::step(const Lease& lease, std::string_view operation, Json arguments) {
+std::optional<Json> RealWorker::step(const Lease& lease, std::string_view operation, Json arguments) {
   arguments["handle"] = kHandle;
   try {
-    told_ = ask(operation, std::move(arguments), lease.execution);
-    return true;
+    return ask(operation, std::move(arguments), lease.execution);
   } catch (const FlowFabricError&) {
     record_.refused(lease.execution);
-    return false;
+    return std::nullopt;
   }
+}
+
+// It has begun once it answers, even if only to make a handle of nothing.
+void RealWorker::start() {
+  auto process = std::make_unique<FlowFabric>(
+      options_.url(),
+      std::vector<std::string>{"--flow-partitions", std::to_string(kPartitions), "--seed",
+                               std::to_string(generator_())},
+      options_.outages ? FlowFabric::Complaints::nowhere : FlowFabric::Complaints::to_standard_error);
+  process->call("remake_handle",
+                {{"execution", "{fp:0}:00000000-0000-0000-0000-000000000000"}, {"attempt", 0}, {"epoch", 0}},
+                kStartTime);
+  process_ = std::move(process);
 }
 
 Json RealWorker::ask(std::string_view operation, Json arguments, const std::string& execution) {
   const std::string text = arguments.dump();
+  bool sent = false;
   try {
-    if (!process_)
-      process_ = std::make_unique<FlowFabric>(
-          options_.url(),
-          std::vector<std::string>{"--flow-partitions", std::to_string(kPartitions), "--seed",
-                                   std::to_string(generator_() >> 1)},
-          options_.outages ? FlowFabric::Complaints::nowhere : FlowFabric::Complaints::to_standard_error);
+    if (!process_) start();
+    sent = true;
     return process_->call(operation, std::move(arguments), options_.patience);
   } catch (const FlowFabricError& error) {
-    if (is_refusal(error.kind())) throw;
-    if (!options_.outages) throw std::runtime_error(std::string(error.what()) + ": " + text);
+    if (is_refusal(error)) throw;
+    if (!options_.outages || !is_of_the_way(error))
+      throw std::runtime_error(std::string(error.what()) + ": " + text);
   } catch (const std::runtime_error&) {
     if (!options_.outages) throw;
   }
   process_.reset();
-  record_.unheard(execution);
+  if (sent && !execution.empty())
+    record_.unheard(execution);
+  else if (sent && operation == "claim")
+    record_.unheard_claim();
   throw Unheard{};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/time.hpp"
 #include "faults/real_record.hpp"
 #include "pg/connect.hpp"
 #include "support/flowfabric.hpp"
@@ -58,6 +60,7 @@ class RealWorker {
   std::optional<Lease> claim_what_was_suspended();
   void carry_on(const Lease& lease);
   void suspend(const Lease& lease);
+  bool wait_for_children(const Lease& lease);
   void fail(const Lease& lease, const char* failure_class);
   void die(const Lease& lease);
   void die_in_the_middle(const Lease& lease);
@@ -65,11 +68,13 @@ class RealWorker {
   bool is_taken(const Lease& lease) const;
   bool keep_renewing(const Lease& lease, const std::stop_token& stop);
 
-  /// With the handle. False: it was refused, and so the lease is gone.
-  bool step(const Lease& lease, std::string_view operation, test::Json arguments = test::Json::object());
+  /// With the handle, and what it was told. Nothing: it was refused, and so the lease is gone.
+  std::optional<test::Json> step(const Lease& lease, std::string_view operation,
+                                 test::Json arguments = test::Json::object());
   std::optional<Lease> lease_of(const test::Json& told);
   void remake_handle(const Lease& lease, const char* as);
-  /// `execution`: where the step is one under its lease.
+  void start();
+  /// `execution`: where the step is one under its lease, or claims it.
   test::Json ask(std::string_view operation, test::Json arguments, const std::string& execution = {});
 
   const RealWorkerOptions options_;
@@ -77,8 +82,8 @@ class RealWorker {
   std::mt19937_64 generator_;
   std::unique_ptr<test::FlowFabric> process_;
   std::vector<Lease> ghosts_;           ///< of processes that were killed and come back
-  std::vector<std::string> suspended_;  ///< and will be resumed
-  test::Json told_;                     ///< the answer to the last step
+  std::vector<std::string> suspended_;  ///< and may be resumed
+  std::vector<std::string> parents_;    ///< of whoever else is in their flow
 };
 
 }  // namespace ff::faults

@@ -1,5 +1,7 @@
 #include "faults/real_workers.hpp"
 
+#include <exception>
+
 namespace ff::faults {
 namespace {
 

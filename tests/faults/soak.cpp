@@ -62,6 +62,8 @@ std::vector<Sample> sample_under_harm(World& world, const Feed& feed, const Soak
     std::this_thread::sleep_until(next);
     samples.push_back(meter.take());
     if (!feed.errors().empty()) throw std::runtime_error("the feed ended: " + feed.errors().front());
+    if (const auto* real = world.real_workers(); real != nullptr && !real->errors().empty())
+      throw std::runtime_error("a worker ended before its time: " + real->errors().front());
     if (samples.back().at - printed.at >= static_cast<double>(options.length.count()) / kLines) {
       print(printed, samples.back());
       printed = samples.back();

@@ -27,6 +27,7 @@ constexpr Milliseconds kHeldLease = 6s;
 constexpr Milliseconds kConnectTime = 30s;
 // A lock on a table that lasts for a minute is no outage.
 constexpr Milliseconds kStatementTime = 5min;
+constexpr Milliseconds kRealPatience = 2min;
 // What does not come from a node that stands still is wanted from another.
 constexpr Milliseconds kClusterTime = 2s;
 
@@ -74,7 +75,7 @@ World::World(const WorldOptions& options, bool brief, std::uint64_t seed) : brie
   load_ = std::make_unique<simulation::Workload>(
       *connector_, simulation::WorkloadOptions{
                        .name = kLane, .partitions = realm().partitions, .outlives_outages = options.outages});
-  start_real_workers(options);
+  start_real_workers(options, seed);
 }
 
 World::~World() {
@@ -95,10 +96,11 @@ std::string World::conninfo(const std::string& database) const {
   return cluster_ ? cluster_->conninfo(database) : server_->conninfo(database);
 }
 
-// FlowFabric's driver knows one host only: that of the primary, for whoever begins now.
+// FlowFabric's driver knows one host only: that of the server that takes writes now.
 std::string World::url() const {
   if (!cluster_) return test::url_of(*server_, kDatabase);
-  return fmt::format("postgresql://postgres@127.0.0.1:{}/{}", cluster_->port(cluster_->primary()), kDatabase);
+  const auto port = connect().execute("SELECT pg_catalog.inet_server_port()").one().get<std::int32_t>(0);
+  return fmt::format("postgresql://postgres@127.0.0.1:{}/{}", port, kDatabase);
 }
 
 std::string World::daemon_conninfo(int replica) const {
@@ -199,7 +201,8 @@ reconcilers:
          "  dependency: {interval: 200ms, stale_threshold: 200ms}\n";
 }
 
-void World::start_real_workers(const WorldOptions& options) {
+// With the seed itself: nothing else depends on whether they are there.
+void World::start_real_workers(const WorldOptions& options, std::uint64_t seed) {
   if (!test::FlowFabric::is_built()) {
     why_simulated_only_ = "`./dev conformance` has not built them";
     return;
@@ -213,8 +216,8 @@ void World::start_real_workers(const WorldOptions& options) {
       std::make_unique<RealWorkers>(RealWorkerOptions{.url = [this] { return url(); },
                                                       .connector = &*connector_,
                                                       .outages = options.outages,
-                                                      .patience = cluster_ ? kClusterTime : kStatementTime},
-                                    generator_());
+                                                      .patience = cluster_ ? kClusterTime : kRealPatience},
+                                    seed);
 }
 
 std::int64_t World::random(std::int64_t least, std::int64_t most) {

@@ -94,7 +94,8 @@ class World {
   void make_database(const std::string& tablespace);
   void make_role(pg::Connection& db);
   std::string daemon_config() const;
-  void start_real_workers(const WorldOptions& options);
+  void start_real_workers(const WorldOptions& options, std::uint64_t seed);
+  /// Safe from any thread.
   std::string url() const;
 
   const bool brief_;
