@@ -193,13 +193,14 @@ Reconciler completion_repair() {
       .privileges = ending::privileges(life::privileges(
           {{"ff_edge", "SELECT"}, {"ff_edge_group", "SELECT"}, {"ff_lease_event", "SELECT"}})),
       .interval = 5s,
-      .settings = {{.name = "max_age",
-                    .kind = SettingDecl::Kind::duration,
-                    .fallback = Milliseconds{24h}.count(),
-                    .least = Milliseconds{1min}.count(),
-                    .most = Milliseconds{24h * 3650}.count(),
-                    .summary =
-                        "how long ago the end may be; an hour less than outbox_retention keeps events"}},
+      .settings =
+          {{.name = "max_age",
+            .kind = SettingDecl::Kind::duration,
+            .fallback = Milliseconds{24h}.count(),
+            .least = Milliseconds{1min}.count(),
+            .most = Milliseconds{24h * 3650}.count(),
+            .summary =
+                "how long ago the end may be; at least an hour less than outbox_retention keeps events"}},
       .walk = {{.table = "ff_exec_core",
                 .key = "execution_id",
                 .rows = 4000,

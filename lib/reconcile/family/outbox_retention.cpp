@@ -165,7 +165,7 @@ struct Outbox {
   const char* outcome;
   const char* date = "occurred_at_ms";
   const char* event = "true";  ///< which of its rows are looked at
-  /// One table for all partitions, whose key there is an integer.
+  /// Those of one partition. Here of a table for all partitions, whose key there is an integer.
   const char* events_of = "{event}.partition_key = ANY(ARRAY[{row}.partition_key::integer])";
 };
 
