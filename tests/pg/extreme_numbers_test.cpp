@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <deque>
 #include <functional>
+#include <utility>
 
 #include "explain/finding.hpp"
 #include "explain/read.hpp"
@@ -36,6 +37,7 @@ class Crowd : public AuditStage {
     for (const reconcile::Reconciler& r : reconcile::registry()) {
       family_.push_back({&r, true, {kOne, {}, 1000, settings_of(r.name, {}), all}});
       pools_.emplace_back(database.connector(), 1, Milliseconds{10'000});
+      engines_.emplace_back(r, family_.back().scope, pools_.back());
     }
   }
 
@@ -98,11 +100,9 @@ class Crowd : public AuditStage {
 
   std::string of_reconcilers() {
     std::string failed;
-    for (std::size_t i = 0; i < family_.size(); ++i) {
-      reconcile::Engine engine(*family_[i].reconciler, family_[i].scope, pools_[i]);
+    for (reconcile::Engine& engine : engines_) {
       const auto report = engine.tick({.dry_run = true});
-      if (report.failure)
-        failed += fmt::format("{}: {}\n", family_[i].reconciler->name, report.failure->what());
+      if (report.failure) failed += fmt::format("{}: {}\n", engine.reconciler().name, report.failure->what());
     }
     return failed;
   }
@@ -159,6 +159,7 @@ class Crowd : public AuditStage {
 
   std::vector<explain::Member> family_;
   std::deque<pg::Pool> pools_;
+  std::deque<reconcile::Engine> engines_;
 };
 
 constexpr std::string_view kOthersHangOn[] = {"ff_exec_core", "ff_attempt", "ff_edge_group", "ff_flow_core",
