@@ -41,7 +41,7 @@ bool is_of_the_way(const FlowFabricError& error) {
 }  // namespace
 
 RealWorker::RealWorker(RealWorkerOptions options, RealRecord& record)
-    : options_(std::move(options)), record_(record), generator_(options_.seed) {}
+    : options_(std::move(options)), record_(record), dice_(options_.seed) {}
 
 void RealWorker::work(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
@@ -50,16 +50,16 @@ void RealWorker::work(const std::stop_token& stop) {
     } catch (const Unheard&) {
       std::this_thread::sleep_for(kBetweenProcesses);
     }
-    std::this_thread::sleep_for(Milliseconds{below(kLongestPauseMs)});
+    std::this_thread::sleep_for(Milliseconds{dice_.below(kLongestPauseMs)});
   }
   process_.reset();
 }
 
 void RealWorker::live_once() {
-  if (chance(60)) make_work();
+  if (dice_.chance(60)) make_work();
   std::optional<Lease> lease;
-  if (chance(50)) lease = claim_what_was_suspended();
-  if (!lease) lease = chance(25) ? claim_with_a_grant() : claim();
+  if (dice_.chance(50)) lease = claim_what_was_suspended();
+  if (!lease) lease = dice_.chance(25) ? claim_with_a_grant() : claim();
   if (lease) carry_on(*lease);
   come_back_late();
 }
@@ -67,27 +67,27 @@ void RealWorker::live_once() {
 // --- What there is to do --------------------------------------------------------------------------------------------
 
 std::string RealWorker::create(Json more) {
-  Json arguments{{"partition", below(kPartitions)}, {"lane", options_.lane},
-                 {"namespace", options_.lane},      {"runnable", "pending_first_attempt"},
-                 {"max_retries", below(3)},         {"backoff_ms", 200}};
+  Json arguments{
+      {"partition", dice_.below(kPartitions)}, {"lane", options_.lane},         {"namespace", options_.lane},
+      {"runnable", "pending_first_attempt"},   {"max_retries", dice_.below(3)}, {"backoff_ms", 200}};
   arguments.update(more);
   return ask("create_execution", std::move(arguments)).at("execution");
 }
 
 void RealWorker::make_work() {
-  if (chance(8)) return make_flow();
-  create(chance(8) ? Json{{"deadline_in_ms", 1500}} : Json::object());
+  if (dice_.chance(8)) return make_flow();
+  create(dice_.chance(8) ? Json{{"deadline_in_ms", 1500}} : Json::object());
 }
 
 // The downstream waits for the others once it is at work. Whoever of them is not needed any more is cancelled, at work as
 // well. Nobody can be claimed before all edges are there.
 void RealWorker::make_flow() {
-  const int partition = below(kPartitions);
+  const int partition = dice_.below(kPartitions);
   const Json flow = ask("create_flow", {{"partition", partition}, {"namespace", options_.lane}}).at("flow");
   const Json in_flow{{"flow", flow}, {"partition", partition}, {"runnable", nullptr}};
   const std::string downstream = create(in_flow);
   std::vector<std::string> members{downstream};
-  if (chance(60))
+  if (dice_.chance(60))
     ask("set_edge_policy", {{"flow", flow},
                             {"downstream", downstream},
                             {"policy", "any_of"},
@@ -118,7 +118,7 @@ std::optional<RealWorker::Lease> RealWorker::claim() {
 // Now and then its worker does not come: the grant lapses.
 std::optional<RealWorker::Lease> RealWorker::claim_with_a_grant() {
   const Json grant = ask("claim_for_worker", {{"lane", options_.lane}, {"grant_ttl_ms", kLeaseMs}});
-  if (grant.is_null() || chance(15)) return std::nullopt;
+  if (grant.is_null() || dice_.chance(15)) return std::nullopt;
   try {
     const std::string execution = grant.at("execution");
     return lease_of(
@@ -151,7 +151,7 @@ std::optional<RealWorker::Lease> RealWorker::claim_what_was_suspended() {
 
 void RealWorker::carry_on(const Lease& lease) {
   if (wait_for_children(lease)) return;
-  switch (below(16)) {
+  switch (dice_.below(16)) {
     case 0:
     case 1:
       return fail(lease, "transient");
@@ -172,7 +172,7 @@ void RealWorker::carry_on(const Lease& lease) {
     case 10:
     case 11:
       if (!step(lease, "progress", {{"percent", 50}})) return;
-      std::this_thread::sleep_for(Milliseconds{below(kLongestPauseMs)});
+      std::this_thread::sleep_for(Milliseconds{dice_.below(kLongestPauseMs)});
       if (!step(lease, "renew")) return;
       break;
     default:
@@ -196,8 +196,9 @@ bool RealWorker::wait_for_children(const Lease& lease) {
 void RealWorker::suspend(const Lease& lease) {
   static constexpr const char* kBehaviors[] = {"fail", "cancel", "expire", "escalate",
                                                "auto_resume_with_timeout_signal"};
-  if (chance(30) && !step(lease, "create_waitpoint", {{"key", "never used"}, {"expires_in_ms", 500}})) return;
-  const char* behavior = kBehaviors[below(5)];
+  if (dice_.chance(30) && !step(lease, "create_waitpoint", {{"key", "never used"}, {"expires_in_ms", 500}}))
+    return;
+  const char* behavior = kBehaviors[dice_.below(5)];
   if (step(lease, "suspend", {{"timeout_in_ms", 400}, {"timeout_behavior", behavior}}) &&
       behavior == std::string_view("auto_resume_with_timeout_signal"))
     suspended_.push_back(lease.execution);
@@ -206,13 +207,13 @@ void RealWorker::suspend(const Lease& lease) {
 void RealWorker::die(const Lease& lease) {
   process_.reset();
   record_.left_behind(lease.execution);
-  if (chance(50)) ghosts_.push_back(lease);
+  if (dice_.chance(50)) ghosts_.push_back(lease);
 }
 
 // Its step is under way, or done already, or was never sent.
 void RealWorker::die_in_the_middle(const Lease& lease) {
   try {
-    process_->call("complete", {{"handle", kHandle}}, Milliseconds{below(5)});
+    process_->call("complete", {{"handle", kHandle}}, Milliseconds{dice_.below(5)});
     record_.ended(lease.execution, "success");
   } catch (const FlowFabricError& error) {
     if (!is_refusal(error) && !is_of_the_way(error)) throw;
@@ -237,7 +238,7 @@ void RealWorker::come_back_late() {
   std::erase_if(ghosts_, [&](const Lease& one) {
     return one.execution == lease.execution && one.epoch == lease.epoch;
   });
-  remake_handle(lease, "late");
+  remake_handle(lease, "late", kLeaseMs);
   try {
     ask("complete", {{"handle", "late"}});
     record_.came_back_late(lease.execution, false);
@@ -254,19 +255,19 @@ bool RealWorker::is_taken(const Lease& lease) const {
         " WHERE partition_key = substring($1 from '\\d+')::smallint"
         " AND execution_id = split_part($1, ':', 3)::uuid AND attempt_index = $2",
         pg::Params::of(lease.execution, lease.attempt, lease.epoch));
-    return attempt.one().get<bool>(0);
+    return !attempt.empty() && attempt[0].get<bool>(0);
   } catch (const pg::Error& error) {
     if (!simulation::is_an_outage(error)) throw;
     return false;
   }
 }
 
-void RealWorker::remake_handle(const Lease& lease, const char* as) {
+void RealWorker::remake_handle(const Lease& lease, const char* as, std::int64_t ttl_ms) {
   ask("remake_handle", {{"execution", lease.execution},
                         {"lane", options_.lane},
                         {"attempt", lease.attempt},
                         {"epoch", lease.epoch},
-                        {"ttl_ms", kLeaseMs},
+                        {"ttl_ms", ttl_ms},
                         {"as", as}});
 }
 
@@ -277,7 +278,7 @@ void RealWorker::hold(const std::stop_token& stop) {
   for (bool held = true; held && !stop.stop_requested();) {
     try {
       if (lease) {
-        remake_handle(*lease, kHandle);
+        remake_handle(*lease, kHandle, kHeldLease.count());
       } else {
         create(Json::object());
         lease = lease_of(
@@ -321,7 +322,7 @@ void RealWorker::start() {
   auto process = std::make_unique<FlowFabric>(
       options_.url(),
       std::vector<std::string>{"--flow-partitions", std::to_string(kPartitions), "--seed",
-                               std::to_string(generator_())},
+                               std::to_string(dice_.next())},
       options_.outages ? FlowFabric::Complaints::nowhere : FlowFabric::Complaints::to_standard_error);
   process->call("remake_handle",
                 {{"execution", "{fp:0}:00000000-0000-0000-0000-000000000000"}, {"attempt", 0}, {"epoch", 0}},

@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "base/time.hpp"
 #include "faults/real_record.hpp"
 #include "pg/connect.hpp"
+#include "support/dice.hpp"
 #include "support/flowfabric.hpp"
 
 namespace ff::faults {
@@ -48,9 +48,6 @@ class RealWorker {
     std::int64_t epoch = 0;
   };
 
-  int below(int n) { return std::uniform_int_distribution(0, n - 1)(generator_); }
-  bool chance(int percent) { return below(100) < percent; }
-
   void live_once();
   void make_work();
   void make_flow();
@@ -72,14 +69,14 @@ class RealWorker {
   std::optional<test::Json> step(const Lease& lease, std::string_view operation,
                                  test::Json arguments = test::Json::object());
   std::optional<Lease> lease_of(const test::Json& told);
-  void remake_handle(const Lease& lease, const char* as);
+  void remake_handle(const Lease& lease, const char* as, std::int64_t ttl_ms);
   void start();
   /// `execution`: where the step is one under its lease, or claims it.
   test::Json ask(std::string_view operation, test::Json arguments, const std::string& execution = {});
 
   const RealWorkerOptions options_;
   RealRecord& record_;
-  std::mt19937_64 generator_;
+  test::Dice dice_;
   std::unique_ptr<test::FlowFabric> process_;
   std::vector<Lease> ghosts_;           ///< of processes that were killed and come back
   std::vector<std::string> suspended_;  ///< and may be resumed
