@@ -97,9 +97,11 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
       consecutive_failures(
           gauges(registry, "consecutive_failures", "Ticks that failed since the last successful one.")),
       due_rows(gauges(registry, "due_rows",
-                      "Due rows that the tick of the last scan has left; of a backlog at least so many.")),
-      more_due(gauges(registry, "more_due",
-                      "1 where the last tick left due rows that it had not read: due_rows is not all.")),
+                      "Due rows that the last scan has left, or the tick under way has found and not "
+                      "moved; of a backlog at least so many.")),
+      more_due(gauges(
+          registry, "more_due",
+          "1 where there are due rows beyond due_rows: a tick has left some unread, or is under way.")),
       oldest_due(
           gauges(registry, "oldest_due_timestamp_seconds",
                  "Due time of the oldest row that the last scan found due, in Unix time; 0 when none was.")),
@@ -148,7 +150,19 @@ void ReconcilerInstruments::observe_lateness(const reconcile::Lateness& lateness
   row_lateness.ObserveMultiple(increments, seconds(lateness.sum()));
 }
 
+void ReconcilerInstruments::show_due() {
+  if (!enabled || is_paused) return;
+  // Read in this order, so that what is moved in between was found before.
+  const std::int64_t moved = under_way == nullptr ? 0 : under_way->processed.load();
+  const std::int64_t in_tick = under_way == nullptr ? 0 : under_way->scanned - moved;
+  due_rows.Set(static_cast<double>(std::max(left, in_tick)));
+  // What is held was counted as far as it takes to hold it.
+  more_due.Set(more || companions_more || is_held || in_tick > left ? 1 : 0);
+}
+
 void ReconcilerInstruments::clear_gauges() {
+  left = 0;
+  more = companions_more = is_held = false;
   for (auto* gauge :
        {&consecutive_failures, &due_rows, &more_due, &oldest_due, &next_due, &quarantined, &held})
     gauge->Set(0);

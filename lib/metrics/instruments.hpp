@@ -68,6 +68,8 @@ struct ReconcilerInstruments {
                         std::span<const std::string_view> outcomes);
 
   void observe_lateness(const reconcile::Lateness& lateness);
+  /// What is known to be due now: what the last scan has left, or what the tick under way has found and not moved.
+  void show_due();
   /// Of what the last tick saw.
   void clear_gauges();
 
@@ -91,8 +93,11 @@ struct ReconcilerInstruments {
   prometheus::Gauge& held;
   bool enabled = true;
   bool is_paused = false;
-  bool more = false;             ///< the last scan did not read all that is due
-  bool companions_more = false;  ///< nor did that of the companions
+  bool is_held = false;
+  const reconcile::Progress* under_way = nullptr;  ///< of the tick that is
+  std::int64_t left = 0;                           ///< due rows that the tick of the last scan has left
+  bool more = false;                               ///< the last scan did not read all that is due
+  bool companions_more = false;                    ///< nor did that of the companions
 };
 
 /// What is to be seen of storm control.

@@ -26,7 +26,9 @@ Metrics::~Metrics() = default;
 
 void Metrics::tick_started(const supervisor::TickStart& start) noexcept {
   const std::lock_guard lock(instruments_->mutex);
-  instruments_->of(start.reconciler).running_since.Set(unix_seconds(clock_.wall()));
+  auto& its = instruments_->of(start.reconciler);
+  its.running_since.Set(unix_seconds(clock_.wall()));
+  its.under_way = &start.progress;
 }
 
 void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
@@ -38,6 +40,7 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   for (const auto& [skip, rows] : report.skipped) to.skipped.add(reconcile::name(skip), rows);
   to.observe_lateness(report.lateness);
   to.running_since.Set(0);
+  to.under_way = nullptr;
 
   to.ticks.add(report.failure ? "failure" : "success", 1);
   to.ticks_missed.Increment(static_cast<double>(event.missed));
@@ -49,22 +52,20 @@ void Metrics::tick_finished(const supervisor::TickEvent& event) noexcept {
   // Of the rows a tick that failed at once knows nothing, and one that took what had been seen coming only what
   // comes next: what the last scan saw stands.
   if (report.complete) {
-    const std::int64_t left = report.left();
-    to.due_rows.Set(static_cast<double>(left));
+    to.left = report.left();
     // Of none that is left, it would be that of a row that was moved.
-    to.oldest_due.Set(left > 0 ? unix_seconds_or_zero(report.oldest_due) : 0);
+    to.oldest_due.Set(to.left > 0 ? unix_seconds_or_zero(report.oldest_due) : 0);
     instruments_->set_oldest_due(event.reconciler, report.oldest_due_in);
   }
   const bool own_more = report.more && !report.companions_more.value_or(false);
   if (report.complete || own_more) to.more = own_more;
   to.companions_more = report.companions_more.value_or(to.companions_more);
-  // What is held was counted as far as it takes to hold it.
-  const bool is_held = reconcile::is_held(report.hold);
-  to.more_due.Set(to.more || to.companions_more || is_held ? 1 : 0);
+  to.is_held = reconcile::is_held(report.hold);
+  to.show_due();
   if (report.complete || !report.failure) {
     to.next_due.Set(unix_seconds_or_zero(report.next_due));
     to.quarantined.Set(static_cast<double>(report.quarantined));
-    to.held.Set(is_held ? 1 : 0);
+    to.held.Set(to.is_held ? 1 : 0);
   }
 }
 
@@ -171,6 +172,10 @@ std::string Metrics::scrape() const {
     instruments_->connections_idle.Set(pool.idle);
     instruments_->connections_in_use.Set(pool.in_use);
     if (instruments_->storm_view) instruments_->storm.set(instruments_->storm_view());
+  }
+  {
+    const std::lock_guard lock(instruments_->mutex);
+    for (auto& [name, its] : instruments_->reconcilers) its.show_due();
   }
   auto families = instruments_->registry.Collect();
   auto of_process = instruments_->process.Collect();

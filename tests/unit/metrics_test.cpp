@@ -131,6 +131,32 @@ TEST_CASE("a gauge says since when a tick is under way") {
   CHECK(sample(metrics, R"(running_since_timestamp_seconds{reconciler="attempt_timeout"})") == "0");
 }
 
+TEST_CASE("while a tick is under way the gauges say what it has found and not moved, if that is more") {
+  Metrics metrics(two_reconcilers(), kClock);
+  ff::reconcile::Progress progress;
+  const auto shown = [&](const std::string& gauge) {
+    return sample(metrics, gauge + R"({reconciler="attempt_timeout"})");
+  };
+  metrics.tick_started({"attempt_timeout", progress});
+  CHECK(shown("due_rows") == "0");
+  CHECK(shown("more_due") == "0");
+  progress.scanned = 1651;
+  progress.processed = 651;
+  CHECK(shown("due_rows") == "1000");
+  CHECK(shown("more_due") == "1");
+  tick(metrics, busy_report());
+  CHECK(shown("due_rows") == "5");
+  CHECK(shown("more_due") == "0");
+
+  metrics.tick_started({"attempt_timeout", progress});
+  progress.processed = 1650;
+  CHECK(shown("due_rows") == "5");
+  CHECK(shown("more_due") == "0");
+  progress.processed = 0;
+  metrics.reconciler_enabled("attempt_timeout", false);
+  CHECK(shown("due_rows") == "0");
+}
+
 TEST_CASE("the gauges of a reconciler say what its last scan saw, and what comes next") {
   Metrics metrics(two_reconcilers(), kClock);
   tick(metrics, busy_report());
