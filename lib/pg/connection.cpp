@@ -58,7 +58,7 @@ Error server_error(const PGresult* result, std::string_view sql) {
   if (severity.empty()) severity = field(PG_DIAG_SEVERITY);
   const bool ended = sqlstate.empty() || severity == "FATAL" || severity == "PANIC";
   const auto kind = ended ? Error::Kind::connection : Error::Kind::server;
-  return Error(kind, message, sqlstate, std::string(sql));
+  return Error(kind, message, sqlstate, std::string(sql), !field(PG_DIAG_CONTEXT).empty());
 }
 
 bool is_outside_transaction(const pg_conn* connection) {

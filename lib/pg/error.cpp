@@ -19,8 +19,12 @@ std::string_view class_of(std::string_view sqlstate) {
 
 }  // namespace
 
-Error::Error(Kind kind, const std::string& message, std::string sqlstate, std::string query)
-    : std::runtime_error(message), kind_(kind), sqlstate_(std::move(sqlstate)), query_(std::move(query)) {}
+Error::Error(Kind kind, const std::string& message, std::string sqlstate, std::string query, bool in_function)
+    : std::runtime_error(message),
+      kind_(kind),
+      sqlstate_(std::move(sqlstate)),
+      query_(std::move(query)),
+      in_function_(in_function) {}
 
 // By the session's end, not by the code: a trigger may raise any code, and the session goes on.
 bool Error::connection_lost() const {
@@ -40,7 +44,7 @@ bool Error::table_locked() const {
 }
 
 bool Error::statement_name_lost() const {
-  return sqlstate_ == "26000" || sqlstate_ == "42P05";
+  return !in_function_ && (sqlstate_ == "26000" || sqlstate_ == "42P05");
 }
 
 bool Error::not_writable() const {

@@ -138,6 +138,22 @@ TEST_CASE("a prepared statement's name tells its text, whatever else the session
   CHECK(named(one, sql) == named(two, sql));
 }
 
+TEST_CASE("a session goes on preparing where a function raises what a lost statement is told with") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script(
+      "CREATE FUNCTION raises(code text) RETURNS integer LANGUAGE plpgsql AS "
+      "'BEGIN RAISE EXCEPTION USING ERRCODE = code; END'");
+  for (const char* code : {"26000", "42P05"}) {
+    const auto error =
+        error_of([&] { db.execute_prepared("SELECT public.raises($1)", pg::Params::of(code)); });
+    CHECK(error.sqlstate() == code);
+    CHECK_FALSE(error.retryable());
+  }
+  db.execute_prepared("SELECT $1 + 1", pg::Params::of(1));
+  CHECK(test::number(db, "SELECT count(*) FROM pg_prepared_statements") == 2);
+}
+
 TEST_CASE("a session whose prepared statements get lost goes on without") {
   const Database database;
   auto db = database.connect();

@@ -51,6 +51,10 @@ TEST_CASE("a conflict with another transaction and a lost prepared statement may
   for (const char* state : {"40002", "40003", "23505", "57014", ""}) CHECK_FALSE(server(state).retryable());
   CHECK(server("26000").statement_name_lost());
   CHECK_FALSE(server("40001").statement_name_lost());
+  // A trigger may raise that, too, and no statement is lost.
+  const Error raised(Kind::server, "the message", "26000", "SELECT 1", true);
+  CHECK_FALSE(raised.statement_name_lost());
+  CHECK_FALSE(raised.retryable());
 }
 
 TEST_CASE("only a commit under way leaves the outcome unknown") {
