@@ -2,6 +2,7 @@
 // administrator's who asks for the status.
 #include <catch2/catch.hpp>
 
+#include "config/options.hpp"
 #include "pg/connection.hpp"
 #include "reconcile/family/registry.hpp"
 #include "support/database.hpp"
@@ -108,8 +109,15 @@ struct HostileStage {
   }
   ~HostileStage() { admin.execute_script("DROP OWNED BY plain; DROP ROLE plain"); }
 
+  // The partitions that have rows; and `audit` waits for no daemon that would come by only later.
   Ended as(const std::string& role, const std::vector<std::string>& command) {
-    return run_binary(command, {{"FF_DATABASE_URL", database.conninfo() + " user=" + role}});
+    Environment environment{{"FF_DATABASE_URL", database.conninfo() + " user=" + role},
+                            {"FF_RECONCILER_PARTITIONS", "0-15"}};
+    for (const reconcile::Reconciler& its : reconcile::registry()) {
+      const std::string option = "reconcilers." + std::string(its.name) + ".interval";
+      environment.emplace(config::environment_name(option), "1s");
+    }
+    return run_binary(command, environment);
   }
 
   Database database;
