@@ -5,7 +5,6 @@
 #include "pg/sqlstate.hpp"
 #include "pg/transaction.hpp"
 #include "reconcile/engine.hpp"
-#include "reconcile/named_rows.hpp"
 #include "reconcile/phrases.hpp"
 
 namespace ff::explain {
@@ -165,24 +164,6 @@ void read_workers(pg::Transaction& transaction, Facts& facts) {
                    row.get<std::int64_t>("capable")};
 }
 
-// Only rows that are there without the filter, and not with it, are known to be left out by it.
-Inspection inspect(pg::Transaction& transaction, const Member& member, const ExecutionId& id) {
-  Inspection inspection{
-      member.reconciler->name, member.enabled, member.scope.filter, member.scope.settings, {}, false, {}};
-  const auto add = [&](const reconcile::Scope& scope) {
-    for (const auto& row : reconcile::rows_of_execution(transaction, *member.reconciler, scope, id))
-      inspection.rows.push_back({row.takeable_at, row.due});
-  };
-  add(member.scope);
-  if (inspection.rows.empty() && !inspection.filter.matches_everything()) {
-    reconcile::Scope unfiltered = member.scope;
-    unfiltered.filter = {};
-    add(unfiltered);
-    inspection.filtered = !inspection.rows.empty();
-  }
-  return inspection;
-}
-
 std::string said_by(const pg::Error& error) {
   const std::string text = error.what();
   const bool names_it = text.find("SQLSTATE " + error.sqlstate()) != std::string::npos;
@@ -203,8 +184,35 @@ Trial trial_of(const Member& member, const reconcile::TickReport& report) {
 
 }  // namespace
 
-Facts read(pg::Connection& connection, const ExecutionId& id, const std::vector<Member>& family,
-           const Partitions& all) {
+Reader::Reader(const std::vector<Member>& family, Partitions all) : all_(std::move(all)) {
+  for (const Member& member : family) {
+    const auto& its = member.reconciler->privileges;
+    readable_.insert(readable_.end(), its.begin(), its.end());
+    if (member.reconciler->execution_column.empty()) continue;
+    views_.push_back({member, reconcile::NamedRows(*member.reconciler, member.scope), std::nullopt});
+    if (member.scope.filter.matches_everything()) continue;
+    reconcile::Scope unfiltered = member.scope;
+    unfiltered.filter = {};
+    views_.back().unfiltered.emplace(*member.reconciler, unfiltered);
+  }
+}
+
+// Only rows that are there without the filter, and not with it, are known to be left out by it.
+Inspection Reader::inspect(pg::Transaction& transaction, View& view, const ExecutionId& id) {
+  const auto& [reconciler, enabled, scope] = view.member;
+  Inspection inspection{reconciler->name, enabled, scope.filter, scope.settings, {}, false, {}};
+  const auto add = [&](reconcile::NamedRows& rows) {
+    for (const auto& row : rows.of(transaction, id)) inspection.rows.push_back({row.takeable_at, row.due});
+  };
+  add(view.its);
+  if (inspection.rows.empty() && view.unfiltered) {
+    add(*view.unfiltered);
+    inspection.filtered = !inspection.rows.empty();
+  }
+  return inspection;
+}
+
+Facts Reader::read(pg::Connection& connection, const ExecutionId& id) {
   Facts facts;
   facts.id = id;
   pg::Transaction transaction(connection, {.isolation = pg::Isolation::snapshot});
@@ -218,17 +226,11 @@ Facts read(pg::Connection& connection, const ExecutionId& id, const std::vector<
     read_flow(transaction, facts);
     read_workers(transaction, facts);
   } else {
-    for (const pg::Row row : transaction.execute(kElsewhere, pg::Params::of(all, id.uuid)))
+    for (const pg::Row row : transaction.execute(kElsewhere, pg::Params::of(all_, id.uuid)))
       facts.elsewhere = row.get<PartitionKey>(0);
   }
-  std::vector<reconcile::Privileges> readable;
-  for (const Member& member : family) {
-    const auto& its = member.reconciler->privileges;
-    readable.insert(readable.end(), its.begin(), its.end());
-    if (!member.reconciler->execution_column.empty())
-      facts.inspections.push_back(inspect(transaction, member, id));
-  }
-  facts.holders = reconcile::holders_of(transaction, id, readable);
+  for (View& view : views_) facts.inspections.push_back(inspect(transaction, view, id));
+  facts.holders = reconcile::holders_of(transaction, id, readable_);
   transaction.rollback();
   return facts;
 }

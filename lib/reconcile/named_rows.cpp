@@ -12,28 +12,34 @@ UnixMillis takeable_at(UnixMillis due_at, Milliseconds holdoff) {
   return due_at > UnixMillis::max() - holdoff ? UnixMillis::max() : due_at + holdoff;
 }
 
-void add_rows(pg::Transaction& transaction, const Reconciler& pair, const Scope& scope,
-              const ExecutionId& execution, std::vector<NamedRow>& rows) {
-  Job job(pair, scope, Clock::system());
-  if (job.statements.of_execution.empty()) return;
-  job.ask(transaction);
-  pg::Params params = job.params({execution.partition});
-  params.add(execution.uuid);
-  const std::string sql = job.statements.of_execution.over({execution.partition});
-  for (const pg::Row row : transaction.execute(sql, params))
-    rows.push_back({takeable_at(unix_millis(row.get<std::int64_t>("due_at_ms")),
-                                std::max(job.holdoff(), Milliseconds{0})),
-                    row.get<bool>("is_due")});
-}
-
 }  // namespace
 
-std::vector<NamedRow> rows_of_execution(pg::Transaction& transaction, const Reconciler& reconciler,
-                                        const Scope& scope, const ExecutionId& execution) {
-  std::vector<NamedRow> rows;
-  add_rows(transaction, reconciler, scope, execution, rows);
+NamedRows::NamedRows(const Reconciler& reconciler, const Scope& scope) {
+  const auto add = [&](const Reconciler& pair) {
+    auto job = std::make_unique<Job>(pair, scope, Clock::system());
+    if (!job->statements.of_execution.empty()) jobs_.push_back(std::move(job));
+  };
+  add(reconciler);
   for (const Reconciler& companion : reconciler.companions)
-    if (!companion.is_shortcut) add_rows(transaction, companion, scope, execution, rows);
+    if (!companion.is_shortcut) add(companion);
+}
+
+NamedRows::~NamedRows() = default;
+NamedRows::NamedRows(NamedRows&&) noexcept = default;
+NamedRows& NamedRows::operator=(NamedRows&&) noexcept = default;
+
+std::vector<NamedRow> NamedRows::of(pg::Transaction& transaction, const ExecutionId& execution) {
+  std::vector<NamedRow> rows;
+  for (const std::unique_ptr<Job>& job : jobs_) {
+    job->ask(transaction);
+    pg::Params params = job->params({execution.partition});
+    params.add(execution.uuid);
+    const std::string sql = job->statements.of_execution.over({execution.partition});
+    for (const pg::Row row : transaction.execute(sql, params))
+      rows.push_back({takeable_at(unix_millis(row.get<std::int64_t>("due_at_ms")),
+                                  std::max(job->holdoff(), Milliseconds{0})),
+                      row.get<bool>("is_due")});
+  }
   return rows;
 }
 

@@ -1,11 +1,14 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "pg/transaction.hpp"
 #include "reconcile/scope.hpp"
 
 namespace ff::reconcile {
+
+struct Job;
 
 /// A row of one execution that a reconciler or one of its companions moves sooner or later.
 struct NamedRow {
@@ -14,8 +17,19 @@ struct NamedRow {
 };
 
 /// The rows that Engine::tick_one would try, by the same statements, but in the caller's transaction and without
-/// acting: nothing is locked. None for a reconciler whose rows are no executions'. Throws pg::Error.
-std::vector<NamedRow> rows_of_execution(pg::Transaction& transaction, const Reconciler& reconciler,
-                                        const Scope& scope, const ExecutionId& execution);
+/// acting: nothing is locked. Made once for a reconciler, which must outlive it; not thread-safe.
+class NamedRows {
+ public:
+  NamedRows(const Reconciler& reconciler, const Scope& scope);
+  ~NamedRows();
+  NamedRows(NamedRows&&) noexcept;
+  NamedRows& operator=(NamedRows&&) noexcept;
+
+  /// None for a reconciler whose rows are no executions'. Throws pg::Error.
+  std::vector<NamedRow> of(pg::Transaction& transaction, const ExecutionId& execution);
+
+ private:
+  std::vector<std::unique_ptr<Job>> jobs_;  // of the reconciler and its companions
+};
 
 }  // namespace ff::reconcile

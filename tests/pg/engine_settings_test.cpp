@@ -99,7 +99,7 @@ TEST_CASE("row security that would hide rows is an error of whatever else reads 
   CHECK(is_refused([&] { migrate::inspect(session); }));
   CHECK(is_refused([&] { lease::read(session, {{.partition = {}}}, 1000, 10); }));
   CHECK(is_refused([&] { lease::read_head(session, lease::means(session), 0); }));
-  CHECK(is_refused([&] { explain::read(session, {{3}, new_uuid()}, {}, sixteen_partitions()); }));
+  CHECK(is_refused([&] { explain::Reader({}, sixteen_partitions()).read(session, {{3}, new_uuid()}); }));
   EngineFixture engine(connector, "attempt_timeout");
   CHECK(is_refused([&] { engine->backlog(10); }));
 }

@@ -69,7 +69,8 @@ struct ExplainStage {
 
   explain::Facts ask(const Uuid& id) {
     pg::Pool pool(database.connector(), 1, Milliseconds{10'000});
-    explain::Facts facts = explain::read(*pool.acquire(), {{3}, id}, family(), partition_range({0}, {15}));
+    explain::Facts facts =
+        explain::Reader(family(), partition_range({0}, {15})).read(*pool.acquire(), {{3}, id});
     explain::try_due(facts, pool, family());
     return facts;
   }

@@ -117,7 +117,7 @@ bool reads_all(RoleStage& stage) {
     std::vector<explain::Member> family;
     for (const reconcile::Reconciler& reconciler : reconcile::registry())
       family.push_back({&reconciler, true, first_partition(reconciler)});
-    explain::read(*connection, {{0}, execution}, family, {{0}});
+    explain::Reader(family, {{0}}).read(*connection, {{0}, execution});
     const lease::Means means = lease::means(*connection);
     lease::read_head(*connection, means, 0);
     lease::read_writers(*connection);
