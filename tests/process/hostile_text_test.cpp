@@ -32,7 +32,8 @@ struct Bench {
             {"registered_at_ms", 1}});
   }
   Ended run(std::vector<std::string> arguments) {
-    return run_binary(std::move(arguments), {{"FF_DATABASE_URL", database.conninfo()}});
+    return run_binary(std::move(arguments),
+                      {{"FF_DATABASE_URL", database.conninfo()}, {"FF_RECONCILER_PARTITIONS", "0-15"}});
   }
 
   Database database;
