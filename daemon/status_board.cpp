@@ -60,11 +60,11 @@ void add_present(ordered_json& line, const StatusBoard::Entry& entry, bool pause
                  const std::optional<StatusBoard::Running>& running) {
   const bool at_work = entry.enabled && !paused;
   const bool known = at_work && count(entry.last_scan) > 0;
-  const std::int64_t in_tick = running ? running->scanned - running->processed : 0;
+  const std::int64_t in_tick = running ? running->left() : 0;
   // What is held was counted as far as it takes to hold it.
-  const bool more = entry.totals.more || entry.companions_more || in_tick > entry.totals.due ||
-                    reconcile::is_held(entry.last.hold);
-  const auto left = std::max({entry.totals.due, in_tick, std::int64_t{more ? 1 : 0}});
+  const auto [left, more] = reconcile::due_now(
+      entry.totals.due, entry.totals.more || entry.companions_more || reconcile::is_held(entry.last.hold),
+      in_tick);
   line["due"] = known || (at_work && in_tick > 0) ? ordered_json(left) : ordered_json();
   line["due_capped"] = at_work && more;
   // Of none that is left, it would be that of a row that was moved.
@@ -94,7 +94,9 @@ std::optional<StatusBoard::Running> StatusBoard::running(const std::string& reco
   const auto found = ticks_.find(reconciler);
   if (found == ticks_.end()) return std::nullopt;
   const auto& [since, progress] = found->second;
-  return Running{since, progress->scanned, progress->processed};
+  // Read in this order: what is moved in between was found before.
+  const std::int64_t processed = progress->processed;
+  return Running{since, progress->scanned, processed};
 }
 
 void StatusBoard::tick_finished(const supervisor::TickEvent& event) {

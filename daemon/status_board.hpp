@@ -60,6 +60,8 @@ class StatusBoard final : public supervisor::Observer {
     UnixMillis since{};
     std::int64_t scanned = 0;    ///< rows found due so far
     std::int64_t processed = 0;  ///< rows moved so far
+
+    std::int64_t left() const { return scanned - processed; }
   };
   /// What is known of one reconciler.
   struct Entry {

@@ -64,8 +64,9 @@ std::string lateness_cell(const ReconcilerView& view) {
 
 std::string due_text(const ReconcilerView& view) {
   if (!view.enabled) return R"(<span class="none">–</span>)";
-  const bool more = view.reads_on() || view.held();
-  return more ? grouped(std::max<std::int64_t>(view.left(), 1)) + "+" : number_or_none(view.left());
+  const auto [rows, more] = reconcile::due_now(view.left(), view.reads_on() || view.held(),
+                                               view.running ? view.running->left() : 0);
+  return more ? grouped(rows) + "+" : number_or_none(rows);
 }
 
 std::string oldest_due(const ReconcilerView& view, UnixMillis now) {

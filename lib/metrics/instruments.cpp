@@ -96,12 +96,11 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
                           "When the last successful tick ended, in Unix time; 0 before the first.")),
       consecutive_failures(
           gauges(registry, "consecutive_failures", "Ticks that failed since the last successful one.")),
-      due_rows(gauges(registry, "due_rows",
-                      "Due rows that the last scan has left, or the tick under way has found and not "
-                      "moved; of a backlog at least so many.")),
-      more_due(gauges(
-          registry, "more_due",
-          "1 where there are due rows beyond due_rows: a tick has left some unread, or is under way.")),
+      due_rows(
+          gauges(registry, "due_rows",
+                 "Due rows that the last scan has left, or the tick under way has found and not moved; of a "
+                 "backlog at least so many.")),
+      more_due(gauges(registry, "more_due", "1 where more may be due than due_rows says.")),
       oldest_due(
           gauges(registry, "oldest_due_timestamp_seconds",
                  "Due time of the oldest row that the last scan found due, in Unix time; 0 when none was.")),
@@ -152,12 +151,13 @@ void ReconcilerInstruments::observe_lateness(const reconcile::Lateness& lateness
 
 void ReconcilerInstruments::show_due() {
   if (!enabled || is_paused) return;
-  // Read in this order, so that what is moved in between was found before.
+  // Read in this order: what is moved in between was found before.
   const std::int64_t moved = under_way == nullptr ? 0 : under_way->processed.load();
   const std::int64_t in_tick = under_way == nullptr ? 0 : under_way->scanned - moved;
-  due_rows.Set(static_cast<double>(std::max(left, in_tick)));
   // What is held was counted as far as it takes to hold it.
-  more_due.Set(more || companions_more || is_held || in_tick > left ? 1 : 0);
+  const auto now = reconcile::due_now(left, more || companions_more || is_held, in_tick);
+  due_rows.Set(static_cast<double>(now.rows));
+  more_due.Set(now.more ? 1 : 0);
 }
 
 void ReconcilerInstruments::clear_gauges() {

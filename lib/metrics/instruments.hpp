@@ -94,7 +94,7 @@ struct ReconcilerInstruments {
   bool enabled = true;
   bool is_paused = false;
   bool is_held = false;
-  const reconcile::Progress* under_way = nullptr;  ///< of the tick that is
+  const reconcile::Progress* under_way = nullptr;  ///< null: no tick is
   std::int64_t left = 0;                           ///< due rows that the tick of the last scan has left
   bool more = false;                               ///< the last scan did not read all that is due
   bool companions_more = false;                    ///< nor did that of the companions

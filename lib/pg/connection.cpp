@@ -58,6 +58,8 @@ Error server_error(const PGresult* result, std::string_view sql) {
   if (severity.empty()) severity = field(PG_DIAG_SEVERITY);
   const bool ended = sqlstate.empty() || severity == "FATAL" || severity == "PANIC";
   const auto kind = ended ? Error::Kind::connection : Error::Kind::server;
+  // A statement that is lost, or there already, is refused before anything runs, and so without a context. What a function
+  // raises has one; only one in C may have none, and then the session prepares nothing any more.
   return Error(kind, message, sqlstate, std::string(sql), !field(PG_DIAG_CONTEXT).empty());
 }
 

@@ -19,12 +19,12 @@ std::string_view class_of(std::string_view sqlstate) {
 
 }  // namespace
 
-Error::Error(Kind kind, const std::string& message, std::string sqlstate, std::string query, bool in_function)
+Error::Error(Kind kind, const std::string& message, std::string sqlstate, std::string query, bool has_context)
     : std::runtime_error(message),
       kind_(kind),
       sqlstate_(std::move(sqlstate)),
       query_(std::move(query)),
-      in_function_(in_function) {}
+      has_context_(has_context) {}
 
 // By the session's end, not by the code: a trigger may raise any code, and the session goes on.
 bool Error::connection_lost() const {
@@ -44,7 +44,7 @@ bool Error::table_locked() const {
 }
 
 bool Error::statement_name_lost() const {
-  return !in_function_ && (sqlstate_ == "26000" || sqlstate_ == "42P05");
+  return !has_context_ && (sqlstate_ == "26000" || sqlstate_ == "42P05");
 }
 
 bool Error::not_writable() const {

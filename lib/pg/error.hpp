@@ -21,9 +21,9 @@ class Error : public std::runtime_error {
     internal         ///< not the database is at fault but we ourselves
   };
 
-  /// `in_function`: a function of the database raised it, with the code of its choice.
+  /// `has_context`: the server says within what it was raised, as it does where a function raises the code of its choice.
   Error(Kind kind, const std::string& message, std::string sqlstate = {}, std::string query = {},
-        bool in_function = false);
+        bool has_context = false);
 
   Kind kind() const { return kind_; }
   /// Five characters, or empty where the server did not answer.
@@ -69,7 +69,7 @@ class Error : public std::runtime_error {
   Kind kind_;
   std::string sqlstate_;
   std::string query_;
-  bool in_function_;
+  bool has_context_;
 };
 
 /// Every value that Error::error_class() can return.

@@ -109,7 +109,7 @@ struct HostileStage {
   }
   ~HostileStage() { admin.execute_script("DROP OWNED BY plain; DROP ROLE plain"); }
 
-  // The partitions that have rows; and `audit` waits for no daemon that would come by only later.
+  // The partitions that have rows; and short intervals, because `audit` waits for one before it reports a row.
   Ended as(const std::string& role, const std::vector<std::string>& command) {
     Environment environment{{"FF_DATABASE_URL", database.conninfo() + " user=" + role},
                             {"FF_RECONCILER_PARTITIONS", "0-15"}};

@@ -31,9 +31,10 @@ struct Bench {
             {"liveness_ttl_ms", 1},
             {"registered_at_ms", 1}});
   }
-  Ended run(std::vector<std::string> arguments) {
-    return run_binary(std::move(arguments),
-                      {{"FF_DATABASE_URL", database.conninfo()}, {"FF_RECONCILER_PARTITIONS", "0-15"}});
+  // Over one group of partitions: each has the same statements.
+  Ended run(std::vector<std::string> arguments, Environment environment = {}) {
+    environment.insert({{"FF_DATABASE_URL", database.conninfo()}, {"FF_RECONCILER_PARTITIONS", "0-15"}});
+    return run_binary(std::move(arguments), environment);
   }
 
   Database database;
@@ -73,9 +74,7 @@ TEST_CASE("a worker whose name is to forge a line stands in one line of the log 
       "CREATE FUNCTION poison() RETURNS trigger LANGUAGE plpgsql AS"
       " $$BEGIN RAISE EXCEPTION 'not %', old.worker_instance_id USING DETAIL = 'a secret'; END$$;"
       "CREATE TRIGGER poison BEFORE DELETE ON ff_worker_registry FOR EACH ROW EXECUTE FUNCTION poison()");
-  const Ended done =
-      run_binary({"tick", "worker_registry_ttl"},
-                 {{"FF_DATABASE_URL", bench.database.conninfo()}, {"FF_RECONCILER_LOG_FORMAT", format}});
+  const Ended done = bench.run({"tick", "worker_registry_ttl"}, {{"FF_RECONCILER_LOG_FORMAT", format}});
   CHECK(done.code == 1);
   CHECK_THAT(done.err,
              Catch::Contains("quarantined") && Catch::Contains("forged") && !Catch::Contains("secret"));

@@ -246,10 +246,12 @@ TEST_CASE("the page says what a tick that takes long has moved, and how far ahea
   ReconcilerView& view = of(model, "attempt_timeout");
   view.running = daemon::StatusBoard::Running{kNow - 12s, 20'000, 12'345};
   view.seen->last.all_known_until = kNow + 19s;
-  CHECK_THAT(page_of(model), Contains("runs for 12.0 s, 12,345 moved") && Contains("none for 19.0 s"));
+  CHECK_THAT(page_of(model), Contains("runs for 12.0 s, 12,345 moved") && Contains(">7,655+<") &&
+                                 Contains("none for 19.0 s"));
   view.running->since = kNow - 100ms;
   view.seen->last.paged = true;
   CHECK_THAT(page_of(model), !Contains("runs for") && !Contains("none for 19.0 s"));
+  view.running.reset();
   view.seen->companions_more = true;
   CHECK_THAT(page_of(model), Contains(">1+<"));
 }
