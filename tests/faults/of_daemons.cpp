@@ -115,7 +115,7 @@ Fault kills() {
   return {.name = "kill",
           .what = "kill -9 of a random replica at a random moment, and another in its place",
           .repetitions = 200,
-          .in_short = 20,
+          .in_short = 10,
           .wanted = 10s,
           .inject = kill_one};
 }
