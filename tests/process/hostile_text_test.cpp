@@ -31,10 +31,9 @@ struct Bench {
             {"liveness_ttl_ms", 1},
             {"registered_at_ms", 1}});
   }
-  // Over one group of partitions: each has the same statements.
   Ended run(std::vector<std::string> arguments, Environment environment = {}) {
-    environment.insert({{"FF_DATABASE_URL", database.conninfo()}, {"FF_RECONCILER_PARTITIONS", "0-15"}});
-    return run_binary(std::move(arguments), environment);
+    environment["FF_DATABASE_URL"] = database.conninfo();
+    return run_binary(std::move(arguments), over_one_group(std::move(environment)));
   }
 
   Database database;
