@@ -60,7 +60,7 @@ void add_present(ordered_json& line, const StatusBoard::Entry& entry, bool pause
                  const std::optional<StatusBoard::Running>& running) {
   const bool at_work = entry.enabled && !paused;
   const bool known = at_work && count(entry.last_scan) > 0;
-  const std::int64_t in_tick = running ? running->left() : 0;
+  const std::int64_t in_tick = running ? running->rows.left() : 0;
   // What is held was counted as far as it takes to hold it.
   const auto [left, more] = reconcile::due_now(
       entry.totals.due, entry.totals.more || entry.companions_more || reconcile::is_held(entry.last.hold),
@@ -72,8 +72,8 @@ void add_present(ordered_json& line, const StatusBoard::Entry& entry, bool pause
   line["next_due_ms"] = at_work ? time_json(entry.last.next_due) : ordered_json();
   line["next_due_known_until_ms"] = known ? time_json(next_due_known_until(entry)) : ordered_json();
   line["running"] = running ? ordered_json{{"since_ms", count(running->since)},
-                                           {"scanned", running->scanned},
-                                           {"processed", running->processed}}
+                                           {"scanned", running->rows.scanned},
+                                           {"processed", running->rows.processed}}
                             : ordered_json();
 }
 
@@ -94,9 +94,7 @@ std::optional<StatusBoard::Running> StatusBoard::running(const std::string& reco
   const auto found = ticks_.find(reconciler);
   if (found == ticks_.end()) return std::nullopt;
   const auto& [since, progress] = found->second;
-  // Read in this order: what is moved in between was found before.
-  const std::int64_t processed = progress->processed;
-  return Running{since, progress->scanned, processed};
+  return Running{since, progress->read()};
 }
 
 void StatusBoard::tick_finished(const supervisor::TickEvent& event) {

@@ -58,10 +58,7 @@ class StatusBoard final : public supervisor::Observer {
   /// A tick that is under way.
   struct Running {
     UnixMillis since{};
-    std::int64_t scanned = 0;    ///< rows found due so far
-    std::int64_t processed = 0;  ///< rows moved so far
-
-    std::int64_t left() const { return scanned - processed; }
+    reconcile::Progress::Reading rows{};  ///< so far
   };
   /// What is known of one reconciler.
   struct Entry {

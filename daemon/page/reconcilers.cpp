@@ -65,7 +65,7 @@ std::string lateness_cell(const ReconcilerView& view) {
 std::string due_text(const ReconcilerView& view) {
   if (!view.enabled) return R"(<span class="none">–</span>)";
   const auto [rows, more] = reconcile::due_now(view.left(), view.reads_on() || view.held(),
-                                               view.running ? view.running->left() : 0);
+                                               view.running ? view.running->rows.left() : 0);
   return more ? grouped(rows) + "+" : number_or_none(rows);
 }
 
@@ -78,7 +78,7 @@ std::string oldest_due(const ReconcilerView& view, UnixMillis now) {
 std::string last_tick(const ReconcilerView& view, UnixMillis now) {
   if (view.running && now - view.running->since >= kWorthTelling)
     return fmt::format("runs for {}, {} moved", explain::age(view.running->since, now),
-                       grouped(view.running->processed));
+                       grouped(view.running->rows.processed));
   return moment_or_none(view.seen ? std::optional(view.seen->last_tick) : std::nullopt, now);
 }
 

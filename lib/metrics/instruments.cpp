@@ -151,9 +151,7 @@ void ReconcilerInstruments::observe_lateness(const reconcile::Lateness& lateness
 
 void ReconcilerInstruments::show_due() {
   if (!enabled || is_paused) return;
-  // Read in this order: what is moved in between was found before.
-  const std::int64_t moved = under_way == nullptr ? 0 : under_way->processed.load();
-  const std::int64_t in_tick = under_way == nullptr ? 0 : under_way->scanned - moved;
+  const std::int64_t in_tick = under_way == nullptr ? 0 : under_way->read().left();
   // What is held was counted as far as it takes to hold it.
   const auto now = reconcile::due_now(left, more || companions_more || is_held, in_tick);
   due_rows.Set(static_cast<double>(now.rows));

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "reconcile/job.hpp"
-
 namespace ff::reconcile {
 namespace {
 
@@ -23,10 +21,6 @@ NamedRows::NamedRows(const Reconciler& reconciler, const Scope& scope) {
   for (const Reconciler& companion : reconciler.companions)
     if (!companion.is_shortcut) add(companion);
 }
-
-NamedRows::~NamedRows() = default;
-NamedRows::NamedRows(NamedRows&&) noexcept = default;
-NamedRows& NamedRows::operator=(NamedRows&&) noexcept = default;
 
 std::vector<NamedRow> NamedRows::of(pg::Transaction& transaction, const ExecutionId& execution) {
   std::vector<NamedRow> rows;

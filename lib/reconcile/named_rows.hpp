@@ -4,11 +4,9 @@
 #include <vector>
 
 #include "pg/transaction.hpp"
-#include "reconcile/scope.hpp"
+#include "reconcile/job.hpp"
 
 namespace ff::reconcile {
-
-struct Job;
 
 /// A row of one execution that a reconciler or one of its companions moves sooner or later.
 struct NamedRow {
@@ -21,9 +19,6 @@ struct NamedRow {
 class NamedRows {
  public:
   NamedRows(const Reconciler& reconciler, const Scope& scope);
-  ~NamedRows();
-  NamedRows(NamedRows&&) noexcept;
-  NamedRows& operator=(NamedRows&&) noexcept;
 
   /// None for a reconciler whose rows are no executions'. Throws pg::Error.
   std::vector<NamedRow> of(pg::Transaction& transaction, const ExecutionId& execution);

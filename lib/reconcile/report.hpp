@@ -19,6 +19,18 @@ namespace ff::reconcile {
 
 struct Reconciler;
 
+/// What is known to be due now.
+struct DueNow {
+  std::int64_t rows = 0;
+  bool more = false;  ///< it may be more
+};
+/// Of what the last scan left (`more`: not all of it has been read, or counted), or of what the tick under way has found and
+/// not moved, if that is more. Where more may be due than is known, it is at least one.
+constexpr DueNow due_now(std::int64_t left, bool more, std::int64_t in_tick) {
+  const bool may_be_more = more || in_tick > left;
+  return {std::max({left, in_tick, std::int64_t{may_be_more ? 1 : 0}}), may_be_more};
+}
+
 /// Why a due row was left alone.
 enum class Skip { locked, no_longer_due, quarantined };
 constexpr std::string_view name(Skip skip) {

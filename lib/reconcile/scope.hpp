@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -32,19 +31,18 @@ struct Scope {
 struct Progress {
   std::atomic<std::int64_t> scanned{0};    ///< found due
   std::atomic<std::int64_t> processed{0};  ///< committed
-};
 
-/// What is known to be due now.
-struct DueNow {
-  std::int64_t rows = 0;
-  bool more = false;  ///< it may be more
+  struct Reading {
+    std::int64_t scanned = 0;
+    std::int64_t processed = 0;
+    /// Found due, and not moved yet.
+    std::int64_t left() const { return scanned - processed; }
+  };
+  Reading read() const {
+    const std::int64_t moved = processed;  // first: what is moved in between was found before
+    return {scanned, moved};
+  }
 };
-/// Of what the last scan left (`more`: not all of it has been read, or counted), or of what the tick under way has found and
-/// not moved, if that is more. Where more may be due than is known, it is at least one.
-constexpr DueNow due_now(std::int64_t left, bool more, std::int64_t in_tick) {
-  const bool may_be_more = more || in_tick > left;
-  return {std::max({left, in_tick, std::int64_t{may_be_more ? 1 : 0}}), may_be_more};
-}
 
 struct TickOptions {
   /// No further batch is started after this moment, or after it by as long as the scan took: however slow a server is,

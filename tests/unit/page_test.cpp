@@ -244,7 +244,7 @@ TEST_CASE("recovering says until when, and never names a time that is over") {
 TEST_CASE("the page says what a tick that takes long has moved, and how far ahead nothing falls due") {
   Model model = calm();
   ReconcilerView& view = of(model, "attempt_timeout");
-  view.running = daemon::StatusBoard::Running{kNow - 12s, 20'000, 12'345};
+  view.running = daemon::StatusBoard::Running{kNow - 12s, {20'000, 12'345}};
   view.seen->last.all_known_until = kNow + 19s;
   CHECK_THAT(page_of(model), Contains("runs for 12.0 s, 12,345 moved") && Contains(">7,655+<") &&
                                  Contains("none for 19.0 s"));

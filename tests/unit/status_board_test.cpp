@@ -281,7 +281,7 @@ TEST_CASE("status shows a tick under way, and what it has found and moved so far
   CHECK(line["running"] == json{{"since_ms", kStart}, {"scanned", 40}, {"processed", 30}});
   CHECK(line["due"] == 10);
   CHECK(line["due_capped"] == true);
-  CHECK(bench.board.snapshot().reconcilers.at("attempt_timeout").running->processed == 30);
+  CHECK(bench.board.snapshot().reconcilers.at("attempt_timeout").running->rows.processed == 30);
   CHECK(bench.status()["reconcilers"][1]["running"] == nullptr);
   CHECK(bench.status()["reconcilers"][1]["due"] == nullptr);
   bench.finished("attempt_timeout", moved(40));
