@@ -36,14 +36,13 @@ struct Told {
   }
 };
 
-constexpr const char* kPartitions = "FF_RECONCILER_PARTITIONS";
-const Environment kAll{{kPartitions, "all"}};
+Environment over(const std::string& partitions) {
+  return {{"FF_RECONCILER_PARTITIONS", partitions}};
+}
 
-/// Over one group of partitions, unless said otherwise: each has the same statements.
 Told check_db(const std::string& conninfo, Environment environment = {}) {
   environment["FF_DATABASE_URL"] = conninfo;
-  environment.emplace(kPartitions, "0-15");
-  const Ended done = run_binary({"check-db", "--json"}, environment);
+  const Ended done = run_binary({"check-db", "--json"}, over_one_group(std::move(environment)));
   CAPTURE(done.err);
   CHECK(done.err.empty());
   Told told{done.code, {}};
@@ -73,7 +72,7 @@ struct Bench {
 TEST_CASE("check-db of a database that is fit ends with 0, writes nothing, and prints an object a line") {
   Bench bench;
   const auto before = snapshot(bench.db);
-  const Told told = bench.ask(kAll);
+  const Told told = bench.ask(over("all"));
   CHECK(told.code == 0);
   std::set<std::string> checks;
   for (const Json& line : told.lines) {
@@ -250,9 +249,9 @@ TEST_CASE("check-db of a standby says that it is one") {
 
 TEST_CASE("check-db says which partitions of the configuration are not there") {
   Bench bench;
-  const Told some = bench.ask({{kPartitions, "0-63"}});
+  const Told some = bench.ask(over("0-63"));
   CHECK(some.code == 0);
-  const Told beyond = bench.ask({{kPartitions, "250-260"}});
+  const Told beyond = bench.ask(over("250-260"));
   CHECK(beyond.code == 1);
   REQUIRE(beyond.faults("partitions").size() == 1);
   CHECK_THAT(beyond.faults("partitions")[0]["text"].get<std::string>(), Contains("256-260"));
@@ -320,15 +319,15 @@ TEST_CASE("check-db through PgBouncer's statement mode says which line to change
 
 TEST_CASE("check-db sees the daemons that are at work, and what they look after") {
   Bench bench;
-  REQUIRE(bench.ask(kAll).faults("replicas").size() == 1);
+  REQUIRE(bench.ask(over("all")).faults("replicas").size() == 1);
   RunningDaemon daemon({.conninfo = bench.as_role(), .config = "partitions: 0-99\n"});
   REQUIRE(wait_until([&] { return daemon.ready(); }));
-  const auto some = bench.ask(kAll).faults("replicas");
+  const auto some = bench.ask(over("all")).faults("replicas");
   REQUIRE(some.size() == 1);
   CHECK_THAT(some[0]["text"].get<std::string>(), Contains("covers partitions 100-255"));
   RunningDaemon other({.conninfo = bench.as_role(), .config = "partitions: all\n"});
   REQUIRE(wait_until([&] { return other.ready(); }));
-  CHECK(bench.ask(kAll).faults("replicas").empty());
+  CHECK(bench.ask(over("all")).faults("replicas").empty());
   CHECK(daemon.stop() == 0);
   CHECK(other.stop() == 0);
 }

@@ -25,8 +25,8 @@ constexpr int kProducers = 16;
 constexpr std::int16_t kPartitions = 32;
 constexpr std::int64_t kEvents = 200'000;
 constexpr int kKills = 10;
-constexpr Milliseconds kPatience{
-    300'000};  // with the address sanitizer a subscriber takes more than two minutes
+// With the address sanitizer a subscriber takes more than two minutes.
+constexpr Milliseconds kPatience{300'000};
 
 /// A server of the test's own, because it is restarted. Durable: a crash must not take a commit that was
 /// seen.

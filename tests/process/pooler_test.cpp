@@ -77,8 +77,8 @@ TEST_CASE("a command by hand works behind others in PgBouncer's transaction mode
   const Pooler pooler(Database::server(), "transaction");
   for (int i = 0; i < 3; ++i) {
     const Uuid id = insert_lapsed(db, 7);
-    const Ended done = run_binary(
-        {"tick", "all", "--partitions", "0-15", "--database-url", database.conninfo() + pooler.detour()});
+    const Ended done = run_binary({"tick", "all", "--database-url", database.conninfo() + pooler.detour()},
+                                  over_one_group({}));
     CAPTURE(done.err);
     CHECK(done.code == 0);
     CHECK(moved(db, id));

@@ -172,6 +172,11 @@ Ended run_binary(std::vector<std::string> arguments, const Environment& environm
   return run(arguments, environment);
 }
 
+Environment over_one_group(Environment environment) {
+  environment.emplace("FF_RECONCILER_PARTITIONS", "0-15");
+  return environment;
+}
+
 namespace {
 
 std::string with_http(const std::string& config) {

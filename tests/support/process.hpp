@@ -84,6 +84,9 @@ Ended run(const std::vector<std::string>& command, const Environment& environmen
 /// The same for the binary under test.
 Ended run_binary(std::vector<std::string> arguments, const Environment& environment = {});
 
+/// For commands over one group of partitions, unless it says already over which: each group has the same statements.
+Environment over_one_group(Environment environment);
+
 /// `ff-reconcilerd run` with a configuration file of its own, listening on a free port.
 class RunningDaemon {
  public:
