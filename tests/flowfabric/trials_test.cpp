@@ -13,9 +13,10 @@ using trials::Trial;
 namespace {
 
 constexpr Trial kTrials[] = {
-    {"grant_expiry", 0, 1'000, trials::grants},        {"group_recount", 5, 50, trials::groups},
-    {"index_repair", 0, 200, trials::indexes},         {"cancel_backlog", 0, 100, trials::backlogs},
-    {"quota_concurrency", 0, 100'000, trials::quotas}, {"execution_retention", 0, 200, trials::retention}};
+    {"grant_expiry", 0, 1'000, trials::grants},        {"dead_worker", 0, 400, trials::deaths},
+    {"group_recount", 5, 50, trials::groups},          {"index_repair", 0, 200, trials::indexes},
+    {"cancel_backlog", 0, 100, trials::backlogs},      {"quota_concurrency", 0, 100'000, trials::quotas},
+    {"execution_retention", 0, 200, trials::retention}};
 
 std::string of_environment(const char* variable) {
   const char* given = std::getenv(variable);
@@ -47,8 +48,7 @@ TEST_CASE("what each reconciler promises beside FlowFabric's real writers holds"
     ++tried;
   }
   INFO(
-      "trials for long are of grant_expiry, group_recount, index_repair, cancel_backlog, quota_concurrency "
-      "and "
-      "execution_retention");
+      "trials for long are of grant_expiry, dead_worker, group_recount, index_repair, cancel_backlog, "
+      "quota_concurrency and execution_retention");
   CHECK(tried > 0);
 }

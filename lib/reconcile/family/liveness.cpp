@@ -5,9 +5,8 @@
 namespace ff::reconcile::liveness {
 namespace {
 
-// A sign was given at most so long before it was seen: an interval, and what a scan takes. Where scans are further apart,
-// nobody knows, and the worker gets the time.
-constexpr std::int64_t kSeenWithinMs = 1'200;
+// A sign is dated before it is committed, by a clock that need not be quite the database's.
+constexpr std::int64_t kTolerance = 100;
 // No moment is beyond: sums of two cannot fail.
 constexpr std::int64_t kEndOfTime = std::int64_t{1} << 61;
 
@@ -19,11 +18,12 @@ std::int64_t after(std::int64_t moment, std::int64_t ttl_ms) {
   return bounded(moment) + std::clamp(ttl_ms, std::int64_t{0}, kEndOfTime);
 }
 
-/// From when on a version that is as it was seen says nothing any more.
-std::int64_t stood_for(std::int64_t ttl_ms, std::uint32_t xmin, const Sightings& sightings) {
-  const auto [not_before, seen] = sightings.written(xmin);
-  const std::int64_t most = std::min(kSeenWithinMs, std::max<std::int64_t>(ttl_ms, 0) / 2);
-  return after(std::max(count(not_before), count(seen) - most), ttl_ms);
+/// When a sign was given, or later: as it says itself, where that can be, for between two looks at the register nobody
+/// knows more; else when it was seen.
+std::int64_t given_at(std::optional<std::int64_t> dated, std::uint32_t xmin, const Sightings& sightings) {
+  const auto [after, seen] = sightings.written(xmin);
+  const bool credible = dated && *dated >= count(after) - kTolerance;
+  return std::max(bounded(dated.value_or(0)), credible ? count(after) : count(seen));
 }
 
 }  // namespace
@@ -35,9 +35,12 @@ std::optional<std::int64_t> silent_from(const Registration& registration, const 
   if (events.life) from = std::max(from, after(events.life->at_ms, ttl));
   if (leases && leases->started_at_ms) from = std::max(from, after(*leases->started_at_ms, ttl));
   if (sightings == nullptr) return from;
-  from = std::max(from, stood_for(ttl, registration.heartbeat.xmin, *sightings));
-  if (events.life) from = std::max(from, stood_for(ttl, events.life->xmin, *sightings));
-  if (leases) from = std::max(from, stood_for(ttl, leases->youngest, *sightings));
+  const auto wait_for = [&](std::optional<std::int64_t> dated, std::uint32_t xmin) {
+    from = std::max(from, after(given_at(dated, xmin, *sightings), ttl));
+  };
+  wait_for(registration.heartbeat.at_ms, registration.heartbeat.xmin);
+  if (events.life) wait_for(events.life->at_ms, events.life->xmin);
+  if (leases) wait_for(leases->youngest_claimed_at_ms, leases->youngest);
   return from;
 }
 
@@ -51,8 +54,11 @@ std::optional<std::int64_t> gone_from(std::int64_t ttl_ms, const LastEvents& eve
     return std::nullopt;
   std::int64_t from = std::min(bounded(events.death->at_ms), now_ms - 1);
   if (sightings == nullptr || events.marked) return from;
-  if (events.life) from = std::max(from, stood_for(ttl_ms, events.life->xmin, *sightings));
-  if (leases) from = std::max(from, stood_for(ttl_ms, leases->youngest, *sightings));
+  if (events.life)
+    from = std::max(from, after(given_at(events.life->at_ms, events.life->xmin, *sightings), ttl_ms));
+  if (leases)
+    from =
+        std::max(from, after(given_at(leases->youngest_claimed_at_ms, leases->youngest, *sightings), ttl_ms));
   return from;
 }
 

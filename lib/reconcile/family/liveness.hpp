@@ -39,13 +39,16 @@ struct LastEvents {
 struct Leases {
   std::optional<std::int64_t> started_at_ms;  ///< the newest claim, by its clock
   std::uint32_t youngest = 0;                 ///< xmin of the one that moved last
+  std::optional<std::int64_t>
+      youngest_claimed_at_ms;  ///< when that one was claimed, if that is what moved it
 };
 
 /// So long the worker lives whose row is not there and was never seen.
 constexpr std::int64_t kUnknownTtlMs = 30'000;
 
 /// Since when it is dead, or from when on it will be if it gives no sign of life until then; nothing: never. Without
-/// sightings it is taken at its word, else each sign has to have been seen for as long as it lives.
+/// sightings it is taken at its word. With them a sign counts from when it says that it was given, where it can have been
+/// given then, else from when it was first seen: so none counts for less than a worker's time to live.
 std::optional<std::int64_t> silent_from(const Registration& registration, const LastEvents& events,
                                         const std::optional<Leases>& leases, const Sightings* sightings);
 

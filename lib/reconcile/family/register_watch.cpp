@@ -22,12 +22,18 @@ SELECT w.worker_instance_id, w.namespace, w.last_heartbeat_ms, w.xmin::text::big
   FROM {schema}.ff_worker_registry w
  WHERE {in_partitions:w})sql";
 
-// $2 the instances, null: all. Leases of up to a day ago, which may be renewed, without those that were ended here. Both bounds, because the planner would
-// not use the index for one.
+// $2 the instances, null: all. Leases of up to a day ago, which may be renewed, without those that were ended here. A claim
+// writes the execution in the same transaction, a renewal does not. Both bounds, because the planner would not use the index
+// for one.
 constexpr std::string_view kLeases = R"sql(/* ff-reconcilerd dead_worker scan */
-SELECT a.worker_instance_id, {its_namespace} AS namespace, max(a.started_at_ms) AS started_at_ms,
-       (array_agg(a.xmin::text::bigint ORDER BY age(a.xmin)))[1] AS youngest
-  FROM {schema}.ff_attempt a{its_core}
+SELECT a.worker_instance_id, c.raw_fields->>'namespace' AS namespace, max(a.started_at_ms) AS started_at_ms,
+       (array_agg(a.xmin::text::bigint ORDER BY age(a.xmin)))[1] AS youngest,
+       (array_agg(CASE WHEN c.xmin = a.xmin THEN a.started_at_ms END ORDER BY age(a.xmin)))[1] AS youngest_claimed_at_ms
+  FROM {schema}.ff_attempt a
+  LEFT JOIN LATERAL (SELECT e.xmin, e.raw_fields
+                       FROM {schema}.ff_exec_core e
+                      WHERE {in_partitions:e} AND e.partition_key = a.partition_key AND e.execution_id = a.execution_id
+                     OFFSET 0) c ON true
  WHERE {in_partitions:a} AND a.partition_key = ANY({partitions})
    AND a.lease_expires_at_ms > (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) - 86400000
    AND a.lease_expires_at_ms <= 9223372036854775807
@@ -169,29 +175,29 @@ RegisterWatch::Instances RegisterWatch::suspects(Round& round) {
 }
 
 void RegisterWatch::read_leases(Round& round, const Instances* of) {
-  // Whose namespace is asked for only where nothing else names it.
-  static const Statement of_some = worded(kLeases, {{"its_namespace", "NULL::text"}, {"its_core", ""}});
-  static const Statement of_all = worded(kLeases, {{"its_namespace", "c.raw_fields->>'namespace'"},
-                                                   {"its_core", "\n  LEFT JOIN {core_of:a} c ON true"}});
+  static const Statement statement = worded(kLeases);
   std::vector<std::string> wanted;
   if (of != nullptr) wanted.assign(of->begin(), of->end());
   const auto last = static_cast<std::int16_t>(round.flow_partitions - 1);
   std::vector<Question> questions;
   const Groups groups(partition_range({0}, {last}));
   for (const Partitions& group : groups.all())
-    questions.push_back({(of == nullptr ? of_all : of_some).over(group),
-                         pg::Params::of(group, of == nullptr ? std::nullopt : std::optional(wanted))});
+    questions.push_back(
+        {statement.over(group), pg::Params::of(group, of == nullptr ? std::nullopt : std::optional(wanted))});
   for (const pg::Result& result : ask_each(round.transaction, questions))
     for (const pg::Row row : result) {
       const auto instance = row.get<std::string>(0);
       const auto started = row.get<std::optional<std::int64_t>>("started_at_ms");
-      const std::uint32_t youngest = xmin_of(row, "youngest");
-      liveness::Leases& its =
-          round.leases.try_emplace(instance, liveness::Leases{started, youngest}).first->second;
+      const liveness::Leases found{started, xmin_of(row, "youngest"),
+                                   row.get<std::optional<std::int64_t>>("youngest_claimed_at_ms")};
+      liveness::Leases& its = round.leases.try_emplace(instance, found).first->second;
+      if (is_younger(found.youngest, its.youngest)) {
+        its.youngest = found.youngest;
+        its.youngest_claimed_at_ms = found.youngest_claimed_at_ms;
+      }
       its.started_at_ms = std::max(its.started_at_ms, started);
-      if (is_younger(youngest, its.youngest)) its.youngest = youngest;
       const auto name_space = row.get<std::optional<std::string>>("namespace");
-      if (name_space && !round.is_registered(instance))
+      if (of == nullptr && name_space && !round.is_registered(instance))
         round.gone.try_emplace({instance, *name_space}, liveness::kUnknownTtlMs);
     }
 }

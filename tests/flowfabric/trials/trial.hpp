@@ -39,14 +39,22 @@ struct Trial {
 class Lateness {
  public:
   void add(std::int64_t ms) { all_.push_back(ms); }
-  std::int64_t most() const { return all_.empty() ? 0 : *std::max_element(all_.begin(), all_.end()); }
-  std::string text() {
-    std::sort(all_.begin(), all_.end());
+  void add(const Lateness& other) { all_.insert(all_.end(), other.all_.begin(), other.all_.end()); }
+  std::int64_t most() const { return all_.empty() ? 0 : std::ranges::max(all_); }
+  std::int64_t of_99_in_100() const { return at(0.99); }
+  std::string text() const {
     if (all_.empty()) return "never late";
-    return fmt::format("{} ms late in the median, {} ms at most", all_[all_.size() / 2], all_.back());
+    return fmt::format("{} ms late in the median, {} ms in 99 of 100, {} ms at most", at(0.5), at(0.99),
+                       most());
   }
 
  private:
+  std::int64_t at(double share) const {
+    std::vector<std::int64_t> sorted = all_;
+    std::ranges::sort(sorted);
+    return sorted.empty() ? 0
+                          : sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
+  }
   std::vector<std::int64_t> all_;
 };
 
@@ -61,6 +69,7 @@ inline void wait_until_ready(RunningDaemon& daemon) {
 
 // Each in a file of its own.
 Seen grants(World& world, const Scale& scale);
+Seen deaths(World& world, const Scale& scale);
 Seen groups(World& world, const Scale& scale);
 Seen indexes(World& world, const Scale& scale);
 Seen backlogs(World& world, const Scale& scale);
