@@ -55,6 +55,10 @@ std::vector<Regime> measure_lateness(const Bench& bench);
 /// FlowFabric's way of looking and beside a server that nobody asks anything. Server and asker together.
 std::vector<Regime> measure_idle(const Bench& bench);
 
+/// The same of the daemon over millions: of executions that wait for a worker, and of suspended ones with their
+/// waitpoints.
+std::vector<Regime> measure_size(const Bench& bench);
+
 /// The daemon, with its defaults, over a backlog of a million lapsed leases: how much memory it takes at most, and how
 /// soon /metrics answers meanwhile. Two regimes from one run.
 std::vector<Regime> measure_memory(const Bench& bench);
