@@ -1,5 +1,6 @@
 // Workers that flap, beat by one sign and then by another, register anew and change their names, on a clock that is
-// moved on: whoever gives a sign within its time to live keeps its leases, whoever dies loses them.
+// moved on: whoever gives a sign within its time to live keeps its leases, whoever dies loses them. No clock is behind by
+// less than two seconds, for which that time is shorter.
 // FF_DEAD_WORKER_WORKERS says how many there are, FF_DEAD_WORKER_STEPS how long.
 #include <catch2/catch.hpp>
 #include <cstdlib>

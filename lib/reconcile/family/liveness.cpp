@@ -7,6 +7,9 @@ namespace {
 
 // A sign is dated before it is committed, by a clock that need not be quite the database's.
 constexpr std::int64_t kTolerance = 100;
+// Looks are a second apart. Between two that are further apart a sign of a clock that is behind would pass for one of its
+// date.
+constexpr std::int64_t kMostApart = 2'000;
 // No moment is beyond: sums of two cannot fail.
 constexpr std::int64_t kEndOfTime = std::int64_t{1} << 61;
 
@@ -18,12 +21,13 @@ std::int64_t after(std::int64_t moment, std::int64_t ttl_ms) {
   return bounded(moment) + std::clamp(ttl_ms, std::int64_t{0}, kEndOfTime);
 }
 
-/// When a sign was given, or later: as it says itself, where that can be, for between two looks at the register nobody
-/// knows more; else when it was seen.
-std::int64_t given_at(std::optional<std::int64_t> dated, std::uint32_t xmin, const Sightings& sightings) {
-  const auto [after, seen] = sightings.written(xmin);
-  const bool credible = dated && *dated >= count(after) - kTolerance;
-  return std::max(bounded(dated.value_or(0)), credible ? count(after) : count(seen));
+/// From when on a sign counts: its own date, where it was given between two looks at the register and the date says so,
+/// else when it was first seen.
+std::int64_t counts_from(std::optional<std::int64_t> dated, std::uint32_t xmin, const Sightings& sightings) {
+  const auto [before, seen] = sightings.written(xmin);
+  const bool credible =
+      dated && *dated >= count(before) - kTolerance && count(seen) - count(before) <= kMostApart;
+  return std::max(bounded(dated.value_or(0)), credible ? count(before) : count(seen));
 }
 
 }  // namespace
@@ -36,7 +40,7 @@ std::optional<std::int64_t> silent_from(const Registration& registration, const 
   if (leases && leases->started_at_ms) from = std::max(from, after(*leases->started_at_ms, ttl));
   if (sightings == nullptr) return from;
   const auto wait_for = [&](std::optional<std::int64_t> dated, std::uint32_t xmin) {
-    from = std::max(from, after(given_at(dated, xmin, *sightings), ttl));
+    from = std::max(from, after(counts_from(dated, xmin, *sightings), ttl));
   };
   wait_for(registration.heartbeat.at_ms, registration.heartbeat.xmin);
   if (events.life) wait_for(events.life->at_ms, events.life->xmin);
@@ -55,10 +59,10 @@ std::optional<std::int64_t> gone_from(std::int64_t ttl_ms, const LastEvents& eve
   std::int64_t from = std::min(bounded(events.death->at_ms), now_ms - 1);
   if (sightings == nullptr || events.marked) return from;
   if (events.life)
-    from = std::max(from, after(given_at(events.life->at_ms, events.life->xmin, *sightings), ttl_ms));
+    from = std::max(from, after(counts_from(events.life->at_ms, events.life->xmin, *sightings), ttl_ms));
   if (leases)
-    from =
-        std::max(from, after(given_at(leases->youngest_claimed_at_ms, leases->youngest, *sightings), ttl_ms));
+    from = std::max(from,
+                    after(counts_from(leases->youngest_claimed_at_ms, leases->youngest, *sightings), ttl_ms));
   return from;
 }
 

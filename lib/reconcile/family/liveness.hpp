@@ -48,7 +48,8 @@ constexpr std::int64_t kUnknownTtlMs = 30'000;
 
 /// Since when it is dead, or from when on it will be if it gives no sign of life until then; nothing: never. Without
 /// sightings it is taken at its word. With them a sign counts from when it says that it was given, where it can have been
-/// given then, else from when it was first seen: so none counts for less than a worker's time to live.
+/// given then, else from when it was first seen: so none counts for less than a worker's time to live, but for what a clock is
+/// behind, if that is less than a second.
 std::optional<std::int64_t> silent_from(const Registration& registration, const LastEvents& events,
                                         const std::optional<Leases>& leases, const Sightings* sightings);
 

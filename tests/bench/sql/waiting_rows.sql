@@ -6,7 +6,7 @@
 INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, ownership_state, eligibility_state,
                           public_state, attempt_state, created_at_ms, flow_id, raw_fields)
 SELECT i % 256, md5('waiting ' || i)::uuid, 'default', {runnable}, $2 + 0 * $3,
-       CASE WHEN i / 256 % 2 = 0 THEN md5('flow ' || i % 256 || i / 4096)::uuid END, '{"namespace": "idle"}'
+       CASE WHEN i / 256 % 2 = 0 THEN md5('flow ' || i % 256 || ' ' || i / 4096)::uuid END, '{"namespace": "idle"}'
   FROM generate_series(1, $1) AS i;
 
 -- per mille: 1000

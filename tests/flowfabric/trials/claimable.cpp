@@ -63,7 +63,10 @@ Lateness lateness_of(const Moments& ends, const Moments& claimable, Seen& seen) 
   for (const auto& [execution, end] : ends) {
     const auto found = claimable.find(execution);
     seen.expect(found != claimable.end(), execution + " was not seen to be claimable again");
-    if (found != claimable.end()) late.add(std::max(found->second - end, std::int64_t{0}));
+    if (found == claimable.end()) continue;
+    seen.expect(found->second >= end,
+                fmt::format("{} was claimable {} ms too early", execution, end - found->second));
+    late.add(found->second - end);
   }
   return late;
 }

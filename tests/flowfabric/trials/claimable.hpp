@@ -39,7 +39,7 @@ class ClaimableWatch {
   std::future<void> looking_;  // gone first: it waits for its end
 };
 
-/// How much later than at these moments each was seen; a fault for each that was not.
+/// How much later than at these moments each was seen; a fault for each that was seen sooner, or not at all.
 Lateness lateness_of(const Moments& ends, const Moments& claimable, Seen& seen);
 
 }  // namespace ff::test::trials

@@ -21,7 +21,7 @@ reconcilers:
   dead_worker: {enabled: true}
 )";
 
-/// How one that lives shows it. Each gives a sign before nine tenths of its time to live are over.
+/// How one that lives shows it. Each gives a sign before four fifths of its time to live are over.
 enum class Way { beats, renews, registers_anew, renamed, never_registered };
 constexpr Way kWays[] = {Way::beats, Way::renews, Way::registers_anew, Way::renamed, Way::never_registered};
 
@@ -36,7 +36,7 @@ class Crowd {
  public:
   Crowd(World& world, int first) : world_(world), number_(first), dice_(static_cast<unsigned>(first)) {}
 
-  /// Registers, claims, and in one of three cases gives another sign: when what it holds must be claimable.
+  /// Registers, claims, and in two of three cases gives another sign, dated like those: when what it holds must be claimable.
   std::int64_t die(ClaimableWatch& watch) {
     const std::string instance = "dead" + std::to_string(number_);
     const std::string handle = "of-" + instance;
