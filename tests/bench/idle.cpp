@@ -25,24 +25,25 @@ struct Cost {
   double together() const { return server + asker; }
 };
 
-/// What fills the tables with rows of which nothing falls due for a day, in so many thousands each (see its file).
+/// Rows of which nothing falls due for a day.
 struct IdleRows {
-  std::string file;
-  int count;
+  Tables tables;
+  std::int64_t added = 0;
 };
 
-/// Returns how many rows it were.
-std::int64_t add(pg::Connection& connection, const IdleRows& idle_rows) {
+/// Makes them by the statements of a file: each says how many of a thousand of `count` it makes.
+IdleRows add_idle_rows(pg::Connection& connection, const std::string& file, int count) {
+  IdleRows rows{.tables = sql_file(file).at(0).words("tables")};
   const std::int64_t now = database_now_ms(connection);
   const std::int64_t tomorrow = now + Milliseconds{24h}.count();
-  std::int64_t added = 0;
-  for (const SqlStatement& each : sql_file(idle_rows.file))
-    added += connection
-                 .execute(each.text,
-                          pg::Params::of(idle_rows.count / 1000 * each.number("per mille"), now, tomorrow),
-                          patiently())
-                 .affected();
-  return added;
+  for (const SqlStatement& each : sql_file(file))
+    rows.added +=
+        connection
+            .execute(each.text, pg::Params::of(count / 1000 * each.number("per mille"), now, tomorrow),
+                     patiently())
+            .affected();
+  settle(connection, rows.tables);
+  return rows;
 }
 
 struct Times {
@@ -132,47 +133,42 @@ std::vector<std::string> remarks(const Plan& plan, const Cost& ours, const Polle
 std::vector<Regime> measure_idle(const Bench& bench) {
   const Plan plan = bench.quick ? kQuick : Plan{};
   auto connection = connect(bench.connector);
-  const IdleRows idle_rows{"idle_rows", bench.quick ? 20'000 : 1'000'000};
-  const Tables tables = sql_file(idle_rows.file).at(0).words("tables");
-  const std::int64_t rows = add(connection, idle_rows);
-  settle(connection, tables);
+  const IdleRows rows = add_idle_rows(connection, "idle_rows", bench.quick ? 20'000 : 1'000'000);
   const Cost ours = of_daemon(bench, plan.ours);
   const Polled rival = of_polling(bench, plan.rival);
   const Cost alone = cost_of(bench, plan.server, [] { return 0.0; });
-  clear_leases(connection, tables);
-  return {
-      {.name = "idle",
-       .title = fmt::format("{} rows of which none is due, all reconcilers on, over 256 partitions", rows),
-       .unit = "% of a core",
-       .ways = {{"ours", {ours.together()}},
-                {"seeds' polling", {rival.cost.together()}},
-                {"server alone", {alone.together()}}},
-       .goals = {at_most(2, ours.together(), "% of one core")},
-       .remarks = remarks(plan, ours, rival),
-       .plot = {.x = "", .y = "% of one core"}}};
+  clear_leases(connection, rows.tables);
+  return {{.name = "idle",
+           .title = fmt::format("{} rows of which none is due, all reconcilers on, over 256 partitions",
+                                rows.added),
+           .unit = "% of a core",
+           .ways = {{"ours", {ours.together()}},
+                    {"seeds' polling", {rival.cost.together()}},
+                    {"server alone", {alone.together()}}},
+           .goals = {at_most(2, ours.together(), "% of one core")},
+           .remarks = remarks(plan, ours, rival),
+           .plot = {.x = "", .y = "% of one core"}}};
 }
 
 std::vector<Regime> measure_size(const Bench& bench) {
   const Times times = bench.quick ? kQuick.ours : kSettled;
   auto connection = connect(bench.connector);
-  const IdleRows idle_rows{"waiting_rows", bench.quick ? 20'000 : 1'000'000};
-  const Tables tables = sql_file(idle_rows.file).at(0).words("tables");
-  add(connection, idle_rows);
-  settle(connection, tables);
+  const int each = bench.quick ? 20'000 : 1'000'000;
+  const IdleRows rows = add_idle_rows(connection, "waiting_rows", each);
   const Cost ours = of_daemon(bench, times);
   const Cost alone = cost_of(bench, Plan{}.server, [] { return 0.0; });
-  clear_leases(connection, tables);
-  return {
-      {.name = "size",
-       .title = fmt::format("{0} executions that wait, {0} that are suspended and their waitpoints, of which "
-                            "none is due, all reconcilers on",
-                            idle_rows.count),
-       .unit = "% of a core",
-       .ways = {{"ours", {ours.together()}}, {"server alone", {alone.together()}}},
-       .goals = {at_most(10, ours.together(), "% of one core")},
-       .remarks = {fmt::format("{:.2f}% in the server and {:.2f}% in the daemon, over {} s after {} s.",
-                               ours.server, ours.asker, seconds(times.measured), seconds(times.warm_up))},
-       .plot = {.x = "", .y = "% of one core"}}};
+  clear_leases(connection, rows.tables);
+  return {{.name = "size",
+           .title = fmt::format(
+               "{0} executions that wait, {0} that are suspended and their waitpoints, {1} rows of which "
+               "none is due, all reconcilers on",
+               each, rows.added),
+           .unit = "% of a core",
+           .ways = {{"ours", {ours.together()}}, {"server alone", {alone.together()}}},
+           .goals = {at_most(10, ours.together(), "% of one core")},
+           .remarks = {fmt::format("{:.2f}% in the server and {:.2f}% in the daemon, over {} s after {} s.",
+                                   ours.server, ours.asker, seconds(times.measured), seconds(times.warm_up))},
+           .plot = {.x = "", .y = "% of one core"}}};
 }
 
 }  // namespace ff::bench

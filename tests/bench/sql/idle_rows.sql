@@ -22,22 +22,13 @@ SELECT i % 256, md5('delayed ' || i)::uuid, 'default', {delayed}, $2, $3 + i, '{
   FROM generate_series(1, $1) AS i;
 
 -- per mille: 80
-INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, ownership_state, eligibility_state,
-                          public_state, attempt_state, created_at_ms, raw_fields)
-SELECT i % 256, md5('suspended ' || i)::uuid, 'default', {suspended}, $2 + 0 * $3, '{"namespace": "idle"}'
-  FROM generate_series(1, $1) AS i;
+{idle_suspended};
 
 -- per mille: 80
-INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, suspended_at_ms, timeout_at_ms,
-                                   condition, timeout_behavior)
-SELECT i % 256, md5('suspended ' || i)::uuid, gen_random_uuid(), $2, $3 + i, '{}', 'fail'
-  FROM generate_series(1, $1) AS i;
+{idle_suspensions};
 
 -- per mille: 80
-INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms,
-                                  expires_at_ms, state)
-SELECT i % 256, gen_random_uuid(), md5('suspended ' || i)::uuid, 'k', 't', $2, $3 + i, 'active'
-  FROM generate_series(1, $1) AS i;
+{idle_waitpoints};
 
 -- per mille: 20
 INSERT INTO ff_budget_policy (partition_key, budget_id, policy_json, created_at_ms, updated_at_ms, next_reset_at_ms)
