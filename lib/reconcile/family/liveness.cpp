@@ -22,30 +22,32 @@ std::int64_t after(std::int64_t moment, std::int64_t ttl_ms) {
 }
 
 /// From when on a sign counts: its own date, where it was given between two looks at the register and the date says so,
-/// else when it was first seen.
-std::int64_t counts_from(std::optional<std::int64_t> dated, std::uint32_t xmin, const Sightings& sightings) {
-  const auto [before, seen] = sightings.written(xmin);
-  const bool credible =
-      dated && *dated >= count(before) - kTolerance && count(seen) - count(before) <= kMostApart;
-  return std::max(bounded(dated.value_or(0)), credible ? count(before) : count(seen));
+/// else when it was first seen. Without sightings, its date.
+std::int64_t counts_from(std::optional<std::int64_t> dated, std::uint32_t xmin, const Sightings* sightings) {
+  const std::int64_t date = bounded(dated.value_or(-kEndOfTime));
+  if (sightings == nullptr) return date;
+  const auto [before, seen] = sightings->written(xmin);
+  const bool credible = date >= count(before) - kTolerance && count(seen) - count(before) <= kMostApart;
+  return std::max(date, credible ? count(before) : count(seen));
+}
+
+std::int64_t counts_from(const Sign& sign, const Sightings* sightings) {
+  return counts_from(sign.at_ms, sign.xmin, sightings);
+}
+
+/// Of the one that moved last.
+std::int64_t counts_from(const Leases& leases, const Sightings* sightings) {
+  return counts_from(leases.youngest_claimed_at_ms, leases.youngest, sightings);
 }
 
 }  // namespace
 
 std::optional<std::int64_t> silent_from(const Registration& registration, const LastEvents& events,
                                         const std::optional<Leases>& leases, const Sightings* sightings) {
-  const std::int64_t ttl = registration.ttl_ms;
-  std::int64_t from = after(registration.heartbeat.at_ms, ttl);
-  if (events.life) from = std::max(from, after(events.life->at_ms, ttl));
-  if (leases && leases->started_at_ms) from = std::max(from, after(*leases->started_at_ms, ttl));
-  if (sightings == nullptr) return from;
-  const auto wait_for = [&](std::optional<std::int64_t> dated, std::uint32_t xmin) {
-    from = std::max(from, after(counts_from(dated, xmin, *sightings), ttl));
-  };
-  wait_for(registration.heartbeat.at_ms, registration.heartbeat.xmin);
-  if (events.life) wait_for(events.life->at_ms, events.life->xmin);
-  if (leases) wait_for(leases->youngest_claimed_at_ms, leases->youngest);
-  return from;
+  std::int64_t last = counts_from(registration.heartbeat, sightings);
+  if (events.life) last = std::max(last, counts_from(*events.life, sightings));
+  if (leases) last = std::max({last, counts_from(*leases, sightings), leases->started_at_ms.value_or(last)});
+  return after(last, registration.ttl_ms);
 }
 
 // What is younger than its death contradicts it, for as long as it stands.
@@ -58,11 +60,8 @@ std::optional<std::int64_t> gone_from(std::int64_t ttl_ms, const LastEvents& eve
     return std::nullopt;
   std::int64_t from = std::min(bounded(events.death->at_ms), now_ms - 1);
   if (sightings == nullptr || events.marked) return from;
-  if (events.life)
-    from = std::max(from, after(counts_from(events.life->at_ms, events.life->xmin, *sightings), ttl_ms));
-  if (leases)
-    from = std::max(from,
-                    after(counts_from(leases->youngest_claimed_at_ms, leases->youngest, *sightings), ttl_ms));
+  if (events.life) from = std::max(from, after(counts_from(*events.life, sightings), ttl_ms));
+  if (leases) from = std::max(from, after(counts_from(*leases, sightings), ttl_ms));
   return from;
 }
 
