@@ -39,7 +39,7 @@ Moments ClaimableWatch::until_all(World& world, const Moments& ends) const {
 // Each partition by its number, or all of the table's children would be read.
 void ClaimableWatch::poll() {
   std::string partitions = "0";
-  for (int i = 1; i < kPartitions; ++i) partitions += ", " + std::to_string(i);
+  for (int i = 1; i < kDaemonPartitions; ++i) partitions += ", " + std::to_string(i);
   const std::string query =
       "SELECT '{fp:' || partition_key || '}:' || execution_id FROM ff_exec_core WHERE partition_key IN (" +
       partitions + ") AND lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now'";

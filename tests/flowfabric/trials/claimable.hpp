@@ -9,8 +9,6 @@
 
 namespace ff::test::trials {
 
-constexpr int kPartitions = 16;  // as many as kSixteenPartitions
-
 /// Of each execution, by the database's clock in ms.
 using Moments = std::map<std::string, std::int64_t>;
 

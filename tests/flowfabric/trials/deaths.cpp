@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kLease = 300'000;
 constexpr std::int64_t kPromised = 100;
+constexpr std::int64_t kLook = 1'000;  // a sign without a date counts from the next look at the register
 constexpr std::int64_t kTtl = 3'000;
 constexpr int kPortion = 40;
 constexpr Milliseconds kBetweenDeaths{150};
@@ -36,27 +37,24 @@ class Crowd {
  public:
   Crowd(World& world, int first) : world_(world), number_(first), dice_(static_cast<unsigned>(first)) {}
 
-  /// Registers, claims, and in two of three cases gives another sign, dated like those: when what it holds must be claimable.
+  /// Registers, claims, and in three of four cases gives another sign: when what it holds must be claimable.
   std::int64_t die(ClaimableWatch& watch) {
     const std::string instance = "dead" + std::to_string(number_);
     const std::string handle = "of-" + instance;
     const std::int64_t ttl = kTtl + static_cast<std::int64_t>(dice_() % 3'000);
+    const int partition = number_ % kDaemonPartitions;
+    const int how = static_cast<int>(std::ssize(dated_) + std::ssize(undated_)) % 4;
     enter(instance, ttl);
-    const int partition = number_ % kPartitions;
     const std::string execution = claim(instance, handle);
-    if (number_ % 3 == 1) world_.real.call("heartbeat_worker", {{"instance", instance}});
-    if (number_ % 3 == 2) enter(instance, ttl);
+    const std::int64_t claimed = now_ms(world_.connection);
+    if (how == 1) world_.real.call("heartbeat_worker", {{"instance", instance}});
+    if (how == 2) enter(instance, ttl);
+    if (how == 3) world_.real.call("renew", {{"handle", handle}});
     watch.follow(execution, now_ms(world_.connection));
-    const std::int64_t sign =
-        number(world_.connection,
-               "SELECT greatest(a.started_at_ms, w.last_heartbeat_ms)"
-               "  FROM ff_attempt a, ff_worker_registry w"
-               " WHERE a.partition_key = $1 AND a.execution_id = $2::uuid"
-               "   AND w.partition_key = $3 AND w.worker_instance_id = a.worker_instance_id",
-               pg::Params::of(std::int16_t(partition), World::uuid(execution),
-                              reconcile::liveness::register_partition(instance)));
-    ends_[execution] = sign + ttl;
-    return ends_[execution];
+    // A renewal has no date: it was given after that moment.
+    const std::int64_t sign = how == 3 ? claimed : dated_sign(execution, partition, instance);
+    (how == 3 ? undated_ : dated_)[execution] = sign + ttl;
+    return sign + ttl;
   }
 
   void live(Way way) {
@@ -83,7 +81,9 @@ class Crowd {
     return lost;
   }
 
-  const Moments& ends() const { return ends_; }
+  /// When what those hold must be claimable who died after a sign with a date, and after one without.
+  const Moments& dated() const { return dated_; }
+  const Moments& undated() const { return undated_; }
   std::int64_t living() const { return std::ssize(living_); }
   std::int64_t signs() const { return signs_; }
 
@@ -94,11 +94,20 @@ class Crowd {
   std::string claim(const std::string& instance, const std::string& handle) {
     const std::string lane = "lane" + std::to_string(number_);
     const Json more{{"instance", instance}, {"lane", lane}};
-    const std::string execution =
-        world_.execution({{"partition", number_ % kPartitions}, {"lane", lane}, {"namespace", "default"}});
+    const std::string execution = world_.execution(
+        {{"partition", number_ % kDaemonPartitions}, {"lane", lane}, {"namespace", "default"}});
     world_.take(number_ % 2 == 0 ? "claim" : "claim_execution", execution, handle, kLease, more);
     ++number_;
     return execution;
+  }
+  std::int64_t dated_sign(const std::string& execution, int partition, const std::string& instance) {
+    return number(world_.connection,
+                  "SELECT greatest(a.started_at_ms, w.last_heartbeat_ms)"
+                  "  FROM ff_attempt a, ff_worker_registry w"
+                  " WHERE a.partition_key = $1 AND a.execution_id = $2::uuid"
+                  "   AND w.partition_key = $3 AND w.worker_instance_id = a.worker_instance_id",
+                  pg::Params::of(std::int16_t(partition), World::uuid(execution),
+                                 reconcile::liveness::register_partition(instance)));
   }
   void give_sign(Living& one) {
     switch (one.way) {
@@ -126,7 +135,8 @@ class Crowd {
   World& world_;
   int number_;
   std::mt19937 dice_;
-  Moments ends_;
+  Moments dated_;
+  Moments undated_;
   std::vector<Living> living_;
   std::int64_t signs_ = 0;
 };
@@ -136,6 +146,7 @@ class Crowd {
 Seen deaths(World& world, const Scale& scale) {
   Seen seen;
   Lateness late;
+  Lateness late_undated;
   std::int64_t living = 0;
   std::int64_t signs = 0;
   RunningDaemon daemon({.conninfo = world.conninfo(), .config = kConfig});
@@ -155,7 +166,8 @@ Seen deaths(World& world, const Scale& scale) {
       crowd.give_signs();
       std::this_thread::sleep_for(Milliseconds{20});
     }
-    late.add(lateness_of(crowd.ends(), watch.seen(), seen));
+    late.add(lateness_of(crowd.dated(), watch.seen(), seen));
+    late_undated.add(lateness_of(crowd.undated(), watch.seen(), seen));
     const int lost = crowd.lost();
     seen.expect(lost == 0, fmt::format("{} of {} that live have lost their lease", lost, crowd.living()));
     living += crowd.living();
@@ -163,12 +175,16 @@ Seen deaths(World& world, const Scale& scale) {
   }
   seen.expect(daemon.stop() == 0, "the daemon did not end well: " + daemon.process().err());
   seen.figures = fmt::format(
-      "{} died under a lease of {} s: claimable {} (after the time to live); {} lived beside them and gave "
-      "{} signs",
-      scale.count, kLease / 1'000, late.text(), living, signs);
+      "{} died under a lease of {} s: claimable {} (after the time to live), after a renewal {}; {} lived "
+      "beside them "
+      "and gave {} signs",
+      scale.count, kLease / 1'000, late.text(), late_undated.text(), living, signs);
   seen.expect(
       late.of_99_in_100() <= kPromised,
       fmt::format("of a hundred one was claimable only {} ms after its time to live", late.of_99_in_100()));
+  seen.expect(late_undated.of_99_in_100() <= kPromised + kLook,
+              fmt::format("of a hundred that had renewed one was claimable only {} ms after its time to live",
+                          late_undated.of_99_in_100()));
   return seen;
 }
 

@@ -15,7 +15,7 @@ Moments grant_all(World& world, ClaimableWatch& watch, int first, int count) {
   Moments ends;
   for (int i = first; i < first + count; ++i) {
     const std::string lane = "lane" + std::to_string(i);
-    const std::string execution = world.execution({{"partition", i % kPartitions}, {"lane", lane}});
+    const std::string execution = world.execution({{"partition", i % kDaemonPartitions}, {"lane", lane}});
     const Json granted =
         world.real.call("claim_for_worker", {{"lane", lane}, {"grant_ttl_ms", 1 + dice() % 2'000}});
     if (granted.is_null() || granted.at("execution") != execution)

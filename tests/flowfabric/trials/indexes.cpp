@@ -6,7 +6,6 @@
 namespace ff::test::trials {
 namespace {
 
-constexpr int kPartitions = 16;
 constexpr Milliseconds kAtMost{60'000};
 
 struct Suspended {
@@ -15,7 +14,7 @@ struct Suspended {
 };
 
 Suspended suspend(World& world, int i) {
-  const std::string execution = world.execution({{"partition", i % kPartitions}});
+  const std::string execution = world.execution({{"partition", i % kDaemonPartitions}});
   world.take(i % 2 == 0 ? "claim_execution" : "issue_grant_and_claim", execution, "h");
   return {execution, world.real.call("suspend", {{"handle", "h"}}).at("waitpoints").at(0)};
 }

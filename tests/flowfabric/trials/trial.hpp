@@ -60,6 +60,7 @@ class Lateness {
 
 /// For daemons: all is as it is by default, but that only these partitions are looked at.
 constexpr const char* kSixteenPartitions = "partitions: 0-15\n";
+constexpr int kDaemonPartitions = 16;
 
 /// Throws when the daemon does not become ready.
 inline void wait_until_ready(RunningDaemon& daemon) {
