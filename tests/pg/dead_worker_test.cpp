@@ -78,12 +78,6 @@ struct Stage : StillStage {
     db.execute("UPDATE ff_attempt SET lease_expires_at_ms = lease_expires_at_ms + 1 WHERE execution_id = $1",
                pg::Params::of(execution));
   }
-  void set_clock(Milliseconds since) {
-    db.execute_script(
-        "CREATE OR REPLACE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT "
-        "to_timestamp(" +
-        std::to_string(kNow + since.count()) + "::numeric / 1000)'");
-  }
   TickReport watch(Milliseconds since) {
     set_clock(since);
     TickReport report = engine->tick({.wary = true});

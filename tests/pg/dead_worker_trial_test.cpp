@@ -98,10 +98,7 @@ struct Trial : StillStage {
   }
   void step() {
     since_ms += draw(100, 1'000);
-    db.execute_script(
-        "CREATE OR REPLACE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT "
-        "to_timestamp(" +
-        std::to_string(kNow + since_ms) + "::numeric / 1000)'");
+    set_clock(Milliseconds{since_ms});
     for (Worker& worker : workers)
       if (since_ms >= worker.next_sign_ms && !(worker.dies_ms && since_ms >= *worker.dies_ms)) sign(worker);
     const auto report = engine->tick({.wary = true});

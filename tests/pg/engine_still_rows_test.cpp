@@ -58,13 +58,6 @@ struct Stage : StillStage {
         "UPDATE ff_exec_core SET raw_fields = jsonb_build_object('words', $2::text) WHERE execution_id = $1",
         pg::Params::of(execution, words));
   }
-  /// The database's clock, since the stage began.
-  void set_clock(std::chrono::seconds since) {
-    db.execute_script(
-        "CREATE OR REPLACE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT "
-        "to_timestamp(" +
-        std::to_string(kNow / 1000 + since.count()) + ")'");
-  }
   bool is_taken(const Uuid& execution) { return core(db, execution)["deadline_at_ms"].is_null(); }
 
   EngineFixture engine;

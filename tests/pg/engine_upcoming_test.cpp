@@ -6,6 +6,7 @@
 
 using namespace ff;
 using namespace ff::test;
+using namespace std::chrono_literals;
 using reconcile::Skip;
 using reconcile::TickOptions;
 using reconcile::TickReport;
@@ -22,19 +23,9 @@ struct Stage : StillStage {
   Uuid add(std::int64_t lapses_at, PartitionKey partition = {3}) {
     return insert_lapsed(db, {.partition = partition}, {.lease_expires_at_ms = lapses_at});
   }
-  void advance(EngineFixture& engine, std::int64_t ms) {
-    now += ms;
-    db.execute_script(
-        "CREATE OR REPLACE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS"
-        " 'SELECT to_timestamp(" +
-        std::to_string(now) + " / 1000.0)'");
-    engine.clock().advance(Milliseconds{ms});
-  }
   std::int64_t leases() {
     return number(db, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL");
   }
-
-  std::int64_t now = kNow;
 };
 
 }  // namespace
@@ -50,9 +41,9 @@ TEST_CASE("rows that were seen coming are taken in their milliseconds, and by no
   CHECK(scan.complete);
   CHECK(scan.next_due == unix_millis(kNow + 51));
   CHECK(engine->tick(kForeseen).scanned == 0);
-  t.advance(engine, 50);
+  t.advance(engine, 50ms);
   CHECK(engine->tick(kForeseen).scanned == 0);  // strictly before now is lapsed
-  t.advance(engine, 1);
+  t.advance(engine, 1ms);
   const TickReport report = engine->tick(kForeseen);
   CHECK_FALSE(report.failure);
   CHECK(report.processed == 2);
@@ -60,7 +51,7 @@ TEST_CASE("rows that were seen coming are taken in their milliseconds, and by no
   CHECK_FALSE(report.complete);
   CHECK(report.database_time == unix_millis(kNow + 51));
   CHECK(report.lateness == reconcile::Lateness{Milliseconds{1}, Milliseconds{1}});
-  t.advance(engine, 100);
+  t.advance(engine, 100ms);
   CHECK(engine->tick(kForeseen).processed == 1);
   CHECK_FALSE(engine->tick(kForeseen).next_due);
   CHECK(t.leases() == 0);
@@ -82,7 +73,7 @@ TEST_CASE("a lease that was renewed since it was seen is left to its worker") {
   t.add(kNow + 50);
   EngineFixture engine(t.database, "attempt_timeout");
   engine->tick(kScan);
-  t.advance(engine, 60);
+  t.advance(engine, 60ms);
   t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = $1", pg::Params::of(kNow + 30'000));
   const auto before = snapshot(t.db);
   CHECK(engine->tick(kForeseen).skipped == std::map<Skip, std::int64_t>{{Skip::no_longer_due, 1}});
@@ -94,7 +85,7 @@ TEST_CASE("a row that is held when its moment has come is found again by the nex
   t.add(kNow + 50);
   EngineFixture engine(t.database, "attempt_timeout");
   engine->tick(kScan);
-  t.advance(engine, 60);
+  t.advance(engine, 60ms);
   auto other = t.database.connect();
   pg::Transaction holding(other);
   holding.execute("SELECT FROM ff_attempt FOR UPDATE");
@@ -112,7 +103,7 @@ TEST_CASE("a scan tells how far ahead it has seen everything") {
   for (int i = 1; i <= 6; ++i) t.add(kNow + i * 10);
   t.add(kNow + 15, {4});
   CHECK(engine->tick(kScan).known_until == unix_millis(kNow + 41));
-  t.advance(engine, 42);
+  t.advance(engine, 42ms);
   CHECK(engine->tick(kForeseen).processed == 5);
   CHECK(engine->tick(kScan).known_until == unix_millis(kNow + 42 + 60'000));
 }
@@ -125,7 +116,7 @@ TEST_CASE("other rows are foreseen as soon as the scope is another") {
   reconcile::Scope scope = engine->scope();
   scope.partitions = {{4}};
   engine->set_scope(scope);
-  t.advance(engine, 60);
+  t.advance(engine, 60ms);
   CHECK(engine->tick(kForeseen).scanned == 0);
   CHECK(t.leases() == 1);
 }
@@ -137,7 +128,7 @@ TEST_CASE("rows in more partitions than one statement names are taken together")
   const bool few = GENERATE(true, false);
   if (few) t.db.execute_script("DELETE FROM ff_attempt WHERE partition_key >= 20");
   engine->tick(kScan);
-  t.advance(engine, 60);
+  t.advance(engine, 60ms);
   const TickReport report = engine->tick(kForeseen);
   CHECK(report.processed == (few ? 20 : 110));
   CHECK(report.scanned == report.processed);

@@ -87,10 +87,7 @@ TEST_CASE("group_recount waits until all of it has stood still for a minute") {
   const FanIn misled = t.add_misled();
   EngineFixture engine(t.database, recount(), {.still_for = std::nullopt});
   const auto tick_at = [&](int seconds) {
-    t.db.execute_script(
-        "CREATE OR REPLACE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT "
-        "to_timestamp(" +
-        std::to_string(kNow / 1000 + seconds) + ")'");
+    t.set_clock(std::chrono::seconds{seconds});
     return outcomes(engine->tick());
   };
   CHECK(tick_at(0).empty());

@@ -32,19 +32,9 @@ struct Stage : StillStage {
     for (int i = 0; i < rows; ++i)
       insert_core(db, {.partition = partition, .deadline_at_ms = deadline_at_ms});
   }
-  void advance(EngineFixture& engine, std::int64_t ms) {
-    now += ms;
-    db.execute_script(
-        "CREATE OR REPLACE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS"
-        " 'SELECT to_timestamp(" +
-        std::to_string(now) + " / 1000.0)'");
-    engine.clock().advance(Milliseconds{ms});
-  }
   std::int64_t ended() {
     return number(db, "SELECT count(*) FROM ff_exec_core WHERE lifecycle_phase = 'terminal'");
   }
-
-  std::int64_t now = kNow;
 };
 
 EngineOptions limited(std::int64_t rows) {
@@ -94,7 +84,7 @@ TEST_CASE("a hold goes on since when it began, also where the release is of an e
   t.add(3);
   EngineFixture engine(t.database, "execution_deadline", limited(2));
   CHECK(is_held(engine->tick()));
-  t.advance(engine, 500);
+  t.advance(engine, 500ms);
   t.add(20);
   const TickReport later = engine->tick(releasing_since(unix_millis(kNow + 500)));
   CHECK(is_held(later));
@@ -115,7 +105,7 @@ TEST_CASE("a release lets all pages go, and what comes after it is held again") 
   CHECK(report.processed == 47);
   REQUIRE(report.hold);
   CHECK(report.hold->released);
-  t.advance(engine, 1000);
+  t.advance(engine, 1000ms);
   CHECK_FALSE(engine->tick(released).hold);  // none is due
   t.add(3);
   const TickReport again = engine->tick(released);
@@ -143,7 +133,7 @@ TEST_CASE("what was seen coming is counted before it is taken") {
   EngineFixture free(t.database, "execution_deadline", limited(3));
   CHECK(held->tick(kScan).next_due == unix_millis(kNow + 51));
   free->tick(kScan);
-  t.advance(held, 51);
+  t.advance(held, 51ms);
   free.clock().advance(51ms);
   const TickReport report = held->tick(kForeseen);
   CHECK(is_held(report));
@@ -235,9 +225,9 @@ TEST_CASE("one release lets go what two replicas hold, one of them a little late
   CHECK(release->at == unix_millis(kNow));
   CHECK(release->by.starts_with("anna@bastion, database role "));
   CHECK(first->tick(options).processed == 3);
-  t.advance(second, 65'000);
+  t.advance(second, 65'000ms);
   CHECK(second->tick(options).processed == 3);
-  t.advance(second, 1);
+  t.advance(second, 1ms);
   CHECK_FALSE(second->tick(options).hold);
   t.add(3, kNow, {8});
   CHECK(is_held(second->tick(options)));

@@ -21,6 +21,19 @@ pg::Connection connect_with_clock_stopped(const Database& database) {
 StillStage::StillStage(const reconcile::Reconciler& reconciler)
     : db(connect_with_clock_stopped(database)), reconciler_(reconciler) {}
 
+void StillStage::set_clock(Milliseconds since) {
+  since_ = since;
+  db.execute_script(
+      "CREATE OR REPLACE FUNCTION still.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS 'SELECT "
+      "to_timestamp(" +
+      std::to_string(kNow + since.count()) + "::numeric / 1000)'");
+}
+
+void StillStage::advance(EngineFixture& engine, Milliseconds by) {
+  set_clock(since_ + by);
+  engine.clock().advance(by);
+}
+
 reconcile::TickReport StillStage::tick(const EngineOptions& options) {
   EngineFixture engine(database, reconciler_, options);
   reconcile::TickOptions tick =

@@ -10,7 +10,7 @@ namespace ff::test {
 /// Where the clock of a StillStage stands, in milliseconds since 1970.
 constexpr std::int64_t kNow = 1'800'000'000'000;
 
-/// A database whose clock stands still at kNow, so that boundaries are met to the millisecond, and a
+/// A database whose clock stands still at kNow, until it is moved, so that boundaries are met to the millisecond, and a
 /// reconciler to try on it: what a test's own stage begins with before it adds rows. The clock is
 /// clock_timestamp() as every session finds it; now(), timeouts and the engine's own clock go on.
 struct StillStage {
@@ -21,6 +21,11 @@ struct StillStage {
   /// the tick nor any row failed.
   reconcile::TickReport tick(const EngineOptions& options = {});
 
+  /// Moves the database's clock to so long after kNow.
+  void set_clock(Milliseconds since);
+  /// Moves it on, and the engine's with it.
+  void advance(EngineFixture& engine, Milliseconds by);
+
   /// A tick in which somebody runs `sql` between its looking and its acting. Checks that it then finds its one
   /// row no longer due and touches nothing.
   void check_left_alone_after(const std::string& sql, const pg::Params& params = {});
@@ -30,6 +35,7 @@ struct StillStage {
 
  private:
   const reconcile::Reconciler& reconciler_;
+  Milliseconds since_{0};
 };
 
 }  // namespace ff::test
