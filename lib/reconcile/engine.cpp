@@ -62,6 +62,7 @@ void Engine::set_scope(Scope scope) {
   job_->batch_size.start_over(job_->most_in_batch());
   job_->rate_limit->set_rate(max_rows_per_second(job_->scope.settings));
   upcoming_.clear();
+  search_again_at_ = {};
   queue_.clear();
   queue_read_until_.reset();
 }
@@ -83,8 +84,17 @@ TickReport Engine::tick(const TickOptions& options) {
     theirs.scan = companion.reconciler().is_shortcut ? options.shortcuts_scan : options.companions_scan;
     companion.root_ = this;
     if (report.failure || holds_back_ || !companion.reconciler().wanted(companion.scope().family)) continue;
+    Engine& pair = pair_of(companion);
+    const bool is_shortcut = companion.reconciler().is_shortcut;
+    if (is_shortcut && !pair.is_behind()) continue;
+    const SteadyTime asked = job_->clock.now();
     TickReport its = companion.tick_alone(theirs);
-    if (!companion.reconciler().is_shortcut) {
+    if (is_shortcut && pair.reconciler().searches) {
+      // What a shortcut has seen coming is tried once, by the pair that sees it coming as well, sooner or later.
+      pair.upcoming_.add(companion.upcoming_.take());
+      if (its.complete) pair.job_->server_clock.learn({asked, job_->clock.now(), its.database_time});
+    }
+    if (!is_shortcut) {
       report.all_known_until = std::min(report.all_known_until, known_until(companion.reconciler(), its));
       if (its.complete) report.companions_more = report.companions_more.value_or(false) || its.more;
     }
@@ -107,7 +117,7 @@ TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& opt
 
 TickReport Engine::tick_alone(const TickOptions& options) {
   begin_tick(options);
-  const bool scan = options.scan || is_time_to_ask_again();
+  const bool scan = (options.scan || is_time_to_ask_again()) && !rests_from_search();
   TickReport report =
       scan ? with_worker([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
   if (const auto next = upcoming_.next()) report.next_due = *next + job_->holdoff();
@@ -182,10 +192,10 @@ void Engine::scan_and_work_off(Worker& worker) {
   if (queue_read_until_) return work_off_queue(worker);
   const auto slices = slices_of_scan(worker);
   job_->still_rows.begin_scan(job_->clock.now());
-  const bool limited = options.deadline != SteadyTime::max();
-  const SteadyTime before = limited ? job_->clock.now() : SteadyTime{};
-  Seen seen = sort_out(scan(worker, slices, options.scan_ahead));
-  if (limited) job_->deadline = options.deadline + (job_->clock.now() - before);
+  const SteadyTime before = job_->clock.now();
+  Seen seen = sort_out(scan(worker, slices, ahead()), depth());
+  const auto took = job_->clock.now() - before;
+  if (options.deadline != SteadyTime::max()) job_->deadline = options.deadline + took;
   TickReport& report = worker.report();
   report.complete = !report.failure;
   // Also of those that the tick does not come to; how long a row has been due is not known before it has stood still.
@@ -194,7 +204,7 @@ void Engine::scan_and_work_off(Worker& worker) {
       report.oldest_due = std::min(report.oldest_due.value_or(due_at), due_at);
     report.oldest_due_in = std::move(seen.oldest_due_in);
   }
-  const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + options.scan_ahead;
+  const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + ahead();
   if (!may_act(worker, !seen.few.empty() || !seen.oldest_of_many.empty())) {
     upcoming_.replace({}, scanned_up_to);
     return;
@@ -211,6 +221,7 @@ void Engine::scan_and_work_off(Worker& worker) {
   work_off(worker, std::move(seen.few));
   work_off_pages(worker, seen.oldest_of_many, slices);
   end_scan(report, slices);
+  if (!report.more) end_search(took);
   if (job_->prelude && !report.failure && !report.more && !options.dry_run &&
       !report.skipped.contains(Skip::locked))
     job_->prelude->settled();

@@ -68,6 +68,12 @@ class Engine {
   bool ask_first(Worker& worker);
   bool is_time_to_ask_again() const;
   void leave_restless(TickReport& report, std::vector<Candidate>& rows);
+  int depth() const;
+  Milliseconds ahead() const;
+  bool rests_from_search() const;
+  void end_search(SteadyTime::duration took);
+  bool is_behind() const;
+  Engine& pair_of(const Engine& shortcut);
   std::vector<GroupSlice> slices_of_scan(Worker& worker);
   void end_scan(TickReport& report, const std::vector<GroupSlice>& slices);
   TickReport work_off_upcoming();
@@ -96,6 +102,8 @@ class Engine {
   Upcoming upcoming_;
   Walker walker_;
   std::size_t first_group_ = 0;  // of the next scan, where one reads some groups only
+  std::optional<SteadyTime::duration> search_took_;
+  SteadyTime search_again_at_{};
   std::vector<Engine> companions_;
   int pair_ = 0;              // of a companion its number, from 1 on
   Engine* root_ = nullptr;    // in a tick: whose companion this is, or itself

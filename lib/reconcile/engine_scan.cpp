@@ -18,7 +18,50 @@ constexpr std::size_t kMostLocked = 2;
 // however large that is and however many fall due.
 constexpr std::int64_t kRich = 10;
 
+// Of the time, and as long as no search may be away.
+constexpr int kShareOfSearch = 100;
+constexpr Milliseconds kLongestBetweenSearches{60'000};
+
 }  // namespace
+
+int Engine::depth() const {
+  const Reconciler& pair = job_->reconciler;
+  return pair.is_shortcut ? kShortcutDepth : pair.searches ? kDeepScan : kScanDepth;
+}
+
+// As far as the next search may be away, where that is further than a scan is asked to see.
+Milliseconds Engine::ahead() const {
+  const Milliseconds asked = job_->options.scan_ahead;
+  const bool may_be_seldom =
+      job_->options.in_slices && (job_->reconciler.searches || job_->reconciler.is_shortcut);
+  return may_be_seldom ? std::max(asked, 2 * kLongestBetweenSearches) : asked;
+}
+
+bool Engine::rests_from_search() const {
+  return job_->options.in_slices && job_->reconciler.searches && job_->clock.now() < search_again_at_;
+}
+
+// One that was long by itself may be that of a session that planned: only the second one is followed by a rest.
+void Engine::end_search(SteadyTime::duration took) {
+  if (!job_->reconciler.searches) return;
+  const auto usual = std::min(took, search_took_.value_or(SteadyTime::duration{}));
+  search_took_ = took;
+  search_again_at_ =
+      job_->clock.now() + std::min<SteadyTime::duration>(kShareOfSearch * usual, kLongestBetweenSearches);
+}
+
+bool Engine::is_behind() const {
+  const Reconciler& pair = job_->reconciler;
+  return !pair.searches || !search_took_ || kShareOfSearch * *search_took_ > pair.interval;
+}
+
+// The pair that finds in the end what a shortcut finds sooner.
+Engine& Engine::pair_of(const Engine& shortcut) {
+  const auto found = std::ranges::find_if(companions_, [&](const Engine& each) {
+    return !each.reconciler().is_shortcut && each.reconciler().act == shortcut.reconciler().act;
+  });
+  return found == companions_.end() ? *this : *found;
+}
 
 void Engine::find_partitions(pg::Connection& connection) {
   const std::string_view count_query = job_->reconciler.partition_count;
@@ -67,7 +110,7 @@ void Engine::end_scan(TickReport& report, const std::vector<GroupSlice>& slices)
     walker_.go_on();
     report.more = walker_.rows() > 0 && kRich * report.processed >= walker_.rows();
   }
-  if (job_->options.in_slices && pair.groups_a_scan > 0)
+  if (job_->options.in_slices && pair.groups_a_scan > 0 && !slices.empty())
     first_group_ = (slices.back().group + 1) % job_->groups.size();
   if (report.failure || pair.walk) return;
   for (const GroupSlice& read : slices) job_->still_rows.end_scan(job_->groups.all()[read.group]);
@@ -86,7 +129,7 @@ std::vector<Candidate> Engine::scan(Worker& worker, const std::vector<GroupSlice
     std::vector<Question> questions;
     for (std::size_t i = from; i < to; ++i)
       questions.push_back(page(*job_, slices[i].slice.partitions_of(job_->groups.all()[slices[i].group]),
-                               slices[i].slice, kScanDepth, ahead));
+                               slices[i].slice, depth(), ahead));
     try {
       std::ranges::move(worker.read(questions), std::back_inserter(all));
       read += to - from;

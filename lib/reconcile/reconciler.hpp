@@ -186,8 +186,11 @@ struct Reconciler {
   /// Where no index leads to the rows, but one to all that might be: a scan reads so many groups of partitions (see
   /// Groups), the next one those behind them. 0: all.
   std::size_t groups_a_scan = 0;
-  /// It finds sooner what a companion that walks finds in the end. It is looked at in its own interval while there are
-  /// announcements, and not at all where a scan shows everything.
+  /// No index leads to its rows, and a scan reads all that might be one: where it is one of many, it comes the more seldom the
+  /// longer it takes, so that it takes no more than a hundredth of the time, but once a minute.
+  bool searches = false;
+  /// It finds sooner what a pair with the same `act` that walks or searches finds in the end. It is looked at in its own
+  /// interval while there are announcements, and not at all where that other one shows everything, and soon enough.
   bool is_shortcut = false;
   /// With these settings it has rows. Where it has none, it is not scanned.
   bool (*wanted)(const Family& family) = [](const Family&) { return true; };

@@ -13,6 +13,10 @@ namespace ff::reconcile {
 /// A partition that shows this many due rows in a scan is paged through; the others show all that is due there
 /// and, behind it, what falls due next.
 constexpr int kScanDepth = 4;
+/// So many rows of a partition are shown where a scan comes seldom, and by a shortcut, so that what comes until the next one
+/// is among them.
+constexpr int kDeepScan = 64;
+constexpr int kShortcutDepth = 1000;
 
 /// What a scan has shown.
 struct Seen {
@@ -23,7 +27,7 @@ struct Seen {
   std::map<PartitionKey, UnixMillis> oldest_due_in;  ///< of each partition with a due row
 };
 
-/// Of the rows of a scan, those of a partition together and the oldest first.
-Seen sort_out(const std::vector<Candidate>& rows);
+/// Of the rows of a scan, at most `depth` of each partition, those of one together and the oldest first.
+Seen sort_out(const std::vector<Candidate>& rows, int depth = kScanDepth);
 
 }  // namespace ff::reconcile

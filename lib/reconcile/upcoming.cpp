@@ -1,6 +1,7 @@
 #include "reconcile/upcoming.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ff::reconcile {
 
@@ -9,6 +10,19 @@ void Upcoming::replace(std::vector<Candidate> rows, UnixMillis complete_until) {
   complete_until_ = complete_until;
   std::sort(rows_.begin(), rows_.end(),
             [](const Candidate& a, const Candidate& b) { return a.due_at > b.due_at; });
+}
+
+void Upcoming::add(std::vector<Candidate> rows) {
+  if (rows.empty()) return;
+  std::ranges::move(rows_, std::back_inserter(rows));
+  // Stable: of two of one key, the new one comes first.
+  std::ranges::stable_sort(rows, {}, &Candidate::key);
+  const auto repeated = std::ranges::unique(rows, {}, &Candidate::key);
+  rows.erase(repeated.begin(), repeated.end());
+  replace(std::move(rows), complete_until_);
+  if (rows_.size() <= kMost) return;
+  rows_.erase(rows_.begin(), rows_.end() - kMost);
+  complete_until_ = std::min(complete_until_, rows_.front().due_at);
 }
 
 std::vector<Candidate> Upcoming::take(UnixMillis due) {

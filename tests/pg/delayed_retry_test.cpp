@@ -6,6 +6,7 @@
 
 using namespace ff;
 using namespace ff::test;
+using namespace std::chrono_literals;
 using reconcile::Skip;
 using reconcile::TickReport;
 
@@ -17,6 +18,10 @@ const reconcile::Reconciler& reconciler() {
 
 constexpr const char* kRetry = "waiting_for_retry_backoff";
 constexpr const char* kResume = "waiting_for_resume_delay";
+
+/// As a daemon looks between two scans of the others.
+const reconcile::TickOptions kShortcutOnly{
+    .scan = false, .companions_scan = false, .shortcuts_scan = true, .in_slices = true};
 
 struct Stage : StillStage {
   Stage() : StillStage(reconciler()) {}
@@ -35,6 +40,13 @@ struct Stage : StillStage {
     return core.execution;
   }
   Uuid retry_at(std::int64_t moment) { return add(kRetry, {{"delay_until", std::to_string(moment)}}); }
+  void tell(const Uuid& id, const std::string& type = "revoked", std::int64_t ago_ms = 100) {
+    insert(db, "ff_lease_event",
+           {{"execution_id", to_string(id)},
+            {"event_type", type},
+            {"occurred_at_ms", kNow - ago_ms},
+            {"partition_key", 3}});
+  }
   bool is_eligible(const Uuid& id) { return core(db, id)["eligibility_state"] == "eligible_now"; }
 };
 
@@ -138,7 +150,7 @@ TEST_CASE("a retry whose moment is missing or no number is promoted at once and 
 TEST_CASE("a retry that is claimed between looking and acting is left alone") {
   Stage t;
   const Uuid id = t.retry_at(kNow - 5);
-  const auto companion = reconciler().companions.at(0);
+  const auto companion = reconciler().companions.at(1);
   CHECK(act_on(t.db, companion, {{{3}, {to_string(id)}}}, for_namespace("b")).empty());
   t.db.execute("UPDATE ff_exec_core SET lifecycle_phase = 'active'");
   CHECK(act_on(t.db, companion, {{{3}, {to_string(id)}}}).empty());
@@ -164,4 +176,54 @@ TEST_CASE("a resume with delay is promoted at once, whatever clock the execution
   t.db.execute("UPDATE ff_exec_core SET created_at_ms = $1", pg::Params::of(kNow + 86'400'000));
   CHECK(outcomes(t.tick()) == "promoted=1");
   CHECK(t.is_eligible(id));
+}
+
+TEST_CASE("a retry of which a lease event tells is promoted before its turn in a large table comes") {
+  Stage t;
+  const Uuid told = t.retry_at(kNow);
+  t.tell(told);
+  const Uuid untold = t.retry_at(kNow);
+  const Uuid old = t.retry_at(kNow);
+  t.tell(old, "revoked", 60'000);
+  const Uuid active = t.add(kRetry, {{"delay_until", "5"}}, {.state = suspended()});
+  t.tell(active);
+  EngineFixture engine(t.database, reconciler());
+  CHECK(outcomes(engine->tick(kShortcutOnly)) == "promoted=1");
+  CHECK(t.is_eligible(told));
+  for (const Uuid& other : {untold, old, active}) CHECK_FALSE(t.is_eligible(other));
+  // Where scans show all of them, and soon enough, there is nothing to be led to.
+  CHECK(outcomes(engine->tick({.scan = false, .in_slices = true})) == "promoted=2");
+  const Uuid later = t.retry_at(kNow);
+  t.tell(later);
+  CHECK(engine->tick(kShortcutOnly).scanned == 0);
+}
+
+TEST_CASE("a retry that was seen coming is promoted at its moment, although no event tells of it any more") {
+  Stage t;
+  const Uuid id = t.retry_at(kNow + 60'000);
+  t.tell(id);
+  EngineFixture engine(t.database, reconciler());
+  CHECK(engine->tick(kShortcutOnly).next_due == unix_millis(kNow + 60'000));
+  t.db.execute_script("DELETE FROM ff_lease_event");
+  CHECK(engine->tick(kShortcutOnly).next_due == unix_millis(kNow + 60'000));
+  t.advance(engine, 59s);
+  CHECK(engine->tick(kShortcutOnly).processed == 0);
+  t.advance(engine, 1s);
+  CHECK(outcomes(engine->tick({.scan = false, .companions_scan = false, .in_slices = true})) == "promoted=1");
+  CHECK(t.is_eligible(id));
+}
+
+TEST_CASE("a retry that was seen coming and is given another moment is promoted at that") {
+  Stage t;
+  const Uuid id = t.retry_at(kNow + 10'000);
+  t.tell(id);
+  EngineFixture engine(t.database, reconciler());
+  CHECK(engine->tick(kShortcutOnly).next_due == unix_millis(kNow + 10'000));
+  t.db.execute("UPDATE ff_exec_core SET raw_fields = raw_fields || $1::jsonb WHERE execution_id = $2",
+               pg::Params::of(Json{{"delay_until", std::to_string(kNow + 30'000)}}.dump(), id));
+  CHECK(engine->tick(kShortcutOnly).next_due == unix_millis(kNow + 30'000));
+  t.advance(engine, 10s);
+  CHECK(engine->tick(kShortcutOnly).processed == 0);
+  t.advance(engine, 20s);
+  CHECK(outcomes(engine->tick(kShortcutOnly)) == "promoted=1");
 }

@@ -15,7 +15,7 @@ namespace {
 const Json kAllOf = {{"kind", "all_of"}};
 
 const reconcile::Reconciler& companion() {
-  return reconcile::find_reconciler("dependency")->companions.at(0);
+  return reconcile::find_reconciler("dependency")->companions.at(1);
 }
 
 /// As FlowFabric's wait_children leaves an execution: public_state stands since it was claimed.
@@ -166,4 +166,29 @@ TEST_CASE("dependency wakes one that waits for its children at once, whatever cl
   EngineFixture engine(database, "dependency");
   CHECK(outcomes(engine->tick()) == "woken=1");
   CHECK(core(db, waiting)["eligibility_state"] == "eligible_now");
+}
+
+TEST_CASE("one that began to wait is woken by the lease event that tells of it, before its turn comes") {
+  const Database database;
+  auto db = database.connect();
+  const auto tell = [&](const Uuid& id) {
+    db.execute(
+        "INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)"
+        " SELECT $1, 'revoked', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, 3",
+        pg::Params::of(to_string(id)));
+  };
+  const Uuid told = add_waiting(db, {.success = 1});
+  const Uuid untold = add_waiting(db, {.success = 1});
+  const Uuid works = add_waiting(db, {.success = 1, .running = 1});
+  State suspended = waiting_for_children();
+  suspended.lifecycle_phase = "suspended";
+  const Uuid not_runnable = add_waiting(db, {.success = 1}, {.state = suspended});
+  for (const Uuid& id : {told, works, not_runnable}) tell(id);
+  EngineFixture engine(database, "dependency");
+  const reconcile::TickOptions by_events{
+      .scan = false, .companions_scan = false, .shortcuts_scan = true, .in_slices = true};
+  CHECK(outcomes(engine->tick(by_events)) == "woken=1");
+  CHECK(core(db, told)["eligibility_state"] == "eligible_now");
+  for (const Uuid& other : {untold, works, not_runnable})
+    CHECK(core(db, other)["eligibility_state"] == "blocked_by_dependencies");
 }

@@ -50,6 +50,28 @@ TEST_CASE("a new scan replaces what an Upcoming held") {
   CHECK_FALSE(upcoming.next());
 }
 
+TEST_CASE(
+    "what is added to an Upcoming stands beside what it has, and what is known of a row is the newest") {
+  Upcoming upcoming;
+  upcoming.replace({row(300, "c"), row(100, "a")}, unix_millis(500));
+  upcoming.add({row(200, "b"), row(400, "a")});
+  CHECK(upcoming.complete_until() == unix_millis(500));
+  CHECK(names(upcoming.take(unix_millis(1'000))) == "bca");
+}
+
+TEST_CASE("an Upcoming keeps no more than what falls due first") {
+  Upcoming upcoming;
+  std::vector<Candidate> rows;
+  for (std::size_t i = 0; i < Upcoming::kMost; ++i) rows.push_back(row(1'000, std::to_string(i)));
+  upcoming.replace(rows, unix_millis(2'000));
+  upcoming.add({row(999, "sooner"), row(1'001, "later")});
+  CHECK(upcoming.complete_until() == unix_millis(1'000));
+  const auto all = upcoming.take();
+  CHECK(all.size() == Upcoming::kMost);
+  CHECK(names({all.front()}) == "sooner");
+  CHECK(all.back().due_at == unix_millis(1'000));
+}
+
 TEST_CASE("the database's time is not known before it was heard, and never told ahead of it") {
   ServerClock time;
   CHECK_FALSE(time.at(kStart));

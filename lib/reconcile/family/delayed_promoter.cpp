@@ -4,7 +4,8 @@
 //          others leave that column alone, where it stays the deadline of the whole execution: a retry with backoff
 //          ends at raw_fields.delay_until, an operator's resume with a delay at once, for no moment is stored. They
 //          are told by blocking_reason, but only while public_state is `delayed`: the reason is never cleared.
-//          No index finds those by time, so a companion looks through the runnable executions of each lane.
+//          No index finds those by time, so a companion reads the runnable executions of each lane, the more seldom the
+//          longer that takes. Another one meanwhile takes the retries that the newest lease events name.
 // Changes  the core row: eligible_now, waiting; deadline_at_ms to null after a worker's delay, blocking_reason to null
 //          after the others; the attempt_index at which the next claim looks. No event: no lease and no ending is
 //          involved.
@@ -28,7 +29,13 @@ constexpr std::string_view kSlowScan = R"sql(
     FROM {runnable_by_lane} c
    WHERE c.eligibility_state = 'not_eligible_until_time' AND {filter:c} AND {is_retry_or_resume})sql";
 
-// Both pairs write the same; is_ours and due_at say which delay it is, and when it ends.
+constexpr std::string_view kAnnouncedScan = R"sql(
+  SELECT a.partition_key, c.execution_id, {retry_at} AS due_at_ms{whose:c, NULL}
+    FROM {lately_released} a
+    JOIN {core_of:a} c ON true
+   WHERE {is_delayed} AND {is_retry_or_resume})sql";
+
+// All pairs write the same; is_ours and due_at say which delay it is, and when it ends.
 constexpr std::string_view kAct = R"sql(
 waited AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, {due_at} AS due_at_ms, {next_attempt:c} AS next_attempt
@@ -80,14 +87,23 @@ Reconciler delayed_promoter() {
                       .scan = kScan,
                       .act = kAct,
                       .fragments = fragments("NOT {is_retry_or_resume}", "c.deadline_at_ms"),
-                      .privileges = {{"ff_exec_core", "SELECT, UPDATE"}, {"ff_attempt", "SELECT"}},
+                      .privileges = {{"ff_exec_core", "SELECT, UPDATE"},
+                                     {"ff_attempt", "SELECT"},
+                                     {"ff_lease_event", "SELECT"}},
                       .interval = 750ms,
                       .holdoff = [](const Settings&) { return Milliseconds{0}; }};
   Reconciler retries = promoter;
   retries.scan = kSlowScan;
   retries.fragments = fragments("{is_retry_or_resume}", "({retry_at})");
   retries.interval = 5s;
-  promoter.companions = {retries};
+  retries.searches = true;
+  Reconciler announced = retries;
+  announced.searches = false;
+  announced.is_shortcut = true;
+  announced.scan = kAnnouncedScan;
+  announced.interval = 2s;
+  announced.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
+  promoter.companions = {announced, retries};
   return promoter;
 }
 

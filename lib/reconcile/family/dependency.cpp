@@ -225,6 +225,7 @@ Reconciler dependency() {
       .act = kAct,
       .fragments = fragments(),
       .privileges = ending::privileges({{"ff_completion_event", "SELECT, UPDATE"},
+                                        {"ff_lease_event", "SELECT"},
                                         {"ff_edge", "SELECT"},
                                         {"ff_edge_group", "SELECT, UPDATE"},
                                         {"ff_pending_cancel_groups", "INSERT"}}),
@@ -238,7 +239,7 @@ Reconciler dependency() {
                     .summary = "how long an event is left to FlowFabric's own dispatcher"}},
       .holdoff = [](const Settings& own) { return Milliseconds{*own.at("stale_threshold")} + 1ms; },
       .announced = [](const Settings&) { return std::optional(Announcement{kCompletionChannel}); }};
-  events.companions = {waiting_children::woken(events)};
+  events.companions = waiting_children::woken(events);
   return events;
 }
 

@@ -246,6 +246,7 @@ Reconciler of_usage(const Reconciler& alone) {
 Reconciler of_suspensions(const Reconciler& alone) {
   Reconciler pair = of_dedup(alone, {"idempotency_key", "text"}, kSuspendScan, kSuspendAct);
   pair.groups_a_scan = 1;
+  pair.searches = true;
   pair.holdoff = [](const Settings& own) { return Milliseconds{*own.at("age")} + 1ms; };
   return pair;
 }

@@ -159,6 +159,7 @@ Reconciler grant_expiry() {
   without.act = kSlowAct;
   without.interval = 30s;
   without.groups_a_scan = 4;
+  without.searches = true;
   without.foreseen = false;
   grants.companions = {without};
   return grants;

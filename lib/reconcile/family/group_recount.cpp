@@ -194,6 +194,7 @@ Reconciler group_recount() {
           .batch_size = 500,
           .still_for = 60s,
           .groups_a_scan = 4,
+          .searches = true,
           .foreseen = false,
           .holdoff = [](const Settings&) { return Milliseconds{0}; },
           .own_parameters = {"max_age"},

@@ -1,8 +1,9 @@
-// dependency, its companion: who waits for children that have all ended before it began to wait.
+// dependency, its companions: who waits for children that have all ended before it began to wait.
 //
 // Rows     ff_exec_core that waits for its children, with an edge group of which nobody is running and somebody has
-//          been counted. No index leads to them, so the runnable executions of each lane are looked through, more
-//          seldom than events. Such a row is due since it was made: nothing tells when it began to wait.
+//          been counted. No index leads to them, so the runnable executions of each lane are read, the more seldom the
+//          longer that takes; another pair meanwhile takes those that the newest lease events name. Such a row is due
+//          since it was made: nothing tells when it began to wait.
 // Changes  the core row: eligible_now, waiting, at the attempt that it continues. No event: no lease and no ending is
 //          involved.
 // Others   The event of a child that ends later wakes it as well (dependency), whoever comes first. An edge that is
@@ -17,13 +18,15 @@ namespace {
 constexpr std::string_view kScan = R"sql(
   SELECT c.partition_key, c.execution_id, {not_later:c.created_at_ms} AS due_at_ms
     FROM {runnable_by_lane} c
-    -- Looked up by its key, execution by execution.
-    JOIN LATERAL (SELECT *
-                    FROM {schema}.ff_edge_group g
-                   WHERE {in_partitions:g} AND g.partition_key = c.partition_key AND g.flow_id = c.flow_id
-                     AND g.downstream_eid = c.execution_id
-                  OFFSET 0) g ON true
+    JOIN {group_of:c} g ON true
    WHERE {nobody_is_left:g} AND {waits_for_children:c} AND {filter:c})sql";
+
+constexpr std::string_view kAnnouncedScan = R"sql(
+  SELECT a.partition_key, c.execution_id, {not_later:c.created_at_ms} AS due_at_ms
+    FROM {lately_released} a
+    JOIN {core_of:a} c ON true
+    JOIN {group_of:c} g ON true
+   WHERE c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {waits_for_children:c} AND {filter:c})sql";
 
 constexpr std::string_view kAct = R"sql(
 waited AS MATERIALIZED (
@@ -48,7 +51,14 @@ moved AS (SELECT partition_key, execution_id, due_at_ms, 'woken' AS outcome FROM
 }  // namespace
 
 std::vector<Fragment> fragments() {
-  return {{"waits_for_children(core)",
+  // Looked up by its key, execution by execution.
+  return {{"group_of(core)",
+           R"sql(LATERAL (SELECT *
+                     FROM {schema}.ff_edge_group i
+                    WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
+                      AND i.flow_id = {core}.flow_id AND i.downstream_eid = {core}.execution_id
+                   OFFSET 0))sql"},
+          {"waits_for_children(core)",
            R"sql({core}.eligibility_state = 'blocked_by_dependencies'
      AND {core}.blocking_reason = 'waiting_for_children')sql"},
           {"nobody_is_left(group)",
@@ -60,7 +70,7 @@ std::vector<Fragment> fragments() {
          raw_fields = {object:c.raw_fields} || {attempt_count:{next_attempt:c}})sql"}};
 }
 
-Reconciler woken(Reconciler dependency) {
+std::vector<Reconciler> woken(Reconciler dependency) {
   using namespace std::chrono_literals;
   dependency.outcomes = {"woken"};
   dependency.left_alone = {};
@@ -71,7 +81,14 @@ Reconciler woken(Reconciler dependency) {
   dependency.interval = 5s;
   dependency.rows_meet = false;
   dependency.holdoff = [](const Settings&) { return Milliseconds{0}; };
-  return dependency;
+  dependency.searches = true;
+  Reconciler announced = dependency;
+  announced.searches = false;
+  announced.is_shortcut = true;
+  announced.scan = kAnnouncedScan;
+  announced.interval = 2s;
+  announced.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
+  return {announced, dependency};
 }
 
 }  // namespace ff::reconcile::waiting_children

@@ -8,7 +8,7 @@
 /// and looks at no group, so that children that ended before it was called wake nobody.
 namespace ff::reconcile::waiting_children {
 
-/// What dependency and its companion both say:
+/// What dependency and its companions say:
 ///
 ///   {waits_for_children:core}  "The execution waits for its children." The reason alone does not say so: FlowFabric
 ///                              never clears it.
@@ -17,7 +17,7 @@ namespace ff::reconcile::waiting_children {
 ///                              left off.
 std::vector<Fragment> fragments();
 
-/// The companion of dependency that wakes those of whose children none is left.
-Reconciler woken(Reconciler dependency);
+/// The companions of dependency that wake those of whose children none is left.
+std::vector<Reconciler> woken(Reconciler dependency);
 
 }  // namespace ff::reconcile::waiting_children

@@ -1,0 +1,134 @@
+// A pair to whose rows no index leads scans the more seldom the longer it takes.
+#include <catch2/catch.hpp>
+
+#include "support/still_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using namespace std::chrono_literals;
+using reconcile::Reconciler;
+using reconcile::TickOptions;
+
+namespace {
+
+const TickOptions kOneOfMany{.in_slices = true};
+
+/// The machine's clock, which a test moves on.
+class ShiftedClock final : public Clock {
+ public:
+  SteadyTime now() const override { return Clock::system().now() + shift; }
+  UnixMillis wall() const override { return Clock::system().wall(); }
+  Milliseconds shift{0};
+};
+
+/// Whose scan takes `seconds`.
+Reconciler searcher(const std::string& scan) {
+  return {.name = "searcher",
+          .summary = "Takes deadlines away.",
+          .outcomes = {"undated"},
+          .key = {{"execution_id", "uuid"}},
+          .execution_column = "execution_id",
+          .scan = scan,
+          .act = R"sql(
+      undated AS (
+        UPDATE {schema}.ff_exec_core c
+           SET deadline_at_ms = NULL
+          FROM clock, key
+         WHERE {in_partitions:c} AND c.partition_key = key.partition_key
+           AND c.execution_id = key.execution_id AND c.deadline_at_ms <= clock.due_ms AND {filter:c}
+        RETURNING c.partition_key, c.execution_id, 1700000000000 AS due_at_ms),
+      moved AS (SELECT *, 'undated' AS outcome FROM undated))sql",
+          .interval = 1s,
+          .searches = true};
+}
+
+std::string scan_that_takes(const std::string& seconds) {
+  return R"sql(
+      SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
+        FROM {schema}.ff_exec_core c
+       WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL AND {filter:c}
+         AND (SELECT pg_sleep()sql" +
+         seconds + ") IS NOT NULL)";
+}
+
+struct Stage {
+  explicit Stage(const std::string& seconds) : scan(scan_that_takes(seconds)) {}
+
+  void add(int rows = 1, PartitionKey partition = {3}) {
+    for (int i = 0; i < rows; ++i) insert_core(db, {.partition = partition, .deadline_at_ms = 5});
+  }
+  std::int64_t moved(const TickOptions& options = kOneOfMany) {
+    const auto report = engine->tick(options);
+    CHECK_FALSE(report.failure);
+    return report.processed;
+  }
+
+  const std::string scan;
+  const Reconciler reconciler = searcher(scan);
+  Database database;
+  pg::Connection db = database.connect();
+  ShiftedClock clock;
+  EngineFixture engine{database, reconciler, {.clock = &clock}};
+};
+
+}  // namespace
+
+TEST_CASE("after two long searches the next one waits a hundred times as long as they took") {
+  Stage t("0.3");
+  t.add();
+  CHECK(t.moved() == 1);
+  t.add();
+  CHECK(t.moved() == 1);  // the first one may have planned
+  t.add();
+  CHECK(t.moved() == 0);
+  t.clock.shift += 25s;
+  CHECK(t.moved() == 0);
+  CHECK(t.moved({}) == 1);  // by hand it does not wait
+  t.add();
+  t.clock.shift += 60s;  // longer than any rest
+  CHECK(t.moved() == 1);
+}
+
+TEST_CASE("a search rests for a minute at most, and not at all where it takes no time") {
+  Stage slow("0.8");
+  for (int i = 0; i < 2; ++i) CHECK(slow.moved() == 0);
+  slow.add();
+  slow.clock.shift += 61s;
+  CHECK(slow.moved() == 1);
+  Stage quick("0");
+  quick.moved({});
+  for (int i = 0; i < 3; ++i) {
+    quick.add();
+    quick.clock.shift += 1s;
+    CHECK(quick.moved() == 1);
+  }
+}
+
+TEST_CASE("what a search has not come to is gone on with at once, and new settings end its rest") {
+  Stage t("0.3");
+  for (int i = 0; i < 2; ++i) CHECK(t.moved() == 0);
+  t.add();
+  CHECK(t.moved() == 0);
+  t.engine->set_scope(t.engine->scope());
+  CHECK(t.moved() == 1);
+  t.clock.shift += 60s;
+  t.add(3000);
+  // No time is left behind the scan, but for one batch.
+  const auto first = t.engine->tick({.deadline = t.clock.now(), .in_slices = true});
+  CHECK(first.more);
+  CHECK(first.processed < 3000);
+  CHECK(first.processed + t.moved() == 3000);
+}
+
+TEST_CASE("a search shows far more rows to come than it finds due at once, partition by partition") {
+  Stage t("0");
+  const auto now = number(t.db, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+  for (int i = 0; i < 50; ++i) insert_core(t.db, {.partition = {3}, .deadline_at_ms = now + 90'000 + i});
+  t.add(3, {3});
+  t.add(10, {4});
+  CHECK(t.moved() == 13);
+  t.clock.shift += 90s;
+  t.db.execute_script("UPDATE {schema}.ff_exec_core SET deadline_at_ms = 5 WHERE deadline_at_ms IS NOT NULL");
+  t.clock.shift += 1s;
+  CHECK(t.moved({.scan = false, .in_slices = true}) == 50);
+}
