@@ -125,6 +125,10 @@ TickReport Engine::tick_alone(const TickOptions& options) {
   // Not before 1970, where nothing is known: a holdoff may reach back as long as there is time.
   report.known_until = std::max(upcoming_.complete_until() + job_->holdoff(), UnixMillis{});
   end_tick(report);
+  // What was known to be due and was not moved is known no more.
+  if (report.more || report.failure) search_again_at_ = {};
+  if (report.skipped.contains(Skip::locked))
+    search_again_at_ = std::min<SteadyTime>(search_again_at_, job_->clock.now() + job_->reconciler.interval);
   return report;
 }
 
@@ -181,6 +185,8 @@ TickReport Engine::with_worker(const std::function<void(Worker&)>& work) {
 }
 
 void Engine::scan_and_work_off(Worker& worker) {
+  // Of what a search does not show, a shortcut may have shown some.
+  auto known = job_->reconciler.searches ? upcoming_.take() : std::vector<Candidate>{};
   upcoming_.clear();
   find_partitions(worker.connection());
   const TickOptions& options = job_->options;
@@ -204,7 +210,8 @@ void Engine::scan_and_work_off(Worker& worker) {
       report.oldest_due = std::min(report.oldest_due.value_or(due_at), due_at);
     report.oldest_due_in = std::move(seen.oldest_due_in);
   }
-  const UnixMillis scanned_up_to = report.database_time - job_->holdoff() + ahead();
+  const UnixMillis due_now = report.database_time - job_->holdoff();
+  const UnixMillis scanned_up_to = due_now + ahead();
   if (!may_act(worker, !seen.few.empty() || !seen.oldest_of_many.empty())) {
     upcoming_.replace({}, scanned_up_to);
     return;
@@ -217,11 +224,17 @@ void Engine::scan_and_work_off(Worker& worker) {
     return;
   }
   upcoming_.replace(std::move(seen.coming), seen.cut_off.value_or(scanned_up_to));
+  if (seen.cut_off) {
+    std::erase_if(known, [&](const Candidate& row) { return row.due_at <= *seen.cut_off; });
+    upcoming_.add(std::move(known));
+  }
   report.paged = !seen.oldest_of_many.empty();
   work_off(worker, std::move(seen.few));
   work_off_pages(worker, seen.oldest_of_many, slices);
   end_scan(report, slices);
-  if (!report.more) end_search(took);
+  end_search(took);
+  if (seen.cut_off)
+    search_again_at_ = std::min(search_again_at_, job_->clock.now() + (*seen.cut_off - due_now));
   if (job_->prelude && !report.failure && !report.more && !options.dry_run &&
       !report.skipped.contains(Skip::locked))
     job_->prelude->settled();

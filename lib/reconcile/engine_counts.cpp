@@ -45,7 +45,7 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
   const bool walks = job_->reconciler.walk.has_value();
   const auto slices = walks ? from_the_start.next(*job_, worker.connection(), cap) : whole(job_->groups);
   Backlog backlog;
-  const Seen seen = sort_out(scan(worker, slices, kBacklogHorizon));
+  const Seen seen = sort_out(scan(worker, slices, kBacklogHorizon), depth());
   for (const Candidate& row : seen.coming) {
     const UnixMillis takeable_at = row.due_at + job_->holdoff();
     if (!backlog.next_due || takeable_at < *backlog.next_due) backlog.next_due = takeable_at;
@@ -93,8 +93,8 @@ Backlog Engine::due_in_reach(pg::Connection& connection, bool in_slices, std::in
   return backlog;
 }
 
-// Up to one more than `most`, over all pairs. What a shortcut finds is counted by the pair that walks, but for what is
-// not in its slice.
+// Up to one more than `most`, over all pairs. What a shortcut finds is counted by the pair that walks or searches, but
+// for what is not in its slice.
 Backlog Engine::due_of_all(pg::Connection& connection, const Engine& acting, std::int64_t most) {
   Backlog all;
   std::int64_t walked = 0;
@@ -104,7 +104,8 @@ Backlog Engine::due_of_all(pg::Connection& connection, const Engine& acting, std
     if (!pair.reconciler().wanted(pair.scope().family)) return;
     if (&pair != &acting) pair.find_partitions(connection);
     const Backlog its = pair.due_in_reach(connection, job_->options.in_slices, most + 1);
-    (pair.reconciler().is_shortcut ? by_shortcut : pair.reconciler().walk ? walked : all.due) += its.due;
+    const bool has_shortcut = pair.reconciler().walk || pair.reconciler().searches;
+    (pair.reconciler().is_shortcut ? by_shortcut : has_shortcut ? walked : all.due) += its.due;
     keep_earlier(all.oldest_due, its.oldest_due);
     all.database_time = its.database_time;
   };

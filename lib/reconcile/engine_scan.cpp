@@ -38,7 +38,8 @@ Milliseconds Engine::ahead() const {
 }
 
 bool Engine::rests_from_search() const {
-  return job_->options.in_slices && job_->reconciler.searches && job_->clock.now() < search_again_at_;
+  return job_->options.in_slices && job_->reconciler.searches && !queue_read_until_ &&
+         job_->clock.now() < search_again_at_;
 }
 
 // One that was long by itself may be that of a session that planned: only the second one is followed by a rest.

@@ -1,6 +1,7 @@
 // A pair to whose rows no index leads scans the more seldom the longer it takes.
 #include <catch2/catch.hpp>
 
+#include "pg/transaction.hpp"
 #include "support/still_stage.hpp"
 
 using namespace ff;
@@ -30,14 +31,18 @@ Reconciler searcher(const std::string& scan) {
           .execution_column = "execution_id",
           .scan = scan,
           .act = R"sql(
+      held AS MATERIALIZED (
+        SELECT c.partition_key, c.execution_id, 1700000000000 AS due_at_ms
+          FROM clock, key
+          JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+         WHERE {in_partitions:c} AND c.deadline_at_ms <= clock.due_ms AND {filter:c}
+           FOR NO KEY UPDATE OF c SKIP LOCKED),
       undated AS (
         UPDATE {schema}.ff_exec_core c
            SET deadline_at_ms = NULL
-          FROM clock, key
-         WHERE {in_partitions:c} AND c.partition_key = key.partition_key
-           AND c.execution_id = key.execution_id AND c.deadline_at_ms <= clock.due_ms AND {filter:c}
-        RETURNING c.partition_key, c.execution_id, 1700000000000 AS due_at_ms),
-      moved AS (SELECT *, 'undated' AS outcome FROM undated))sql",
+          FROM held
+         WHERE {in_partitions:c} AND c.partition_key = held.partition_key AND c.execution_id = held.execution_id),
+      moved AS (SELECT *, 'undated' AS outcome FROM held))sql",
           .interval = 1s,
           .searches = true};
 }
@@ -99,7 +104,7 @@ TEST_CASE("a search rests for a minute at most, and not at all where it takes no
   quick.moved({});
   for (int i = 0; i < 3; ++i) {
     quick.add();
-    quick.clock.shift += 1s;
+    quick.clock.shift += 61s;
     CHECK(quick.moved() == 1);
   }
 }
@@ -118,6 +123,30 @@ TEST_CASE("what a search has not come to is gone on with at once, and new settin
   CHECK(first.more);
   CHECK(first.processed < 3000);
   CHECK(first.processed + t.moved() == 3000);
+}
+
+TEST_CASE("a search does not rest past what it has shown, nor where a row that it knew was locked") {
+  Stage t("0.3");
+  const auto now = number(t.db, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint");
+  for (int i = 0; i < 70; ++i) insert_core(t.db, {.partition = {3}, .deadline_at_ms = now + 15'000});
+  for (int i = 0; i < 2; ++i) CHECK(t.moved() == 0);
+  t.add();
+  CHECK(t.moved() == 0);
+  t.clock.shift += 15s;  // in the middle of its rest
+  CHECK(t.moved() == 1);
+  t.db.execute_script("DELETE FROM {schema}.ff_exec_core");
+  for (int i = 0; i < 2; ++i) CHECK(t.moved() == 0);
+  t.clock.shift += 60s;
+  t.add();
+  {
+    auto other = t.database.connect();
+    pg::Transaction transaction(other);
+    transaction.execute("SELECT FROM {schema}.ff_exec_core FOR UPDATE");
+    const auto report = t.engine->tick(kOneOfMany);
+    CHECK(report.skipped == std::map<reconcile::Skip, std::int64_t>{{reconcile::Skip::locked, 1}});
+  }
+  t.clock.shift += 1s;
+  CHECK(t.moved() == 1);
 }
 
 TEST_CASE("a search shows far more rows to come than it finds due at once, partition by partition") {

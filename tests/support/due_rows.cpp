@@ -188,11 +188,11 @@ CREATE TEMP TABLE other AS
    ORDER BY due DESC;
 INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
   SELECT gen_random_uuid()::text, 'expired', occurred_at_ms, partition_key FROM other;
--- The newest of all.
+-- The newest of all, fewer than the ten thousand that are read.
 INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
   SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
     FROM execution
-   WHERE kind = 'cancelled' OR kind = 'ahead' AND due AND v % 2 = 0
+   WHERE kind = 'cancelled' AND (due OR v % 2 = 0) OR kind = 'ahead' AND due AND v % 2 = 0 OR kind IN ('retried', 'parent') AND due
    UNION ALL
   SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
     FROM upstream

@@ -48,6 +48,19 @@ std::vector<Stage> make_stages() {
                                          {"cancel_siblings_pending_members", "ARRAY[earlier::text]"}}),
                              pending_part("id", "id")};
   };
+  const Part backing_off =
+      core_part(delayed(), "id",
+                {{"blocking_reason", "'waiting_for_retry_backoff'"},
+                 {"raw_fields", "raw_fields || jsonb_build_object('delay_until', due_ms::text)"}});
+  const std::vector<Part> left_alone{
+      core_part(
+          {"runnable", "unowned", "blocked_by_dependencies", "running", "attempt_interrupted"}, "id",
+          merged(kInFlow, {{"blocking_reason", "'waiting_for_children'"}, {"created_at_ms", "due_ms"}})),
+      attempt_part("id", "NULL"), group_part("id", "id", {{"success_count", "1"}})};
+  const auto with_event = [](std::vector<Part> parts) {
+    parts.push_back(lease_event_part("id", "revoked", {{"occurred_at_ms", kFarAway}}));
+    return parts;
+  };
   return {
       {"delayed_promoter",
        "ff_exec_core",
@@ -57,10 +70,14 @@ std::vector<Stage> make_stages() {
       {.reconciler = "delayed_promoter",
        .table = "ff_exec_core",
        .id = "execution_id",
-       .parts = {core_part(
-           delayed(), "id",
-           {{"blocking_reason", "'waiting_for_retry_backoff'"},
-            {"raw_fields", "raw_fields || jsonb_build_object('delay_until', due_ms::text)"}})},
+       .parts = {backing_off},
+       .holds = {core_of_id},
+       .companion = 2},
+      // An event that is new, however slow the test is.
+      {.reconciler = "delayed_promoter",
+       .table = "ff_exec_core",
+       .id = "execution_id",
+       .parts = with_event({backing_off}),
        .holds = {core_of_id},
        .companion = 1},
       {"grant_expiry",
@@ -110,7 +127,6 @@ std::vector<Stage> make_stages() {
                  waitpoint_part("id", "id", {{"state", "'active'"}})},
        .holds = {waitpoint_of_id, suspension_of_id, core_of_id},
        .companion = 2},
-      // An event that is new, however slow the test is.
       {.reconciler = "suspension_timeout",
        .table = "ff_waitpoint_pending",
        .id = "execution_id",
@@ -165,12 +181,14 @@ std::vector<Stage> make_stages() {
       {.reconciler = "dependency",
        .table = "ff_exec_core",
        .id = "execution_id",
-       .parts = {core_part(
-                     {"runnable", "unowned", "blocked_by_dependencies", "running", "attempt_interrupted"},
-                     "id",
-                     merged(kInFlow,
-                            {{"blocking_reason", "'waiting_for_children'"}, {"created_at_ms", "due_ms"}})),
-                 attempt_part("id", "NULL"), group_part("id", "id", {{"success_count", "1"}})},
+       .parts = left_alone,
+       .holds = {core_of_id, group},
+       .companion = 2,
+       .may_wait = false},
+      {.reconciler = "dependency",
+       .table = "ff_exec_core",
+       .id = "execution_id",
+       .parts = with_event(left_alone),
        .holds = {core_of_id, group},
        .companion = 1,
        .may_wait = false},
