@@ -17,8 +17,8 @@ void Upcoming::add(std::vector<Candidate> rows) {
   std::ranges::move(rows_, std::back_inserter(rows));
   // Stable: of two of one key, the new one comes first.
   std::ranges::stable_sort(rows, {}, &Candidate::key);
-  const auto repeated = std::ranges::unique(rows, {}, &Candidate::key);
-  rows.erase(repeated.begin(), repeated.end());
+  const auto is_repeated = [](const Candidate& a, const Candidate& b) { return a.key == b.key; };
+  rows.erase(std::unique(rows.begin(), rows.end(), is_repeated), rows.end());
   replace(std::move(rows), complete_until_);
   if (rows_.size() <= kMost) return;
   rows_.erase(rows_.begin(), rows_.end() - kMost);
