@@ -123,14 +123,14 @@ bool names_any(const Pass& pass, const std::set<std::string>& ids) {
 
 }  // namespace
 
-TEST_CASE("a filtered tick of every reconciler moves only what matches, behind 100,000 rows of others") {
+TEST_CASE("a filtered tick of every reconciler moves only what matches, behind 20,000 rows of others") {
   for (const Reconciler& reconciler : reconcile::all_pairs()) {
     if (!reconciler.filterable) continue;
     CAPTURE(reconciler.name);
     const Stage& stage = stage_of(reconciler);
     const Database database;
     auto db = database.connect();
-    SeedOptions strangers = of("c", "3", 100'000);
+    SeedOptions strangers = of("c", "3", 20'000);
     strangers.due_ago_ms += kInFront;
     const Seeded foreign = seed(db, reconciler, strangers);
     const Seeded nobodys = seed(db, reconciler, of(std::nullopt, std::nullopt, 5));
