@@ -20,6 +20,7 @@
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/life.hpp"
 #include "reconcile/family/registry.hpp"
+#include "reconcile/family/shortcut.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -208,13 +209,7 @@ Reconciler completion_repair() {
       .holdoff = [](const Settings&) { return Milliseconds{0}; },
       .own_parameters = {"max_age"},
       .parameters = [](const Settings& own, const Family&) { return pg::Params::of(*own.at("max_age")); }};
-  Reconciler announced = by_those_who_wait;
-  announced.walk = {};
-  announced.is_shortcut = true;
-  announced.scan = kAnnouncedScan;
-  announced.interval = 4s;
-  announced.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
-  by_those_who_wait.companions = {announced};
+  by_those_who_wait.companions = {shortcut_of(by_those_who_wait, kAnnouncedScan, 4s)};
   return by_those_who_wait;
 }
 

@@ -14,6 +14,7 @@
 // Repeat   Afterwards the row is not delayed any more, so it is not found again.
 
 #include "reconcile/family/registry.hpp"
+#include "reconcile/family/shortcut.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -97,13 +98,7 @@ Reconciler delayed_promoter() {
   retries.fragments = fragments("{is_retry_or_resume}", "({retry_at})");
   retries.interval = 5s;
   retries.searches = true;
-  Reconciler announced = retries;
-  announced.searches = false;
-  announced.is_shortcut = true;
-  announced.scan = kAnnouncedScan;
-  announced.interval = 2s;
-  announced.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
-  promoter.companions = {announced, retries};
+  promoter.companions = {shortcut_of(retries, kAnnouncedScan, 2s), retries};
   return promoter;
 }
 

@@ -17,6 +17,7 @@
 
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/registry.hpp"
+#include "reconcile/family/shortcut.hpp"
 #include "reconcile/hold.hpp"
 
 namespace ff::reconcile {
@@ -258,13 +259,7 @@ Reconciler suspension_timeout() {
   orphans.act = kOrphanAct;
   orphans.interval = 5s;
   orphans.rows_meet = true;
-  Reconciler announced = orphans;
-  announced.walk = {};
-  announced.is_shortcut = true;
-  announced.scan = kAnnouncedScan;
-  announced.interval = 1s;
-  announced.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
-  timeouts.companions = {announced, orphans};
+  timeouts.companions = {shortcut_of(orphans, kAnnouncedScan, 1s), orphans};
   return timeouts;
 }
 

@@ -12,6 +12,8 @@
 
 #include "reconcile/family/waiting_children.hpp"
 
+#include "reconcile/family/shortcut.hpp"
+
 namespace ff::reconcile::waiting_children {
 namespace {
 
@@ -82,13 +84,7 @@ std::vector<Reconciler> woken(Reconciler dependency) {
   dependency.rows_meet = false;
   dependency.holdoff = [](const Settings&) { return Milliseconds{0}; };
   dependency.searches = true;
-  Reconciler announced = dependency;
-  announced.searches = false;
-  announced.is_shortcut = true;
-  announced.scan = kAnnouncedScan;
-  announced.interval = 2s;
-  announced.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
-  return {announced, dependency};
+  return {shortcut_of(dependency, kAnnouncedScan, 2s), dependency};
 }
 
 }  // namespace ff::reconcile::waiting_children
