@@ -47,6 +47,12 @@ struct Stage : StillStage {
             {"occurred_at_ms", kNow - ago_ms},
             {"partition_key", 3}});
   }
+  Uuid seen_coming(EngineFixture& engine, std::int64_t moment) {
+    const Uuid id = retry_at(moment);
+    tell(id);
+    CHECK(engine->tick(kShortcutOnly).next_due == unix_millis(moment));
+    return id;
+  }
   bool is_eligible(const Uuid& id) { return core(db, id)["eligibility_state"] == "eligible_now"; }
 };
 
@@ -200,10 +206,8 @@ TEST_CASE("a retry of which a lease event tells is promoted before its turn in a
 
 TEST_CASE("a retry that was seen coming is promoted at its moment, although no event tells of it any more") {
   Stage t;
-  const Uuid id = t.retry_at(kNow + 60'000);
-  t.tell(id);
   EngineFixture engine(t.database, reconciler());
-  CHECK(engine->tick(kShortcutOnly).next_due == unix_millis(kNow + 60'000));
+  const Uuid id = t.seen_coming(engine, kNow + 60'000);
   t.db.execute_script("DELETE FROM ff_lease_event");
   CHECK(engine->tick(kShortcutOnly).next_due == unix_millis(kNow + 60'000));
   t.advance(engine, 59s);
@@ -215,10 +219,8 @@ TEST_CASE("a retry that was seen coming is promoted at its moment, although no e
 
 TEST_CASE("a retry that was seen coming and is given another moment is promoted at that") {
   Stage t;
-  const Uuid id = t.retry_at(kNow + 10'000);
-  t.tell(id);
   EngineFixture engine(t.database, reconciler());
-  CHECK(engine->tick(kShortcutOnly).next_due == unix_millis(kNow + 10'000));
+  const Uuid id = t.seen_coming(engine, kNow + 10'000);
   t.db.execute("UPDATE ff_exec_core SET raw_fields = raw_fields || $1::jsonb WHERE execution_id = $2",
                pg::Params::of(Json{{"delay_until", std::to_string(kNow + 30'000)}}.dump(), id));
   CHECK(engine->tick(kShortcutOnly).next_due == unix_millis(kNow + 30'000));
