@@ -1,6 +1,7 @@
 // Which partitions are looked after: all that the database has, or those that the configuration names of them.
 #include <catch2/catch.hpp>
 
+#include "reconcile/family/registry.hpp"
 #include "support/database.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
@@ -125,6 +126,15 @@ TEST_CASE("a shard that comes to no partition at all has nothing to do") {
   const Ended tick = run_binary({"tick", "all"}, at(database, "{shard: 300, of: 301}"));
   CHECK(tick.code == 0);
   CHECK(tick.err.empty());
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = "partitions: {shard: 300, of: 301}\n" + std::string(kQuick)});
+  for (const auto& reconciler : reconcile::registry()) {
+    CAPTURE(reconciler.name);
+    const auto looked =
+        "ff_reconciler_last_success_timestamp_seconds{reconciler=\"" + std::string(reconciler.name) + "\"}";
+    if (reconciler.on_by_default) CHECK(wait_until([&] { return daemon.metric(looked) > 0; }));
+  }
+  CHECK(daemon.stop() == 0);
   CHECK_FALSE(given_back(db, of_others));
 }
 
