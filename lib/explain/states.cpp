@@ -228,7 +228,7 @@ void add_deadline(const Facts& facts, std::vector<Finding>& found) {
   if (inspection->rows.empty())
     found.push_back({"deadline_ignored",
                      fmt::format("its deadline ({}) is not enforced: {}", when(*core.deadline_at, facts.now),
-                                 core.is("active") ? "it is of the life before it was replayed"
+                                 core.is("active") ? "it is of the run before it was replayed"
                                                    : "it is not active, and include_waiting is off"),
                      "reconcilers.execution_deadline.include_waiting ends what waits, too"});
   else if (inspection->due())

@@ -34,7 +34,7 @@ std::string no_deadline(const Facts& facts) {
   const Core& core = *facts.core;
   if (!core.deadline_at) return "it has no deadline";
   if (core.ended()) return "it has ended";
-  if (core.is("active")) return "the deadline is of the life before it was replayed";
+  if (core.is("active")) return "the deadline is of the run before it was replayed";
   if (core.eligibility_state == "not_eligible_until_time") return "it is delayed";
   return "it is not active, and include_waiting is off";
 }

@@ -11,7 +11,6 @@
 #include "pg/transaction.hpp"
 #include "reconcile/find_holders.hpp"
 #include "reconcile/pager.hpp"
-#include "reconcile/seen.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -45,7 +44,8 @@ Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const 
                ForkJoin& fork_join)
     : job_(std::make_unique<Job>(reconciler, std::move(scope), clock)),
       crew_(std::make_unique<Crew>(*job_, pool, fork_join)),
-      pool_(pool) {
+      pool_(pool),
+      cursor_(*job_) {
   job_->rate_limit->set_rate(max_rows_per_second(job_->scope.settings));
   for (const Reconciler& companion : reconciler.companions) {
     companions_.emplace_back(companion, job_->scope, pool, clock, fork_join);
@@ -62,7 +62,7 @@ void Engine::set_scope(Scope scope) {
   job_->batch_size.start_over(job_->most_in_batch());
   job_->rate_limit->set_rate(max_rows_per_second(job_->scope.settings));
   upcoming_.clear();
-  search_again_at_ = {};
+  cursor_.end_rest();
   queue_.clear();
   queue_read_until_.reset();
 }
@@ -72,37 +72,47 @@ TickReport Engine::tick(const TickOptions& options) {
   root_ = this;
   holds_back_ = false;
   TickReport report = tick_alone(options);
-  // A slice, or some of the groups, show nothing of the others.
-  const auto known_until = [&](const Reconciler& pair, const TickReport& its) {
-    const bool in_parts = options.in_slices && (pair.walk || pair.groups_a_scan > 0);
-    return in_parts || !pair.foreseen ? std::nullopt : its.known_until;
-  };
-  report.all_known_until = known_until(reconciler(), report);
+  report.all_known_until = all_known_until(report);
   TickOptions theirs = options;
   theirs.scan_ahead = options.companions_scan_ahead;
   for (Engine& companion : companions_) {
-    theirs.scan = companion.reconciler().is_shortcut ? options.shortcuts_scan : options.companions_scan;
-    companion.root_ = this;
     if (report.failure || holds_back_ || !companion.reconciler().wanted(companion.scope().family)) continue;
-    Engine& pair = pair_of(companion);
+    companion.root_ = this;
     const bool is_shortcut = companion.reconciler().is_shortcut;
-    if (is_shortcut && !pair.is_behind()) continue;
-    const SteadyTime asked = job_->clock.now();
-    TickReport its = companion.tick_alone(theirs);
-    if (is_shortcut && pair.reconciler().searches) {
-      // What a shortcut has seen coming is tried once, by the pair that sees it coming as well, sooner or later.
-      pair.upcoming_.add(companion.upcoming_.take());
-      if (its.complete) pair.job_->server_clock.learn({asked, job_->clock.now(), its.database_time});
-    }
-    if (!is_shortcut) {
-      report.all_known_until = std::min(report.all_known_until, known_until(companion.reconciler(), its));
-      if (its.complete) report.companions_more = report.companions_more.value_or(false) || its.more;
-    }
-    report.add_companion(std::move(its));
+    theirs.scan = is_shortcut ? options.shortcuts_scan : options.companions_scan;
+    if (is_shortcut)
+      tick_shortcut(companion, theirs, report);
+    else
+      tick_companion(companion, theirs, report);
   }
   report.hold = hold_;
   report.finish();
   return report;
+}
+
+void Engine::tick_companion(Engine& companion, const TickOptions& options, TickReport& report) {
+  TickReport its = companion.tick_alone(options);
+  report.all_known_until = std::min(report.all_known_until, companion.all_known_until(its));
+  if (its.complete) report.companions_more = report.companions_more.value_or(false) || its.more;
+  report.add_companion(std::move(its));
+}
+
+// What it sees coming is tried once, by the pair whose search sees it as well, sooner or later.
+void Engine::tick_shortcut(Engine& shortcut, const TickOptions& options, TickReport& report) {
+  Engine& pair = pair_of(shortcut);
+  if (!pair.cursor_.may_show_late()) return;
+  const SteadyTime asked = job_->clock.now();
+  TickReport its = shortcut.tick_alone(options);
+  if (pair.reconciler().searches) {
+    pair.upcoming_.add(shortcut.upcoming_.pop());
+    if (its.complete) pair.job_->server_clock.learn({asked, job_->clock.now(), its.database_time});
+  }
+  report.add_companion(std::move(its));
+}
+
+// Nothing, where a scan shows a part of what is due, or its rows not before they are.
+std::optional<UnixMillis> Engine::all_known_until(const TickReport& its) const {
+  return cursor_.reads_a_part() || !reconciler().foreseen ? std::nullopt : its.known_until;
 }
 
 TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& options) {
@@ -117,7 +127,7 @@ TickReport Engine::tick_one(const ExecutionId& execution, const TickOptions& opt
 
 TickReport Engine::tick_alone(const TickOptions& options) {
   begin_tick(options);
-  const bool scan = (options.scan || is_time_to_ask_again()) && !rests_from_search();
+  const bool scan = (options.scan || is_time_to_ask_again()) && (queue_read_until_ || !cursor_.rests());
   TickReport report =
       scan ? with_worker([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
   if (const auto next = upcoming_.next()) report.next_due = *next + job_->holdoff();
@@ -125,10 +135,7 @@ TickReport Engine::tick_alone(const TickOptions& options) {
   // Not before 1970, where nothing is known: a holdoff may reach back as long as there is time.
   report.known_until = std::max(upcoming_.complete_until() + job_->holdoff(), UnixMillis{});
   end_tick(report);
-  // What was known to be due and was not moved is known no more.
-  if (report.more || report.failure) search_again_at_ = {};
-  if (report.skipped.contains(Skip::locked))
-    search_again_at_ = std::min<SteadyTime>(search_again_at_, job_->clock.now() + job_->reconciler.interval);
+  cursor_.end_tick(report);
   return report;
 }
 
@@ -140,7 +147,7 @@ TickReport Engine::tick_one_alone(const ExecutionId& execution, const TickOption
     leave_restless(worker.report(), rows);
     for (const Candidate& row : rows) {
       if (row.due && worker.report().scanned++ == 0) worker.report().oldest_due = row.due_at;  // oldest first
-      worker.take({&row, 1});
+      worker.move({&row, 1});
     }
   });
   end_tick(report);
@@ -185,8 +192,7 @@ TickReport Engine::with_worker(const std::function<void(Worker&)>& work) {
 }
 
 void Engine::scan_and_work_off(Worker& worker) {
-  // Of what a search does not show, a shortcut may have shown some.
-  auto known = job_->reconciler.searches ? upcoming_.take() : std::vector<Candidate>{};
+  auto known = job_->reconciler.searches ? upcoming_.pop() : std::vector<Candidate>{};
   upcoming_.clear();
   find_partitions(worker.connection());
   const TickOptions& options = job_->options;
@@ -196,10 +202,10 @@ void Engine::scan_and_work_off(Worker& worker) {
     return;
   }
   if (queue_read_until_) return work_off_queue(worker);
-  const auto slices = slices_of_scan(worker);
+  const auto slices = cursor_.next(worker.connection(), options.in_slices);
   job_->still_rows.begin_scan(job_->clock.now());
   const SteadyTime before = job_->clock.now();
-  Seen seen = sort_out(scan(worker, slices, ahead()), depth());
+  Seen seen = sort_out(scan(worker, slices, cursor_.ahead()), cursor_.depth());
   const auto took = job_->clock.now() - before;
   if (options.deadline != SteadyTime::max()) job_->deadline = options.deadline + took;
   TickReport& report = worker.report();
@@ -211,7 +217,7 @@ void Engine::scan_and_work_off(Worker& worker) {
     report.oldest_due_in = std::move(seen.oldest_due_in);
   }
   const UnixMillis due_now = report.database_time - job_->holdoff();
-  const UnixMillis scanned_up_to = due_now + ahead();
+  const UnixMillis scanned_up_to = due_now + cursor_.ahead();
   if (!may_act(worker, !seen.few.empty() || !seen.oldest_of_many.empty())) {
     upcoming_.replace({}, scanned_up_to);
     return;
@@ -223,27 +229,31 @@ void Engine::scan_and_work_off(Worker& worker) {
     upcoming_.replace({}, scanned_up_to);
     return;
   }
-  upcoming_.replace(std::move(seen.coming), seen.cut_off.value_or(scanned_up_to));
-  if (seen.cut_off) {
-    std::erase_if(known, [&](const Candidate& row) { return row.due_at <= *seen.cut_off; });
-    upcoming_.add(std::move(known));
-  }
+  keep_coming(seen, std::move(known), scanned_up_to);
   report.paged = !seen.oldest_of_many.empty();
   work_off(worker, std::move(seen.few));
   work_off_pages(worker, seen.oldest_of_many, slices);
-  end_scan(report, slices);
-  end_search(took);
-  if (seen.cut_off)
-    search_again_at_ = std::min(search_again_at_, job_->clock.now() + (*seen.cut_off - due_now));
+  if (!report.more && !report.failure && !job_->reconciler.walk)
+    for (const GroupSlice& read : slices) job_->still_rows.end_scan(job_->groups.all()[read.group]);
+  cursor_.end_scan(report, slices, took,
+                   seen.cut_off ? std::optional(*seen.cut_off - due_now) : std::nullopt);
   if (job_->prelude && !report.failure && !report.more && !options.dry_run &&
       !report.skipped.contains(Skip::locked))
     job_->prelude->settled();
   find_holders(*job_, worker.connection());
 }
 
+// Of what a search does not show, a shortcut may have shown some: those are `known`.
+void Engine::keep_coming(Seen& seen, std::vector<Candidate> known, UnixMillis scanned_up_to) {
+  upcoming_.replace(std::move(seen.coming), seen.cut_off.value_or(scanned_up_to));
+  if (!seen.cut_off) return;
+  std::erase_if(known, [&](const Candidate& row) { return row.due_at <= *seen.cut_off; });
+  upcoming_.add(std::move(known));
+}
+
 TickReport Engine::work_off_upcoming() {
   const auto now = job_->server_clock.at(job_->clock.now());
-  auto due = now ? upcoming_.take(*now - job_->holdoff()) : std::vector<Candidate>{};
+  auto due = now ? upcoming_.pop(*now - job_->holdoff()) : std::vector<Candidate>{};
   TickReport report;
   if (!due.empty())
     report = with_worker([&](Worker& worker) {
@@ -285,13 +295,13 @@ bool Engine::work_off(Worker& worker, std::vector<Candidate> rows) {
   std::size_t from = 0;
   const auto next = [&](Worker& any) -> Candidates {
     const std::lock_guard lock(mutex);
-    if (from == fresh.size() || (from == 0 ? !any.may_take_one() : any.out_of_time())) return {};
+    if (from == fresh.size() || (from == 0 ? !any.may_begin_one() : any.out_of_time())) return {};
     const std::size_t begin = from;
     from = end_of_batch(fresh, begin, job_->batch_size.now(), job_->groups, most_groups);
     return fresh.subspan(begin, from - begin);
   };
   const auto work = [&](Worker& any) {
-    for (Candidates batch = next(any); !batch.empty(); batch = next(any)) any.take(batch);
+    for (Candidates batch = next(any); !batch.empty(); batch = next(any)) any.move(batch);
   };
   const std::size_t whole_batches = fresh.size() / job_->batch_size.now();
   if (whole_batches > 1 && !job_->reconciler.rows_meet)
@@ -303,7 +313,7 @@ bool Engine::work_off(Worker& worker, std::vector<Candidate> rows) {
     if (worker.out_of_time())
       untried.push_back(row);
     else
-      worker.take({&row, 1});
+      worker.move({&row, 1});
   if (paid_) {
     untried.insert(untried.end(), fresh.begin() + static_cast<std::ptrdiff_t>(from), fresh.end());
     queue_.add(std::move(untried));

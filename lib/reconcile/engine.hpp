@@ -8,9 +8,10 @@
 #include "reconcile/crew.hpp"
 #include "reconcile/fair_queue.hpp"
 #include "reconcile/report.hpp"
+#include "reconcile/scan_cursor.hpp"
 #include "reconcile/scope.hpp"
+#include "reconcile/seen.hpp"
 #include "reconcile/upcoming.hpp"
-#include "reconcile/walk.hpp"
 
 namespace ff::reconcile {
 
@@ -61,6 +62,7 @@ class Engine {
   TickReport with_worker(const std::function<void(Worker&)>& work);
   void scan_and_work_off(Worker& worker);
   std::vector<Candidate> scan(Worker& worker, const std::vector<GroupSlice>& slices, Milliseconds ahead);
+  void keep_coming(Seen& seen, std::vector<Candidate> known, UnixMillis scanned_up_to);
   void work_off_pages(Worker& worker, const std::vector<Candidate>& oldest,
                       const std::vector<GroupSlice>& slices);
   bool work_off(Worker& worker, std::vector<Candidate> rows);
@@ -68,14 +70,10 @@ class Engine {
   bool ask_first(Worker& worker);
   bool is_time_to_ask_again() const;
   void leave_restless(TickReport& report, std::vector<Candidate>& rows);
-  int depth() const;
-  Milliseconds ahead() const;
-  bool rests_from_search() const;
-  void end_search(SteadyTime::duration took);
-  bool is_behind() const;
+  std::optional<UnixMillis> all_known_until(const TickReport& its) const;
+  void tick_companion(Engine& companion, const TickOptions& options, TickReport& report);
+  void tick_shortcut(Engine& shortcut, const TickOptions& options, TickReport& report);
   Engine& pair_of(const Engine& shortcut);
-  std::vector<GroupSlice> slices_of_scan(Worker& worker);
-  void end_scan(TickReport& report, const std::vector<GroupSlice>& slices);
   TickReport work_off_upcoming();
   void find_partitions(pg::Connection& connection);
   void count_due(pg::Connection& connection, const std::vector<GroupSlice>& slices, std::int64_t cap,
@@ -100,10 +98,7 @@ class Engine {
   std::unique_ptr<Crew> crew_;
   pg::Pool& pool_;
   Upcoming upcoming_;
-  Walker walker_;
-  std::size_t first_group_ = 0;  // of the next scan, where one reads some groups only
-  std::optional<SteadyTime::duration> search_took_;
-  SteadyTime search_again_at_{};
+  ScanCursor cursor_;
   std::vector<Engine> companions_;
   int pair_ = 0;              // of a companion its number, from 1 on
   Engine* root_ = nullptr;    // in a tick: whose companion this is, or itself
@@ -114,6 +109,7 @@ class Engine {
   std::optional<UnixMillis> queue_read_until_;
   SteadyTime queue_read_again_at_{};
   SteadyTime queue_read_anew_at_{};
+  std::size_t queue_first_group_ = 0;     // of the next reading
   bool paid_ = false;                     // the rows at work have their tokens
   std::optional<UnixMillis> held_after_;  // in this tick
 };

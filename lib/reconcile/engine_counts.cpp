@@ -3,7 +3,6 @@
 
 #include "pg/transaction.hpp"
 #include "reconcile/engine.hpp"
-#include "reconcile/seen.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -45,7 +44,7 @@ Backlog Engine::backlog_alone(std::int64_t cap) {
   const bool walks = job_->reconciler.walk.has_value();
   const auto slices = walks ? from_the_start.next(*job_, worker.connection(), cap) : whole(job_->groups);
   Backlog backlog;
-  const Seen seen = sort_out(scan(worker, slices, kBacklogHorizon), depth());
+  const Seen seen = sort_out(scan(worker, slices, kBacklogHorizon), cursor_.depth());
   for (const Candidate& row : seen.coming) {
     const UnixMillis takeable_at = row.due_at + job_->holdoff();
     if (!backlog.next_due || takeable_at < *backlog.next_due) backlog.next_due = takeable_at;
@@ -80,12 +79,10 @@ void Engine::count_due(pg::Connection& connection, const std::vector<GroupSlice>
   }
 }
 
-// What a tick would come to: of a table that is walked through in slices, the slice whose turn it is. Rows in quarantine
-// are due for as long as they fail, and are not tried; as many more are counted.
+// What a tick would come to: what the next scan reads. Rows in quarantine are due for as long as they fail, and are not
+// tried; as many more are counted.
 Backlog Engine::due_in_reach(pg::Connection& connection, bool in_slices, std::int64_t cap) {
-  const bool walks = in_slices && job_->reconciler.walk;
-  const auto slices =
-      walks ? walker_.next(*job_, connection, job_->reconciler.walk->rows) : whole(job_->groups);
+  const auto slices = cursor_.next(connection, in_slices);
   const auto quarantined = static_cast<std::int64_t>(job_->quarantine.size());
   Backlog backlog;
   count_due(connection, slices, cap + quarantined, backlog);

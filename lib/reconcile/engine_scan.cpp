@@ -6,7 +6,6 @@
 #include "pg/transaction.hpp"
 #include "reconcile/engine.hpp"
 #include "reconcile/pager.hpp"
-#include "reconcile/seen.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -14,47 +13,7 @@ namespace {
 // So many groups of partitions more than could be read may be locked, before it is taken for a lock on all of them.
 constexpr std::size_t kMostLocked = 2;
 
-// Where one in so many rows of a stretch was due, a walk goes on at once. So what is overdue stays a tenth of the table,
-// however large that is and however many fall due.
-constexpr std::int64_t kRich = 10;
-
-// Of the time, and as long as no search may be away.
-constexpr int kShareOfSearch = 100;
-constexpr Milliseconds kLongestBetweenSearches{60'000};
-
 }  // namespace
-
-int Engine::depth() const {
-  const Reconciler& pair = job_->reconciler;
-  return pair.is_shortcut ? kShortcutDepth : pair.searches ? kDeepScan : kScanDepth;
-}
-
-// As far as the next search may be away, where that is further than a scan is asked to see.
-Milliseconds Engine::ahead() const {
-  const Milliseconds asked = job_->options.scan_ahead;
-  const bool may_be_seldom =
-      job_->options.in_slices && (job_->reconciler.searches || job_->reconciler.is_shortcut);
-  return may_be_seldom ? std::max(asked, 2 * kLongestBetweenSearches) : asked;
-}
-
-bool Engine::rests_from_search() const {
-  return job_->options.in_slices && job_->reconciler.searches && !queue_read_until_ &&
-         job_->clock.now() < search_again_at_;
-}
-
-// One that was long by itself may be that of a session that planned: only the second one is followed by a rest.
-void Engine::end_search(SteadyTime::duration took) {
-  if (!job_->reconciler.searches) return;
-  const auto usual = std::min(took, search_took_.value_or(SteadyTime::duration{}));
-  search_took_ = took;
-  search_again_at_ =
-      job_->clock.now() + std::min<SteadyTime::duration>(kShareOfSearch * usual, kLongestBetweenSearches);
-}
-
-bool Engine::is_behind() const {
-  const Reconciler& pair = job_->reconciler;
-  return !pair.searches || !search_took_ || kShareOfSearch * *search_took_ > pair.interval;
-}
 
 // The pair that finds in the end what a shortcut finds sooner.
 Engine& Engine::pair_of(const Engine& shortcut) {
@@ -91,32 +50,6 @@ bool Engine::is_time_to_ask_again() const {
   return now && *now >= *job_->told->ask_again + job_->holdoff();
 }
 
-std::vector<GroupSlice> Engine::slices_of_scan(Worker& worker) {
-  const Reconciler& pair = job_->reconciler;
-  if (job_->options.in_slices && pair.walk) return walker_.next(*job_, worker.connection(), pair.walk->rows);
-  auto slices = whole(job_->groups);
-  if (!job_->options.in_slices || pair.groups_a_scan == 0 || pair.groups_a_scan >= slices.size())
-    return slices;
-  std::rotate(slices.begin(), slices.begin() + static_cast<std::ptrdiff_t>(first_group_ % slices.size()),
-              slices.end());
-  slices.resize(pair.groups_a_scan);
-  return slices;
-}
-
-// What it did not come to is read again by the next one.
-void Engine::end_scan(TickReport& report, const std::vector<GroupSlice>& slices) {
-  if (report.more) return;
-  const Reconciler& pair = job_->reconciler;
-  if (job_->options.in_slices && pair.walk) {
-    walker_.go_on();
-    report.more = walker_.rows() > 0 && kRich * report.processed >= walker_.rows();
-  }
-  if (job_->options.in_slices && pair.groups_a_scan > 0 && !slices.empty())
-    first_group_ = (slices.back().group + 1) % job_->groups.size();
-  if (report.failure || pair.walk) return;
-  for (const GroupSlice& read : slices) job_->still_rows.end_scan(job_->groups.all()[read.group]);
-}
-
 // Where somebody holds a child of a table, the groups that other children hold are scanned all the same; that some could
 // not be is the report's failure.
 std::vector<Candidate> Engine::scan(Worker& worker, const std::vector<GroupSlice>& slices,
@@ -130,7 +63,7 @@ std::vector<Candidate> Engine::scan(Worker& worker, const std::vector<GroupSlice
     std::vector<Question> questions;
     for (std::size_t i = from; i < to; ++i)
       questions.push_back(page(*job_, slices[i].slice.partitions_of(job_->groups.all()[slices[i].group]),
-                               slices[i].slice, depth(), ahead));
+                               slices[i].slice, cursor_.depth(), ahead));
     try {
       std::ranges::move(worker.read(questions), std::back_inserter(all));
       read += to - from;

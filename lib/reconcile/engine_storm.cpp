@@ -138,7 +138,7 @@ void Engine::work_off_paid(Worker& worker, std::int64_t tokens) {
   };
   paid_ = true;
   try {
-    work_off(worker, queue_.take(static_cast<std::size_t>(tokens)));
+    work_off(worker, queue_.pop(static_cast<std::size_t>(tokens)));
   } catch (...) {
     settle();
     throw;
@@ -156,7 +156,7 @@ void Engine::read_into_queue(Worker& worker) {
   const std::vector<Partitions>& groups = job_->groups.all();
   std::size_t read = 0;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    Pager pager(*job_, groups[(first_group_ + i) % groups.size()], {}, from);
+    Pager pager(*job_, groups[(queue_first_group_ + i) % groups.size()], {}, from);
     while (!pager.done() && read < kMostRead && !job_->options.stop.stop_requested()) {
       auto rows = pager.next(worker, false);
       read += rows.size();
@@ -165,7 +165,7 @@ void Engine::read_into_queue(Worker& worker) {
   }
   const SteadyTime ended = job_->clock.now();
   if (anew) {
-    ++first_group_;
+    ++queue_first_group_;
     queue_read_anew_at_ =
         ended + std::max<SteadyTime::duration>(kReadAnewEvery, kRestAfterReadingAll * (ended - began));
   }

@@ -17,7 +17,7 @@ void FairQueue::add(std::vector<Candidate> rows) {
   }
 }
 
-std::vector<Candidate> FairQueue::take(std::size_t most) {
+std::vector<Candidate> FairQueue::pop(std::size_t most) {
   std::vector<Candidate> taken;
   while (taken.size() < most && !by_namespace_.empty()) {
     auto turn = by_namespace_.upper_bound(last_);

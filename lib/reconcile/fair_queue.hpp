@@ -22,7 +22,7 @@ class FairQueue {
   /// Those that are in it already are not added again.
   void add(std::vector<Candidate> rows);
   /// Up to so many, the namespaces in turn, of each the oldest first.
-  std::vector<Candidate> take(std::size_t most);
+  std::vector<Candidate> pop(std::size_t most);
 
   std::size_t size() const { return keys_.size(); }
   bool empty() const { return keys_.empty(); }

@@ -2,7 +2,7 @@
 
 #include "lease/outbox.hpp"
 #include "reconcile/family/ending.hpp"
-#include "reconcile/family/life.hpp"
+#include "reconcile/family/replay.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -224,7 +224,7 @@ const Fragments& phrases() {
         .add(of_time())
         .add(of_events())
         .add(ending::phrases())
-        .add(life::phrases());
+        .add(replay::phrases());
     // Filled in by the connection, which knows where it is connected.
     made.add(Fragment{"schema", "{schema}"});
     return made;

@@ -13,10 +13,6 @@ namespace ff::reconcile {
 /// A partition that shows this many due rows in a scan is paged through; the others show all that is due there
 /// and, behind it, what falls due next.
 constexpr int kScanDepth = 4;
-/// So many rows of a partition are shown where a scan comes seldom, and by a shortcut, so that what comes until the next one
-/// is among them.
-constexpr int kDeepScan = 64;
-constexpr int kShortcutDepth = 1000;
 
 /// What a scan has shown.
 struct Seen {

@@ -25,7 +25,7 @@ void Upcoming::add(std::vector<Candidate> rows) {
   complete_until_ = std::min(complete_until_, rows_.front().due_at);
 }
 
-std::vector<Candidate> Upcoming::take(UnixMillis due) {
+std::vector<Candidate> Upcoming::pop(UnixMillis due) {
   std::vector<Candidate> taken;
   for (; !rows_.empty() && rows_.back().due_at <= due; rows_.pop_back())
     taken.push_back(std::move(rows_.back()));

@@ -19,7 +19,7 @@ class Upcoming {
   static constexpr std::size_t kMost = 20'000;
 
   /// Takes out the rows with a due time up to `due`, oldest first; or all of them.
-  std::vector<Candidate> take(UnixMillis due = UnixMillis::max());
+  std::vector<Candidate> pop(UnixMillis due = UnixMillis::max());
 
   /// The due time of the next row.
   std::optional<UnixMillis> next() const;

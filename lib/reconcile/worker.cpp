@@ -66,7 +66,7 @@ bool Worker::out_of_time() {
   return is_out;
 }
 
-bool Worker::may_take_one() {
+bool Worker::may_begin_one() {
   const bool may = !job_.options.stop.stop_requested() && may_write() && !job_.has_to_rest();
   if (read_in_time_ && may) return true;
   return !out_of_time();
@@ -107,16 +107,16 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
   return found;
 }
 
-void Worker::take(Candidates batch) {
-  if (!take_whole(batch)) take_halves(batch);
+void Worker::move(Candidates batch) {
+  if (!move_whole(batch)) bisect(batch);
   hurried_ = false;
 }
 
-bool Worker::take_whole(Candidates batch) {
+bool Worker::move_whole(Candidates batch) {
   for (int tries = 1;; ++tries) {
     const SteadyTime tried = Clock::system().now();
     try {
-      if (take_once(batch)) return true;
+      if (try_once(batch)) return true;
       if (tries < kTries) continue;
       if (batch.size() == 1) ++report_.skipped[Skip::locked];
       return false;
@@ -134,16 +134,16 @@ bool Worker::take_whole(Candidates batch) {
 
 // One row spoils the others: halve until it is alone. The others are committed on the way. Where the first half was
 // clean, the row is in the second, which need not be tried as a whole.
-void Worker::take_halves(Candidates batch) {
+void Worker::bisect(Candidates batch) {
   if (batch.size() == 1) return;
   const Candidates first = batch.first(batch.size() / 2);
   const Candidates second = batch.last(batch.size() - first.size());
-  const bool clean = take_whole(first);
-  if (!clean) take_halves(first);
-  if ((clean && second.size() > 1) || !take_whole(second)) take_halves(second);
+  const bool clean = move_whole(first);
+  if (!clean) bisect(first);
+  if ((clean && second.size() > 1) || !move_whole(second)) bisect(second);
 }
 
-bool Worker::take_once(Candidates batch) {
+bool Worker::try_once(Candidates batch) {
   pg::Transaction transaction(
       *connection_, {.plan = pg::Plan::generic, .at_most = hurried_ ? kHurry : Milliseconds::max()});
   const SteadyTime started = job_.clock.now();

@@ -39,17 +39,17 @@ class Worker {
   bool out_of_time();
   /// As out_of_time(), but what was asked for in time is worth one batch, however long that took: so a slow server, too,
   /// gets on.
-  bool may_take_one();
+  bool may_begin_one();
 
   /// Moves these rows in one transaction; where that fails, half of them each. They are sorted by group.
-  void take(Candidates batch);
+  void move(Candidates batch);
 
  private:
   std::vector<Candidate> read_once(const std::vector<Question>& questions);
   bool may_write() const;
-  bool take_whole(Candidates batch);
-  void take_halves(Candidates batch);
-  bool take_once(Candidates batch);
+  bool move_whole(Candidates batch);
+  void bisect(Candidates batch);
+  bool try_once(Candidates batch);
   std::vector<Candidate> lock(pg::Transaction& transaction, Candidates batch) const;
   bool act_on(pg::Transaction& transaction, Candidates rows_to_move, Candidates batch, SteadyTime started);
   std::vector<pg::Result> ask_of(pg::Transaction& transaction, const Statement& statement,

@@ -233,7 +233,7 @@ TEST_CASE("a lease that a worker's cancel left behind is released, and what is r
   }
 }
 
-TEST_CASE("a replayed execution is not ended by the deadline of its former life") {
+TEST_CASE("a replayed execution is not ended by the deadline of its former run") {
   World world;
   const std::string execution = world.execution({{"deadline_in_ms", 1}});
   world.take("claim", execution);

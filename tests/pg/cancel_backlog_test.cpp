@@ -246,11 +246,11 @@ TEST_CASE("cancel_backlog tells no end a second time") {
   t.add_event(resumed, "resumable", kLongAgo + 1);
   // A worker's cancel has dated the end anew.
   t.add_event(t.add_member(flow, kHeaderCancelled), "cancelled", kLongAgo - 1);
-  const Uuid of_former_life = t.add_member(flow, kHeaderCancelled, kLongAgo, {{"replay_count", 1}});
-  t.add_event(of_former_life, "failed", kLongAgo - 1);
+  const Uuid of_former_run = t.add_member(flow, kHeaderCancelled, kLongAgo, {{"replay_count", 1}});
+  t.add_event(of_former_run, "failed", kLongAgo - 1);
   CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=5");
   CHECK(number(t.db, "SELECT count(*) FROM ff_completion_event WHERE outcome = 'cancelled'") == 3);
-  for (const Uuid& id : {resumed, of_former_life})
+  for (const Uuid& id : {resumed, of_former_run})
     CHECK(number(t.db,
                  "SELECT count(*) FROM ff_completion_event WHERE execution_id = $1 AND outcome = 'cancelled'",
                  pg::Params::of(id)) == 1);

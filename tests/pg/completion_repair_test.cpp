@@ -255,10 +255,10 @@ TEST_CASE("completion_repair takes a replayed execution for told by either of tw
     t.event(id, "success", occurred_at_ms, committed_at_ms);
     return id;
   };
-  const Uuid of_the_former_life = add(kEnd - 2000, kEnd - 2000);
+  const Uuid of_the_former_run = add(kEnd - 2000, kEnd - 2000);
   const std::vector<Uuid> told{add(kEnd, kEnd - 2000), add(kEnd - 2000, kEnd - 500), add(kEnd, kEnd)};
   CHECK(outcomes(t.tick()) == "repaired=1");
-  CHECK(t.ends(of_the_former_life) == 2);
+  CHECK(t.ends(of_the_former_run) == 2);
   for (const Uuid& id : told) CHECK(t.ends(id) == 1);
 }
 

@@ -1,4 +1,4 @@
-// execution_deadline and what was replayed: a replay keeps deadline_at_ms, which may be that of the former life.
+// execution_deadline and what was replayed: a replay keeps deadline_at_ms, which may be that of a former run.
 #include <catch2/catch.hpp>
 
 #include "support/still_stage.hpp"

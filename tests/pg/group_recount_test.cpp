@@ -119,7 +119,7 @@ TEST_CASE("group_recount waits until all of it has stood still for a minute") {
   CHECK(tick_at(91) == "recounted=1");
 }
 
-TEST_CASE("group_recount tells an end by the newest event of its present life") {
+TEST_CASE("group_recount tells an end by the newest event of its present run") {
   Stage t;
   const FanIn misled = insert_fan_in(t.db, 4, {.policy = policy("quorum", 2), .success = 1, .running = 1});
   for (std::size_t i = 0; i < 4; ++i) t.end(misled, i, "", 50'000);

@@ -26,8 +26,8 @@ TEST_CASE("each namespace has its turn, of each the oldest first") {
   queue.add({row("a", 3), row("a", 1), row("a", 2), row("b", 9), row("", 5)});
   CHECK(queue.size() == 5);
   CHECK(queue.oldest() == unix_millis(1));
-  CHECK(order(queue.take(4)) == "a1 b9 5 a2");
-  CHECK(order(queue.take(10)) == "a3");
+  CHECK(order(queue.pop(4)) == "a1 b9 5 a2");
+  CHECK(order(queue.pop(10)) == "a3");
   CHECK(queue.empty());
   CHECK_FALSE(queue.oldest());
 }
@@ -35,9 +35,9 @@ TEST_CASE("each namespace has its turn, of each the oldest first") {
 TEST_CASE("whose turn it was is remembered from one helping to the next") {
   FairQueue queue;
   queue.add({row("a", 1), row("a", 2), row("b", 1), row("b", 2)});
-  CHECK(order(queue.take(1)) == "a1");
-  CHECK(order(queue.take(1)) == "b1");
-  CHECK(order(queue.take(1)) == "a2");
+  CHECK(order(queue.pop(1)) == "a1");
+  CHECK(order(queue.pop(1)) == "b1");
+  CHECK(order(queue.pop(1)) == "a2");
 }
 
 TEST_CASE("one that has everything leaves room for others, and what finds none is counted") {
@@ -53,7 +53,7 @@ TEST_CASE("one that has everything leaves room for others, and what finds none i
   for (std::size_t i = 0; i < FairQueue::kMost; ++i)
     queue.add({row("c" + std::to_string(i % 10), static_cast<int>(i))});
   CHECK(queue.size() == FairQueue::kMost);
-  CHECK(order(queue.take(2)) == "a0 b1");
+  CHECK(order(queue.pop(2)) == "a0 b1");
   queue.clear();
   CHECK(queue.empty());
   CHECK(queue.left_out() == 0);
@@ -63,7 +63,7 @@ TEST_CASE("a row that is in the queue is not added again, and one that was taken
   FairQueue queue;
   queue.add({row("a", 1), row("a", 1)});
   queue.add({row("a", 1)});
-  CHECK(order(queue.take(10)) == "a1");
+  CHECK(order(queue.pop(10)) == "a1");
   queue.add({row("a", 1)});
-  CHECK(order(queue.take(10)) == "a1");
+  CHECK(order(queue.pop(10)) == "a1");
 }

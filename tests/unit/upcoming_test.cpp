@@ -27,15 +27,15 @@ std::string names(const std::vector<Candidate>& rows) {
 TEST_CASE("an Upcoming gives out each row once, when its time has come, the oldest first") {
   Upcoming upcoming;
   CHECK_FALSE(upcoming.next());
-  CHECK(upcoming.take(unix_millis(1'000)).empty());
+  CHECK(upcoming.pop(unix_millis(1'000)).empty());
   upcoming.replace({row(300, "c"), row(100, "a"), row(200, "b")}, unix_millis(500));
   CHECK(upcoming.complete_until() == unix_millis(500));
   CHECK(upcoming.next() == unix_millis(100));
-  CHECK(upcoming.take(unix_millis(99)).empty());
-  CHECK(names(upcoming.take(unix_millis(200))) == "ab");
+  CHECK(upcoming.pop(unix_millis(99)).empty());
+  CHECK(names(upcoming.pop(unix_millis(200))) == "ab");
   CHECK(upcoming.next() == unix_millis(300));
-  CHECK(upcoming.take(unix_millis(200)).empty());
-  CHECK(names(upcoming.take(unix_millis(1'000))) == "c");
+  CHECK(upcoming.pop(unix_millis(200)).empty());
+  CHECK(names(upcoming.pop(unix_millis(1'000))) == "c");
   CHECK_FALSE(upcoming.next());
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("a new scan replaces what an Upcoming held") {
   Upcoming upcoming;
   upcoming.replace({row(100, "a")}, unix_millis(500));
   upcoming.replace({row(200, "b")}, unix_millis(600));
-  CHECK(names(upcoming.take(unix_millis(1'000))) == "b");
+  CHECK(names(upcoming.pop(unix_millis(1'000))) == "b");
   CHECK(upcoming.complete_until() == unix_millis(600));
   upcoming.replace({row(300, "c")}, unix_millis(700));
   upcoming.clear();
@@ -56,7 +56,7 @@ TEST_CASE(
   upcoming.replace({row(300, "c"), row(100, "a")}, unix_millis(500));
   upcoming.add({row(200, "b"), row(400, "a")});
   CHECK(upcoming.complete_until() == unix_millis(500));
-  CHECK(names(upcoming.take(unix_millis(1'000))) == "bca");
+  CHECK(names(upcoming.pop(unix_millis(1'000))) == "bca");
 }
 
 TEST_CASE("an Upcoming keeps no more than what falls due first") {
@@ -66,7 +66,7 @@ TEST_CASE("an Upcoming keeps no more than what falls due first") {
   upcoming.replace(rows, unix_millis(2'000));
   upcoming.add({row(999, "sooner"), row(1'001, "later")});
   CHECK(upcoming.complete_until() == unix_millis(1'000));
-  const auto all = upcoming.take();
+  const auto all = upcoming.pop();
   CHECK(all.size() == Upcoming::kMost);
   CHECK(names({all.front()}) == "sooner");
   CHECK(all.back().due_at == unix_millis(1'000));

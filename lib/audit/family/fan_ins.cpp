@@ -38,7 +38,7 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
        CASE WHEN t.running = 0 AND NOT g.cancel_siblings_pending_flag
                  AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
             THEN 'group_waits_for_ended' ELSE 'group_miscounted' END
-     -- What a replayed upstream counted in its former life stands there while it runs again.
+     -- What a replayed upstream counted in its former run stands there while it runs again.
      WHEN (g.success_count, g.fail_count, g.skip_count, g.running_count) <> (t.success, t.fail, t.skip, t.running) THEN
        CASE WHEN NOT (t.replayed AND t.running > 0) THEN 'group_miscounted' END
      -- From here on it counts what its upstreams say.

@@ -15,7 +15,7 @@
 // Repeat   The member's row is gone afterwards, and what is cancelled has its event.
 
 #include "reconcile/family/ending.hpp"
-#include "reconcile/family/life.hpp"
+#include "reconcile/family/replay.hpp"
 #include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
@@ -231,7 +231,7 @@ Reconciler cancel_backlog() {
       .act = kAct,
       .fragments = fragments(),
       .privileges =
-          ending::privileges(life::privileges({{"ff_cancel_backlog", "SELECT, UPDATE, DELETE"},
+          ending::privileges(replay::privileges({{"ff_cancel_backlog", "SELECT, UPDATE, DELETE"},
                                                {"ff_cancel_backlog_member", "SELECT, UPDATE, DELETE"}})),
       .interval = 2s,
       .batch_size = 500,

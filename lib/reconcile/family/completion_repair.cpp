@@ -1,11 +1,11 @@
 // completion_repair: an execution that ended without an event, while somebody waits for it, gets its event.
 //
-// Rows     ff_exec_core that has ended within max_age, without a completion event of its present life, found from those
+// Rows     ff_exec_core that has ended within max_age, without a completion event of its present run, found from those
 //          who wait for it: members of its flow that are submitted, runnable or blocked, over an edge that is applied.
 //          FlowFabric's cancels by a worker, by an operator, of a flow's header and of siblings write no event. Where
 //          nobody waits, nobody misses it, and terminal_at_ms has no index. A downstream that an operator has
 //          replayed since is left to him, unless it waits: it would be skipped again. The end of who was replayed is
-//          missed only where the fan-in counts more as running than there are: that of a life before may be in it. There
+//          missed only where the fan-in counts more as running than there are: that of a run before may be in it. There
 //          may be a million who wait: they are walked through, and a companion takes those that the newest lease events
 //          name, a few seconds after a cancel that writes one or once the lease that it kept has run out.
 // Changes  the event, dated with the end, by which `dependency` and FlowFabric's dispatch go on; in the core the mark
@@ -15,10 +15,10 @@
 // Others   Whoever ends, replays or repairs the same execution writes its core: what is held, or was written since this
 //          statement began, waits for the next tick. A worker that comes back finds another epoch.
 // Repeat   The mark is set and the event is there, so the row is not found again. The key has the end itself: of
-//          another life nothing is written.
+//          another run nothing is written.
 
 #include "reconcile/family/ending.hpp"
-#include "reconcile/family/life.hpp"
+#include "reconcile/family/replay.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/shortcut.hpp"
 
@@ -191,7 +191,7 @@ Reconciler completion_repair() {
       .scan = kScan,
       .act = kAct,
       .fragments = fragments(),
-      .privileges = ending::privileges(life::privileges(
+      .privileges = ending::privileges(replay::privileges(
           {{"ff_edge", "SELECT"}, {"ff_edge_group", "SELECT"}, {"ff_lease_event", "SELECT"}})),
       .interval = 5s,
       .settings =

@@ -2,7 +2,7 @@
 //
 // Rows     ff_exec_core, `active`, with deadline_at_ms passed; with include_waiting also those that are
 //          submitted, runnable, blocked or suspended. Never delayed ones: for them the column is the end of
-//          the delay (delayed_promoter). Nor one that was replayed after its deadline: that was of its former life.
+//          the delay (delayed_promoter). Nor one that was replayed after its deadline: that was of its former run.
 // Changes  the core (terminal, expired), its current attempt (interrupted, no lease, epoch + 1; without a lease it
 //          keeps outcome and end where it has them), its suspension and waitpoints (deleted), one completion event,
 //          and one lease event where there was a lease.
@@ -49,9 +49,9 @@ std::vector<Fragment> fragments() {
           OR ({include_waiting}
               AND (c.lifecycle_phase IN ('submitted', 'blocked', 'suspended')
                    OR c.lifecycle_phase = 'runnable' AND c.eligibility_state <> 'not_eligible_until_time')))
-     AND {is_of_former_life} IS NOT TRUE)sql"},
+     AND {is_of_former_run} IS NOT TRUE)sql"},
           // "Its deadline passed before it was replayed."
-          {"is_of_former_life", "c.deadline_at_ms < {replayed_at:c}"}};
+          {"is_of_former_run", "c.deadline_at_ms < {replayed_at:c}"}};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 //          whose event a dispatcher marked and did not live to pass on. Both look for a moment like what is being
 //          done right now (FlowFabric marks an event first, and changes groups later), so a digest of all that is asked
 //          for has to stand still for a minute. Due since the last of the ends.
-// Changes  the counts, which become how the upstreams have ended: as the newest event of the present life of each says, or
+// Changes  the counts, which become how the upstreams have ended: as the newest event of the present run of each says, or
 //          where there is none and the end is so old that completion_repair does not write one any more, as its rows do.
 //          Then the downstream as dependency would: eligible where these counts satisfy the group and the old ones did not,
 //          ended as skipped where they never will. A group that was satisfied is never made impossible.
@@ -18,7 +18,7 @@
 
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/fan_in.hpp"
-#include "reconcile/family/life.hpp"
+#include "reconcile/family/replay.hpp"
 #include "reconcile/family/registry.hpp"
 
 namespace ff::reconcile {
@@ -188,7 +188,7 @@ Reconciler group_recount() {
           .act = kAct,
           .lock = kLock,
           .fragments = fragments(),
-          .privileges = ending::privileges(life::privileges(
+          .privileges = ending::privileges(replay::privileges(
               {{"ff_edge", "SELECT"}, {"ff_flow_core", "SELECT"}, {"ff_edge_group", "SELECT, UPDATE"}})),
           .interval = 10s,
           .batch_size = 500,

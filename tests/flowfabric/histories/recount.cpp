@@ -12,8 +12,8 @@ std::string word_of(const std::string& outcome) {
   return outcome == "success" ? "success" : outcome == "skipped" ? "skip" : "fail";
 }
 
-// Of the newest event of its present life; where there is none, and its end is old, of its rows.
-std::optional<std::string> word_of_present_life(const ExecutionRows& upstream) {
+// Of the newest event of its present run; where there is none, and its end is old, of its rows.
+std::optional<std::string> word_of_present_run(const ExecutionRows& upstream) {
   if (!upstream.core.is_object() || !upstream.ended()) return std::nullopt;
   const auto ended_at = upstream.moment("terminal_at_ms");
   for (auto event = upstream.ends.rbegin(); event != upstream.ends.rend(); ++event)
@@ -42,7 +42,7 @@ std::string wrongly_recounted(const Snapshot& before, const Json& group) {
   for (const Json& edge : applied_edges_to(before, group.at("downstream_eid"))) {
     const ExecutionRows& upstream = before.executions.at(edge.at("upstream_eid"));
     if (!upstream.ended()) return "one of its upstreams lives";
-    const auto word = word_of_present_life(upstream);
+    const auto word = word_of_present_run(upstream);
     wanted.add(applied_at(edge), word ? std::vector<Word>{{kNever, *word}} : told_by_its_end(upstream));
   }
   return wanted.differs_from(group);
@@ -58,7 +58,7 @@ bool should_be_recounted(const Snapshot& end, const std::string& downstream, con
     if (edge.at("downstream_eid") == downstream && !is_applied(edge)) return false;
   const auto edges = applied_edges_to(end, downstream);
   return !edges.empty() && std::all_of(edges.begin(), edges.end(), [&](const Json& edge) {
-    return word_of_present_life(end.executions.at(edge.at("upstream_eid"))).has_value();
+    return word_of_present_run(end.executions.at(edge.at("upstream_eid"))).has_value();
   });
 }
 

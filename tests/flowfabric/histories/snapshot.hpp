@@ -30,7 +30,7 @@ struct ExecutionRows {
   std::string text(std::string_view column) const;
   std::optional<std::int64_t> moment(std::string_view column) const;
   bool ended() const;
-  /// The end of the present life was told.
+  /// The end of the present run was told.
   bool told() const;
   /// Its flow's cancel has ended it, and who works off the backlog has still to tell of it.
   bool to_be_told() const;

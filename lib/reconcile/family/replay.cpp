@@ -1,6 +1,6 @@
-#include "reconcile/family/life.hpp"
+#include "reconcile/family/replay.hpp"
 
-namespace ff::reconcile::life {
+namespace ff::reconcile::replay {
 namespace {
 
 // No index finds operators' events by the execution: those of its partition are read, newest first, but only for what
@@ -16,8 +16,8 @@ constexpr std::string_view kReplayedAt =
           CASE WHEN {core}.raw_fields->>'last_mutation_at' ~ '^[0-9]{1,18}$'
                THEN ({core}.raw_fields->>'last_mutation_at')::bigint END) END))sql";
 
-// One life is told of once, whatever moment stands in the row by now: a worker's cancel dates anew what an operator has
-// cancelled, and a signal may revive it. Who was replayed has events of former lives. Two hosts' clocks date the end and
+// One run is told of once, whatever moment stands in the row by now: a worker's cancel dates anew what an operator has
+// cancelled, and a signal may revive it. Who was replayed has events of former runs. Two hosts' clocks date the end and
 // the replay: either is enough, and a doubt counts as told.
 constexpr std::string_view kTellsEnd =
     R"sql(({event}.outcome <> 'resumable'
@@ -60,4 +60,4 @@ std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {
   return all;
 }
 
-}  // namespace ff::reconcile::life
+}  // namespace ff::reconcile::replay

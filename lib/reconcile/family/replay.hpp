@@ -5,13 +5,13 @@
 #include "base/fragments.hpp"
 #include "reconcile/reconciler.hpp"
 
-/// What tells one life of an execution from the next: an operator's replay begins another.
-namespace ff::reconcile::life {
+/// What tells one run of an execution from the next: an operator's replay begins another.
+namespace ff::reconcile::replay {
 
 /// Every reconciler may use them; the core is the execution's row in ff_exec_core:
 ///
 ///   {replayed_at:core}       the moment of its newest replay; null: none, or nothing tells when
-///   {tells_end:event, core}  "this row of ff_completion_event tells the end of the present life", for one that has ended
+///   {tells_end:event, core}  "this row of ff_completion_event tells the end of the present run", for one that has ended
 ///   {told_end:core}          the outcome of the newest such event; null: nobody was told
 ///   {word_of_end:core}       the outcome that its event should have, by what else stands about it; null: nothing tells
 ///
@@ -21,4 +21,4 @@ std::vector<Fragment> phrases();
 /// What they need, beside ff_exec_core.
 std::vector<Privileges> privileges(const std::vector<Privileges>& beside = {});
 
-}  // namespace ff::reconcile::life
+}  // namespace ff::reconcile::replay
