@@ -20,16 +20,17 @@
 
 namespace ff::reconcile {
 
-/// What all workers of an engine share: the pair they run, over what, and what was learned on the way. Between ticks
-/// only the engine changes it; what changes in a tick is safe from any thread.
+/// What all workers of a pair share: the pair they run, over what, and what was learned on the way. Between ticks
+/// only its engine changes it; what changes in a tick is safe from any thread.
 struct Job {
-  Job(const Reconciler& its, Scope wished, const Clock& its_clock)
+  Job(const Reconciler& its, Scope wished, const Clock& its_clock, std::shared_ptr<RateLimit> limit)
       : reconciler(its),
         statements(its),
         scope(std::move(wished)),
         groups(scope.partitions),
         clock(its_clock),
         batch_size(most_in_batch()),
+        rate_limit(std::move(limit)),
         prelude(its.prelude != nullptr ? its.prelude() : nullptr) {}
 
   /// The parameters that every statement begins with.
@@ -77,9 +78,9 @@ struct Job {
   StillRows still_rows;
   ServerClock server_clock;
   BatchSize batch_size;
-  std::shared_ptr<RateLimit> rate_limit = std::make_shared<RateLimit>();  ///< shared with the companions
-  const std::unique_ptr<Prelude> prelude;                                 ///< null where the pair has none
-  std::optional<Prelude::Answer> told;                                    ///< its last answer
+  const std::shared_ptr<RateLimit> rate_limit;  ///< of all pairs of the reconciler
+  const std::unique_ptr<Prelude> prelude;       ///< null where the pair has none
+  std::optional<Prelude::Answer> told;          ///< its last answer
 
   // Of this tick.
   TickOptions options;

@@ -18,6 +18,14 @@ bool ServerClock::learn(const TimeReading& reading) {
   return set_forward;
 }
 
+void ServerClock::learn_from(const ServerClock& other) {
+  const auto its = [&] {
+    const std::lock_guard lock(other.mutex_);
+    return other.best_;
+  }();
+  if (its) learn({its->answered - its->took, its->answered, its->said});
+}
+
 std::optional<UnixMillis> ServerClock::at(SteadyTime moment) const {
   const std::lock_guard lock(mutex_);
   if (!best_) return std::nullopt;

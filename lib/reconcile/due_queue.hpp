@@ -1,0 +1,43 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "reconcile/fair_queue.hpp"
+#include "reconcile/worker.hpp"
+
+namespace ff::reconcile {
+
+/// All that is due to a pair, while it is more than storm control lets it give back: read once, and then what has fallen due
+/// since; each namespace has its turn. All is read anew now and then: what was locked, had failed or found no room is
+/// not in it, and what others have taken meanwhile is. One thread at a time.
+class DueQueue {
+ public:
+  bool is_in_use() const { return read_until_.has_value(); }
+  /// From the next read() on.
+  void start();
+  void stop();
+
+  /// Throws pg::Error. It takes its time: the tick's deadline is put off by as much.
+  void read(Job& job, Worker& worker);
+  /// What fell due up to then has been read.
+  UnixMillis read_until() const { return read_until_.value_or(UnixMillis::min()); }
+
+  /// See FairQueue.
+  void add(std::vector<Candidate> rows) { rows_.add(std::move(rows)); }
+  std::vector<Candidate> pop(std::size_t most) { return rows_.pop(most); }
+  bool empty() const { return rows_.empty(); }
+  /// Those that found no room included.
+  std::size_t size_of_all() const { return rows_.size() + rows_.left_out(); }
+  std::size_t size() const { return rows_.size(); }
+  std::optional<UnixMillis> oldest() const { return rows_.oldest(); }
+
+ private:
+  FairQueue rows_;
+  std::optional<UnixMillis> read_until_;
+  SteadyTime read_again_at_{};
+  SteadyTime read_anew_at_{};
+  std::size_t first_group_ = 0;  // of the next reading of all
+};
+
+}  // namespace ff::reconcile
