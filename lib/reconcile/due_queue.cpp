@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "reconcile/pager.hpp"
+#include "reconcile/worker.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -13,8 +14,7 @@ constexpr Milliseconds kWrittenLater{5000};
 // So much longer than it took to read what has fallen due since: where no index leads to it, that is long.
 constexpr int kRestAfterReading = 4;
 
-// All is read anew so seldom: what was locked, had failed or found no room is not in the queue, and what others have taken
-// meanwhile is.
+// All is read anew so seldom.
 constexpr Milliseconds kReadAnewEvery{30'000};
 constexpr int kRestAfterReadingAll = 20;
 constexpr std::size_t kMostRead = 150'000;

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
+#include "reconcile/candidate.hpp"
 #include "reconcile/fair_queue.hpp"
-#include "reconcile/worker.hpp"
 
 namespace ff::reconcile {
+
+struct Job;
+class Worker;
 
 /// All that is due to a pair, while it is more than storm control lets it give back: read once, and then what has fallen due
 /// since; each namespace has its turn. All is read anew now and then: what was locked, had failed or found no room is
@@ -18,17 +22,17 @@ class DueQueue {
   void start();
   void stop();
 
-  /// Throws pg::Error. It takes its time: the tick's deadline is put off by as much.
+  /// While it is in use. Throws pg::Error. It takes its time: the tick's deadline is put off by as much.
   void read(Job& job, Worker& worker);
-  /// What fell due up to then has been read.
-  UnixMillis read_until() const { return read_until_.value_or(UnixMillis::min()); }
+  /// What fell due up to then has been read, while it is in use.
+  UnixMillis read_until() const { return *read_until_; }
 
   /// See FairQueue.
   void add(std::vector<Candidate> rows) { rows_.add(std::move(rows)); }
   std::vector<Candidate> pop(std::size_t most) { return rows_.pop(most); }
   bool empty() const { return rows_.empty(); }
   /// Those that found no room included.
-  std::size_t size_of_all() const { return rows_.size() + rows_.left_out(); }
+  std::size_t size_with_left_out() const { return rows_.size() + rows_.left_out(); }
   std::size_t size() const { return rows_.size(); }
   std::optional<UnixMillis> oldest() const { return rows_.oldest(); }
 

@@ -3,23 +3,24 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <string>
 
 namespace ff::reconcile {
 
-Engine::Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock,
+Engine::Engine(const Reconciler& reconciler, const Scope& scope, pg::Pool& pool, const Clock& clock,
                ForkJoin& fork_join) {
-  const auto rate_limit = std::make_shared<RateLimit>();
-  rate_limit->set_rate(max_rows_per_second(scope.settings));
+  rate_limit_->set_rate(max_rows_per_second(scope.settings));
   pairs_.emplace_back(reconciler, scope, pool, clock, fork_join, Asker{std::string(reconciler.name), 0},
-                      rate_limit);
+                      rate_limit_);
   for (const Reconciler& companion : reconciler.companions)
     pairs_.emplace_back(companion, scope, pool, clock, fork_join,
-                        Asker{std::string(companion.name), static_cast<int>(pairs_.size())}, rate_limit);
+                        Asker{std::string(companion.name), static_cast<int>(pairs_.size())}, rate_limit_);
 }
 
 void Engine::set_scope(const Scope& scope) {
   const Scope& before = this->scope();
   if (scope.settings != before.settings || !(scope.filter == before.filter)) forget_hold();
+  rate_limit_->set_rate(max_rows_per_second(scope.settings));
   for (PairEngine& pair : pairs_) pair.set_scope(scope);
 }
 
@@ -61,7 +62,7 @@ void Engine::tick_shortcut(PairEngine& shortcut, const TickOptions& options, Tic
   PairEngine& pair = pair_of(shortcut);
   if (!pair.may_show_late()) return;
   TickReport its = tick_pair(shortcut, options);
-  pair.expect_what_is_seen_by(shortcut);
+  if (its.complete) pair.adopt_upcoming_of(shortcut);
   report.add_companion(std::move(its));
 }
 
@@ -123,13 +124,13 @@ Backlog Engine::due_of_all(PairEngine& acting, const TickOptions& options, pg::C
   Backlog all;
   std::int64_t walked = 0;
   std::int64_t by_shortcut = 0;
-  for (PairEngine& pair : pairs_) {
-    const Reconciler& its_pair = pair.reconciler();
-    if ((its_pair.is_shortcut && &pair != &acting) || !pair.is_wanted()) continue;
-    if (&pair != &acting) pair.find_partitions(connection);
-    const Backlog its = pair.due_in_reach(connection, options.in_slices, most + 1);
-    const bool has_shortcut = its_pair.walk || its_pair.searches;
-    (its_pair.is_shortcut ? by_shortcut : has_shortcut ? walked : all.due) += its.due;
+  for (PairEngine& each : pairs_) {
+    const Reconciler& pair = each.reconciler();
+    if ((pair.is_shortcut && &each != &acting) || !each.is_wanted()) continue;
+    if (&each != &acting) each.find_partitions(connection);
+    const Backlog its = each.due_in_reach(connection, options.in_slices, most + 1);
+    const bool has_shortcut = pair.walk || pair.searches;
+    (pair.is_shortcut ? by_shortcut : has_shortcut ? walked : all.due) += its.due;
     keep_earlier(all.oldest_due, its.oldest_due);
     all.database_time = its.database_time;
   }

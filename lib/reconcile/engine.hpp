@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -15,8 +17,8 @@ namespace ff::reconcile {
 /// Not thread-safe: one tick at a time. The pool, the reconciler and the fork-join must outlive it.
 class Engine {
  public:
-  Engine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock = Clock::system(),
-         ForkJoin& fork_join = ForkJoin::none());
+  Engine(const Reconciler& reconciler, const Scope& scope, pg::Pool& pool,
+         const Clock& clock = Clock::system(), ForkJoin& fork_join = ForkJoin::none());
 
   const Reconciler& reconciler() const { return pairs_.front().reconciler(); }
   const Scope& scope() const { return pairs_.front().scope(); }
@@ -45,6 +47,7 @@ class Engine {
   Backlog due_of_all(PairEngine& acting, const TickOptions& options, pg::Connection& connection,
                      std::int64_t most);
 
+  std::shared_ptr<RateLimit> rate_limit_ = std::make_shared<RateLimit>();
   std::vector<PairEngine> pairs_;  // the reconciler's own, and its companions
   std::optional<Hold> hold_;
   bool holds_back_ = false;  // in this tick

@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 #include <random>
-#include <tuple>
+#include <utility>
 
 #include "pg/transaction.hpp"
 #include "reconcile/find_holders.hpp"
@@ -52,7 +52,6 @@ void PairEngine::set_scope(Scope scope) {
   job_->scope = std::move(scope);
   job_->groups = Groups(job_->scope.partitions);
   job_->batch_size.start_over(job_->most_in_batch());
-  job_->rate_limit->set_rate(max_rows_per_second(job_->scope.settings));
   upcoming_.clear();
   cursor_.end_rest();
   queue_.stop();
@@ -62,7 +61,7 @@ std::optional<UnixMillis> PairEngine::all_known_until(const TickReport& its) con
   return cursor_.reads_a_part() || !reconciler().foreseen ? std::nullopt : its.known_until;
 }
 
-void PairEngine::expect_what_is_seen_by(PairEngine& shortcut) {
+void PairEngine::adopt_upcoming_of(PairEngine& shortcut) {
   if (!reconciler().searches) return;
   upcoming_.add(shortcut.upcoming_.pop());
   job_->server_clock.learn_from(shortcut.job_->server_clock);
@@ -70,17 +69,15 @@ void PairEngine::expect_what_is_seen_by(PairEngine& shortcut) {
 
 TickReport PairEngine::tick(const TickOptions& options, const Allowance& allowance) {
   begin_tick(options);
-  allowance_ = &allowance;
   const bool scan = (options.scan || is_time_to_ask_again()) && (queue_.is_in_use() || !cursor_.rests());
-  TickReport report =
-      scan ? with_worker([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
+  TickReport report = scan ? with_worker([&](Worker& worker) { scan_and_work_off(worker, allowance); })
+                           : work_off_upcoming(allowance);
   if (const auto next = upcoming_.next()) report.next_due = *next + job_->holdoff();
   if (job_->told && job_->told->ask_again) report.next_due = *job_->told->ask_again + job_->holdoff();
   // Not before 1970, where nothing is known: a holdoff may reach back as long as there is time.
   report.known_until = std::max(upcoming_.complete_until() + job_->holdoff(), UnixMillis{});
   end_tick(report);
   cursor_.end_tick(report);
-  allowance_ = nullptr;
   return report;
 }
 
@@ -92,7 +89,7 @@ TickReport PairEngine::tick_one(const ExecutionId& execution, const TickOptions&
     leave_restless(worker.report(), rows);
     for (const Candidate& row : rows) {
       if (row.due && worker.report().scanned++ == 0) worker.report().oldest_due = row.due_at;  // oldest first
-      worker.move({&row, 1});
+      worker.move_rows({&row, 1});
     }
   });
   end_tick(report);
@@ -136,7 +133,7 @@ TickReport PairEngine::with_worker(const std::function<void(Worker&)>& work) {
   }
 }
 
-void PairEngine::scan_and_work_off(Worker& worker) {
+void PairEngine::scan_and_work_off(Worker& worker, const Allowance& allowance) {
   auto known = job_->reconciler.searches ? upcoming_.pop() : std::vector<Candidate>{};
   upcoming_.clear();
   find_partitions(worker.connection());
@@ -146,8 +143,8 @@ void PairEngine::scan_and_work_off(Worker& worker) {
     upcoming_.replace({}, worker.report().database_time - job_->holdoff() + options.scan_ahead);
     return;
   }
-  if (queue_.is_in_use()) return work_off_queue(worker);
-  const auto slices = cursor_.next(worker.connection(), options.in_slices);
+  if (queue_.is_in_use()) return work_off_queue(worker, allowance);
+  const auto slices = cursor_.next(worker.connection());
   job_->still_rows.begin_scan(job_->clock.now());
   const SteadyTime before = job_->clock.now();
   Seen seen = sort_out(scan(worker, slices, cursor_.ahead()), cursor_.depth());
@@ -163,7 +160,7 @@ void PairEngine::scan_and_work_off(Worker& worker) {
   }
   const UnixMillis due_now = report.database_time - job_->holdoff();
   const UnixMillis scanned_up_to = due_now + cursor_.ahead();
-  if (!may_act(worker, !seen.few.empty() || !seen.oldest_of_many.empty())) {
+  if (!may_act(worker, allowance, !seen.few.empty() || !seen.oldest_of_many.empty())) {
     upcoming_.replace({}, scanned_up_to);
     return;
   }
@@ -196,13 +193,14 @@ void PairEngine::keep_coming(Seen& seen, std::vector<Candidate> known, UnixMilli
   upcoming_.add(std::move(known));
 }
 
-TickReport PairEngine::work_off_upcoming() {
+TickReport PairEngine::work_off_upcoming(const Allowance& allowance) {
   const auto now = job_->server_clock.at(job_->clock.now());
   auto due = now ? upcoming_.pop(*now - job_->holdoff()) : std::vector<Candidate>{};
   TickReport report;
   if (!due.empty())
     report = with_worker([&](Worker& worker) {
-      if (may_act(worker, true) && storm_lets_act(worker, static_cast<std::int64_t>(due.size()), *now))
+      if (may_act(worker, allowance, true) &&
+          storm_lets_act(worker, static_cast<std::int64_t>(due.size()), *now))
         work_off(worker, std::move(due));
       else
         upcoming_.replace({}, upcoming_.complete_until());
@@ -246,7 +244,7 @@ bool PairEngine::work_off(Worker& worker, std::vector<Candidate> rows) {
     return fresh.subspan(begin, from - begin);
   };
   const auto work = [&](Worker& any) {
-    for (Candidates batch = next(any); !batch.empty(); batch = next(any)) any.move(batch);
+    for (Candidates batch = next(any); !batch.empty(); batch = next(any)) any.move_rows(batch);
   };
   const std::size_t whole_batches = fresh.size() / job_->batch_size.now();
   if (whole_batches > 1 && !job_->reconciler.rows_meet)
@@ -258,7 +256,7 @@ bool PairEngine::work_off(Worker& worker, std::vector<Candidate> rows) {
     if (worker.out_of_time())
       untried.push_back(row);
     else
-      worker.move({&row, 1});
+      worker.move_rows({&row, 1});
   if (paid_) {
     untried.insert(untried.end(), fresh.begin() + static_cast<std::ptrdiff_t>(from), fresh.end());
     queue_.add(std::move(untried));

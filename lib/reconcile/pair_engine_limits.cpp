@@ -13,10 +13,10 @@ constexpr Milliseconds kCheckSooner{1000};
 
 }  // namespace
 
-bool PairEngine::may_act(Worker& worker, bool any_due) {
-  const auto allowance = (*allowance_)(worker, any_due);
-  job_->allowance = allowance.value_or(0);
-  return allowance.has_value();
+bool PairEngine::may_act(Worker& worker, const Allowance& allowance, bool any_due) {
+  const auto rows = allowance(worker, any_due);
+  job_->allowance = rows.value_or(0);
+  return rows.has_value();
 }
 
 // More may have fallen due since they were counted: those wait for the next count.
@@ -114,7 +114,7 @@ std::int64_t PairEngine::keep_to_rate(Worker& worker, std::vector<Candidate>& ro
 
 // While more is due than may be given back, all of it is read once, and then what has fallen due since; each namespace
 // has its turn.
-void PairEngine::work_off_queue(Worker& worker) {
+void PairEngine::work_off_queue(Worker& worker, const Allowance& allowance) {
   Storm* const storm = job_->storm();
   TickReport& report = worker.report();
   queue_.read(*job_, worker);
@@ -125,9 +125,9 @@ void PairEngine::work_off_queue(Worker& worker) {
   report.paged = true;
   report.oldest_due = queue_.oldest();
   const auto due = static_cast<std::int64_t>(queue_.size());
-  if (!may_act(worker, due > 0) || !storm_lets_act(worker, due, report.database_time)) return;
+  if (!may_act(worker, allowance, due > 0) || !storm_lets_act(worker, due, report.database_time)) return;
   work_off_paid(worker, storm->take(job_->reconciler.name, due));
-  const auto left = static_cast<std::int64_t>(queue_.size_of_all());
+  const auto left = static_cast<std::int64_t>(queue_.size_with_left_out());
   storm->queued(asker_, left);
   report.scanned += left;
   report.more = true;

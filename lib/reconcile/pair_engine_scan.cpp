@@ -122,10 +122,9 @@ void PairEngine::count_due(pg::Connection& connection, const std::vector<GroupSl
   }
 }
 
-// What a tick would come to: what the next scan reads. Rows in quarantine are due for as long as they fail, and are not
-// tried; as many more are counted.
+// Rows in quarantine are due for as long as they fail, and are not tried; as many more are counted.
 Backlog PairEngine::due_in_reach(pg::Connection& connection, bool in_slices, std::int64_t cap) {
-  const auto slices = cursor_.next(connection, in_slices);
+  const auto slices = in_slices && reconciler().walk ? cursor_.next_slice(connection) : whole(job_->groups);
   const auto quarantined = static_cast<std::int64_t>(job_->quarantine.size());
   Backlog backlog;
   count_due(connection, slices, cap + quarantined, backlog);

@@ -9,7 +9,7 @@
 namespace ff::reconcile {
 
 /// What has to be found out before a pair is looked at, where it stands in other partitions than the pair's rows, or has
-/// to be remembered from look to look: an engine has one of its own, asks it before each scan, and gives its answer to
+/// to be remembered from look to look: a pair's engine has one of its own, asks it before each scan, and gives its answer to
 /// the statements of the pair as their own parameters. One thread at a time.
 class Prelude {
  public:

@@ -53,7 +53,7 @@ struct Announcement {
 };
 
 /// A table through which a pair walks in the order of its primary key, because no index leads to the rows that are
-/// due. Where a scan is one of many, it reads the next slice of so many rows; an engine remembers the place, and
+/// due. Where a scan is one of many, it reads the next slice of so many rows; its engine remembers the place, and
 /// begins again behind the last row. While a tenth of a slice was due the next one is read at once: so what is overdue stays
 /// about a tenth of the table, however large that is.
 ///
@@ -199,7 +199,7 @@ struct Reconciler {
   bool foreseen = true;
   /// Who has work from what it moves, and is to look for it at once: names of reconcilers.
   std::vector<std::string_view> wakes = {};
-  /// Makes what an engine asks before each scan; its answer has the values of `own_parameters` instead of `parameters`.
+  /// Makes what a pair's engine asks before each scan; its answer has the values of `own_parameters` instead of `parameters`.
   /// Null: there is nothing to ask.
   std::unique_ptr<Prelude> (*prelude)() = nullptr;
   /// Each a copy of this one with a key, statements, outcomes and an interval of its own. Whatever an operator can set

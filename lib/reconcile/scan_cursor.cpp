@@ -41,11 +41,16 @@ bool ScanCursor::may_show_late() const {
   return !job_.reconciler.searches || searches_.may_rest_longer_than(job_.reconciler.interval);
 }
 
-std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection, bool in_slices) {
+std::vector<GroupSlice> ScanCursor::next_slice(pg::Connection& connection) {
+  return walker_.next(job_, connection, job_.reconciler.walk->rows);
+}
+
+std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
   const Reconciler& pair = job_.reconciler;
-  if (in_slices && pair.walk) return walker_.next(job_, connection, pair.walk->rows);
+  if (job_.options.in_slices && pair.walk) return next_slice(connection);
   auto slices = whole(job_.groups);
-  if (!in_slices || pair.groups_a_scan == 0 || pair.groups_a_scan >= slices.size()) return slices;
+  if (!job_.options.in_slices || pair.groups_a_scan == 0 || pair.groups_a_scan >= slices.size())
+    return slices;
   std::rotate(slices.begin(), slices.begin() + static_cast<std::ptrdiff_t>(first_group_ % slices.size()),
               slices.end());
   slices.resize(pair.groups_a_scan);
@@ -55,9 +60,11 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection, bool in_sli
 void ScanCursor::end_scan(TickReport& report, const std::vector<GroupSlice>& slices,
                           SteadyTime::duration took, std::optional<Milliseconds> shows_for) {
   const Reconciler& pair = job_.reconciler;
-  const SteadyTime now = job_.clock.now();
-  searches_.ran(now, took);
-  if (shows_for) searches_.rest_at_most_until(now + *shows_for);
+  if (pair.searches) {
+    const SteadyTime now = job_.clock.now();
+    searches_.ran(now, took);
+    if (shows_for) searches_.rest_at_most_until(now + *shows_for);
+  }
   if (report.more || !job_.options.in_slices) return;
   if (pair.walk) {
     walker_.go_on();

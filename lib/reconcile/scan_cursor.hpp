@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -14,10 +15,11 @@ namespace ff::reconcile {
 ///
 ///   - one that walks (Reconciler::walk) reads the next slice of its table,
 ///   - one that reads some groups of partitions (groups_a_scan) the next of these,
-///   - one that searches reads all of them, but rests in between, and sees as far ahead as the next search may be away.
+///   - one that searches rests between two scans, and sees as far ahead as the next one may be away: beside either of the
+///     others, or reading all.
 ///
-/// What a scan did not come to is not passed over: the next one reads the same. One thread at a time; of `job` it reads the
-/// options of the tick under way.
+/// Where a tick has no time for all that a scan showed, the next one reads the same. One thread at a time; what it decides is
+/// for the tick under way, or the last one, by the options of that (Job::options).
 class ScanCursor {
  public:
   explicit ScanCursor(const Job& job) : job_(job) {}
@@ -34,7 +36,9 @@ class ScanCursor {
   bool may_show_late() const;
 
   /// What the next scan reads: the same until end_scan(). Throws pg::Error.
-  std::vector<GroupSlice> next(pg::Connection& connection, bool in_slices);
+  std::vector<GroupSlice> next(pg::Connection& connection);
+  /// The same of a pair that walks, where a scan is one of many.
+  std::vector<GroupSlice> next_slice(pg::Connection& connection);
 
   /// These were read, which `took` so long, and what was found has been tried. `shows_for`: what falls due later than that
   /// from now it may not have shown; nothing: it has, as far as it saw ahead. Says in the report that there is more, where
@@ -49,11 +53,14 @@ class ScanCursor {
   void end_rest() { searches_.end_rest(); }
 
  private:
+  // A search takes a hundredth of the time, if its rest is not longer than that.
+  static constexpr int kRestToRun = 100;
+  static constexpr Milliseconds kLongestRest{60'000};
+
   const Job& job_;
   Walker walker_;
   std::size_t first_group_ = 0;
-  DutyCycle searches_{100, kLongestRest};
-  static constexpr Milliseconds kLongestRest{60'000};
+  DutyCycle searches_{kRestToRun, kLongestRest};
 };
 
 }  // namespace ff::reconcile

@@ -15,7 +15,7 @@
 
 namespace ff::reconcile {
 
-/// Over which rows an engine runs its pair, and in which helpings.
+/// Over which rows an engine runs its pairs, and in which helpings.
 struct Scope {
   Partitions partitions;
   ScannerFilter filter;
@@ -64,7 +64,7 @@ struct TickOptions {
   bool companions_scan = true;
   /// Whether to scan where announcements lead, which is worth it only between scans that read slices.
   bool shortcuts_scan = false;
-  /// Of a table through which a pair walks, a scan reads the next slice only.
+  /// A scan is one of many: of a table through which a pair walks it reads the next slice only, and more (see ScanCursor).
   bool in_slices = false;
   /// Of what a pair has to find out first, the word of others is not enough (see Prelude).
   bool wary = false;

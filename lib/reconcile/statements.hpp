@@ -48,7 +48,7 @@ Statement worded(std::string_view text, const std::vector<Fragment>& own = {});
 /// {after}, a moment, in this order; {clock} as in those of a pair.
 Statement statement_on_leases(std::string_view verb, std::string_view text);
 
-/// The statements that an engine sends, all made from the pair of one reconciler. After the parameters that
+/// The statements that a pair's engine sends, all made from the pair of one reconciler. After the parameters that
 /// the pair itself uses ($1 the partitions, $2 to $4 the filter, the bounds of a slice, its own), which every statement
 /// has, and the holdoff in milliseconds, come those named here; `slice_end` has parameters of its own.
 ///

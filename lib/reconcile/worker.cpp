@@ -107,7 +107,7 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
   return found;
 }
 
-void Worker::move(Candidates batch) {
+void Worker::move_rows(Candidates batch) {
   if (!move_whole(batch)) bisect(batch);
   hurried_ = false;
 }

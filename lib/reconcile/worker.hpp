@@ -42,7 +42,7 @@ class Worker {
   bool may_begin_one();
 
   /// Moves these rows in one transaction; where that fails, half of them each. They are sorted by group.
-  void move(Candidates batch);
+  void move_rows(Candidates batch);
 
  private:
   std::vector<Candidate> read_once(const std::vector<Question>& questions);

@@ -206,7 +206,7 @@ TEST_CASE("cancel_backlog leaves a member to the operator who has replayed it si
   const Uuid id = t.add_member(flow, active(), std::nullopt, {{"replay_count", 1}});
   t.lease(id, kNow + 60'000);
   t.add_event(id, "failed", kLongAgo + 1);
-  t.add_event(id, "resumable", kLongAgo + 2);  // it was suspended in its new life
+  t.add_event(id, "resumable", kLongAgo + 2);  // it was suspended in its new run
   insert(t.db, "ff_operator_event",
          {{"partition_key", 3},
           {"execution_id", to_string(id)},

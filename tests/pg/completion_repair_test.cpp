@@ -343,7 +343,7 @@ TEST_CASE("completion_repair leaves an execution alone while somebody holds anyt
 }
 
 TEST_CASE(
-    "completion_repair writes no event of a life that has ended anew, was told or was repaired while its act "
+    "completion_repair writes no event of a run that has ended anew, was told or was repaired while its act "
     "is under way") {
   Stage t;
   const Uuid id = t.add().upstream;

@@ -123,7 +123,7 @@ TEST_CASE("group_recount tells an end by the newest event of its present run") {
   Stage t;
   const FanIn misled = insert_fan_in(t.db, 4, {.policy = policy("quorum", 2), .success = 1, .running = 1});
   for (std::size_t i = 0; i < 4; ++i) t.end(misled, i, "", 50'000);
-  t.tell(misled, 0, "failed", 90'000, kNow);  // of the life before
+  t.tell(misled, 0, "failed", 90'000, kNow);  // of the run before
   insert(t.db, "ff_operator_event",
          {{"partition_key", 3},
           {"execution_id", to_string(misled.upstreams.at(0))},

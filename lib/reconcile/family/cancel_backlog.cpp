@@ -15,8 +15,8 @@
 // Repeat   The member's row is gone afterwards, and what is cancelled has its event.
 
 #include "reconcile/family/ending.hpp"
-#include "reconcile/family/replay.hpp"
 #include "reconcile/family/registry.hpp"
+#include "reconcile/family/replay.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -232,7 +232,7 @@ Reconciler cancel_backlog() {
       .fragments = fragments(),
       .privileges =
           ending::privileges(replay::privileges({{"ff_cancel_backlog", "SELECT, UPDATE, DELETE"},
-                                               {"ff_cancel_backlog_member", "SELECT, UPDATE, DELETE"}})),
+                                                 {"ff_cancel_backlog_member", "SELECT, UPDATE, DELETE"}})),
       .interval = 2s,
       .batch_size = 500,
       .rows_meet = true,

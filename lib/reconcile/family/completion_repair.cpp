@@ -18,8 +18,8 @@
 //          another run nothing is written.
 
 #include "reconcile/family/ending.hpp"
-#include "reconcile/family/replay.hpp"
 #include "reconcile/family/registry.hpp"
+#include "reconcile/family/replay.hpp"
 #include "reconcile/family/shortcut.hpp"
 
 namespace ff::reconcile {

@@ -18,8 +18,8 @@
 
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/fan_in.hpp"
-#include "reconcile/family/replay.hpp"
 #include "reconcile/family/registry.hpp"
+#include "reconcile/family/replay.hpp"
 
 namespace ff::reconcile {
 namespace {

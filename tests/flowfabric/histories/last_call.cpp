@@ -168,7 +168,7 @@ void LastCall::check_backlogs() {
     stage_.blame({Fault::unnoticed, "flows", std::to_string(end_.backlogs) + " cancels are not worked off"});
 }
 
-// One each: of a life that has ended, and of those before a replay.
+// One each: of a run that has ended, and of those before a replay.
 void LastCall::count_ends() {
   for (const auto& [id, rows] : end_.executions) {
     if (!rows.core.is_object()) continue;

@@ -12,7 +12,7 @@ enum class Fault {
   stuck,  ///< an execution without a future: not ended, not claimable, waits for nothing that can happen
   ended_healthy,  ///< ended by nobody's failure, deadline, time-out or dependency
   robbed,         ///< a worker lost a lease that had not lapsed
-  ended_twice,    ///< more than one end in a life
+  ended_twice,    ///< more than one end in a run
   untold,         ///< an end without a completion event
   unfenced,       ///< a worker whose lease was taken for good goes on with it
   unnoticed,      ///< a lapse that was not announced, or more than once
