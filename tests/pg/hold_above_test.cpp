@@ -65,6 +65,26 @@ TEST_CASE("one due row more than hold_above holds all of them, one less lets all
   CHECK_FALSE(moved.hold);
 }
 
+TEST_CASE("what is due in other groups counts as well where each scan reads some of them only") {
+  Stage t;
+  const Partitions partitions = partition_range({0}, {31});
+  const reconcile::Groups groups(partitions);
+  for (const PartitionKey each : {groups.all()[0].front(), groups.all()[1].front()})
+    t.add(2, kNow - 5000, each);
+  reconcile::Reconciler pair = *reconcile::find_reconciler("execution_deadline");
+  pair.groups_a_scan = 1;
+  const TickOptions one_of_many{.in_slices = true};
+  EngineOptions options = limited(3);
+  options.partitions = partitions;
+  EngineFixture engine(t.database, pair, options);
+  for (int i = 0; i < 2; ++i) CHECK(is_held(engine->tick(one_of_many)));
+  options = limited(4);
+  options.partitions = partitions;
+  EngineFixture wider(t.database, pair, options);
+  CHECK(wider->tick(one_of_many).processed == 2);
+  CHECK(wider->tick(one_of_many).processed == 2);
+}
+
 TEST_CASE("without hold_above nothing is held, and with a dry run or a named execution neither") {
   Stage t;
   t.add(9);
