@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "check/plan.hpp"
@@ -125,7 +124,7 @@ void Plans::add(const Plans& other) {
 }
 
 Plans plans_of(pg::Connection& connection, const reconcile::Reconciler& pair, const reconcile::Scope& scope) {
-  reconcile::Job job(pair, scope, Clock::system(), std::make_shared<reconcile::RateLimit>());
+  reconcile::Job job(pair, scope, Clock::system());
   if (!pair.partition_count.empty()) {
     const auto count = connection.execute(pair.partition_count).one().get<std::int32_t>(0);
     job.groups = reconcile::Groups(partition_range({0}, {static_cast<std::int16_t>(count - 1)}));

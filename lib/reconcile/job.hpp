@@ -23,7 +23,7 @@ namespace ff::reconcile {
 /// What all workers of a pair share: the pair they run, over what, and what was learned on the way. Between ticks
 /// only its engine changes it; what changes in a tick is safe from any thread.
 struct Job {
-  Job(const Reconciler& its, Scope wished, const Clock& its_clock, std::shared_ptr<RateLimit> limit)
+  Job(const Reconciler& its, Scope wished, const Clock& its_clock, std::shared_ptr<RateLimit> limit = {})
       : reconciler(its),
         statements(its),
         scope(std::move(wished)),
@@ -78,7 +78,7 @@ struct Job {
   StillRows still_rows;
   ServerClock server_clock;
   BatchSize batch_size;
-  const std::shared_ptr<RateLimit> rate_limit;  ///< of all pairs of the reconciler
+  const std::shared_ptr<RateLimit> rate_limit;  ///< of all pairs of the reconciler; null for who only reads
   const std::unique_ptr<Prelude> prelude;       ///< null where the pair has none
   std::optional<Prelude::Answer> told;          ///< its last answer
 
