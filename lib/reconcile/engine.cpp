@@ -69,7 +69,8 @@ void Engine::tick_shortcut(PairEngine& shortcut, const TickOptions& options, Tic
 // The pair that finds in the end what a shortcut finds sooner.
 PairEngine& Engine::pair_of(const PairEngine& shortcut) {
   const auto found = std::ranges::find_if(pairs_, [&](const PairEngine& each) {
-    return !each.reconciler().is_shortcut && each.reconciler().act == shortcut.reconciler().act;
+    const Reconciler& pair = each.reconciler();
+    return !pair.is_shortcut && (pair.walk || pair.searches) && pair.act == shortcut.reconciler().act;
   });
   return found == pairs_.end() ? pairs_.front() : *found;
 }
