@@ -62,7 +62,7 @@ void Engine::tick_shortcut(PairEngine& shortcut, const TickOptions& options, Tic
   PairEngine& pair = pair_of(shortcut);
   if (!pair.may_show_late()) return;
   TickReport its = tick_pair(shortcut, options);
-  if (its.complete) pair.adopt_upcoming_of(shortcut);
+  pair.adopt_upcoming_of(shortcut);
   report.add_companion(std::move(its));
 }
 
