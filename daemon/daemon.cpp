@@ -96,9 +96,9 @@ void Daemon::Observers::pauses_unread(const std::string& why) {
   chronicle.pauses_unread(why);
 }
 
-Daemon::Member::Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope,
+Daemon::Member::Member(const reconcile::Reconciler& reconciler, const reconcile::Scope& scope,
                        supervisor::Timing timing, Daemon& daemon)
-    : engine(reconciler, std::move(scope), daemon.pool_, daemon.clock_, daemon.fork_join_),
+    : engine(reconciler, scope, daemon.pool_, daemon.clock_, daemon.fork_join_),
       runner(
           std::string(reconciler.name), reconciler.takes_leases, std::move(timing),
           [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon, options); },

@@ -68,7 +68,7 @@ class Daemon {
   };
   /// One reconciler: its engine, and the runner that ticks it.
   struct Member {
-    Member(const reconcile::Reconciler& reconciler, reconcile::Scope scope, supervisor::Timing timing,
+    Member(const reconcile::Reconciler& reconciler, const reconcile::Scope& scope, supervisor::Timing timing,
            Daemon& daemon);
     reconcile::TickReport tick(Daemon& daemon, reconcile::TickOptions options);
     bool unchanged(const reconcile::Reconciler& pair, const supervisor::Notifications& notifications,

@@ -201,7 +201,7 @@ class Passes {
     for (reconcile::Engine& engine : engines_) {
       reconcile::Scope scope = engine.scope();
       scope.partitions = partitions;
-      engine.set_scope(std::move(scope));
+      engine.set_scope(scope);
     }
   }
 

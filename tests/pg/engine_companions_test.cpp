@@ -191,7 +191,7 @@ TEST_CASE("filter and batch size hold for companions, too") {
   CHECK(number(t.db, "SELECT count(DISTINCT xmin::text) FROM {schema}.ff_waitpoint_pending") <= 3);
   reconcile::Scope scope = t.engine->scope();
   scope.filter = for_namespace("b");
-  t.engine->set_scope(std::move(scope));
+  t.engine->set_scope(scope);
   CHECK(t.engine->tick().scanned == 0);
 }
 
