@@ -2,9 +2,7 @@
 
 #include <cstddef>
 #include <optional>
-#include <vector>
 
-#include "reconcile/candidate.hpp"
 #include "reconcile/fair_queue.hpp"
 
 namespace ff::reconcile {
@@ -27,14 +25,7 @@ class DueQueue {
   /// What fell due up to then has been read, while it is in use.
   UnixMillis read_until() const { return *read_until_; }
 
-  /// See FairQueue.
-  void add(std::vector<Candidate> rows) { rows_.add(std::move(rows)); }
-  std::vector<Candidate> pop(std::size_t most) { return rows_.pop(most); }
-  bool empty() const { return rows_.empty(); }
-  /// Those that found no room included.
-  std::size_t size_with_left_out() const { return rows_.size() + rows_.left_out(); }
-  std::size_t size() const { return rows_.size(); }
-  std::optional<UnixMillis> oldest() const { return rows_.oldest(); }
+  FairQueue& rows() { return rows_; }
 
  private:
   FairQueue rows_;

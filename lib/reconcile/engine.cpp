@@ -3,24 +3,23 @@
 #include <algorithm>
 #include <limits>
 #include <span>
-#include <string>
 
 namespace ff::reconcile {
 
 Engine::Engine(const Reconciler& reconciler, const Scope& scope, pg::Pool& pool, const Clock& clock,
                ForkJoin& fork_join) {
-  rate_limit_->set_rate(max_rows_per_second(scope.settings));
-  pairs_.emplace_back(reconciler, scope, pool, clock, fork_join, Asker{std::string(reconciler.name), 0},
-                      rate_limit_);
-  for (const Reconciler& companion : reconciler.companions)
-    pairs_.emplace_back(companion, scope, pool, clock, fork_join,
-                        Asker{std::string(companion.name), static_cast<int>(pairs_.size())}, rate_limit_);
+  shared_->rate_limit.set_rate(max_rows_per_second(scope.settings));
+  const auto add = [&](const Reconciler& pair) {
+    pairs_.emplace_back(pair, scope, pool, clock, fork_join, static_cast<int>(pairs_.size()), shared_);
+  };
+  add(reconciler);
+  for (const Reconciler& companion : reconciler.companions) add(companion);
 }
 
 void Engine::set_scope(const Scope& scope) {
   const Scope& before = this->scope();
   if (scope.settings != before.settings || !(scope.filter == before.filter)) forget_hold();
-  rate_limit_->set_rate(max_rows_per_second(scope.settings));
+  shared_->rate_limit.set_rate(max_rows_per_second(scope.settings));
   for (PairEngine& pair : pairs_) pair.set_scope(scope);
 }
 

@@ -47,7 +47,7 @@ class Engine {
   Backlog due_of_all(PairEngine& acting, const TickOptions& options, pg::Connection& connection,
                      std::int64_t most);
 
-  std::shared_ptr<RateLimit> rate_limit_ = std::make_shared<RateLimit>();
+  std::shared_ptr<SharedByPairs> shared_ = std::make_shared<SharedByPairs>();
   std::vector<PairEngine> pairs_;  // the reconciler's own, and its companions
   std::optional<Hold> hold_;
   bool holds_back_ = false;  // in this tick

@@ -20,17 +20,24 @@
 
 namespace ff::reconcile {
 
+/// What all pairs of a reconciler share. Safe from any thread.
+struct SharedByPairs {
+  RateLimit rate_limit;
+  ServerClock server_clock;
+};
+
 /// What all workers of a pair share: the pair they run, over what, and what was learned on the way. Between ticks
 /// only its engine changes it; what changes in a tick is safe from any thread.
 struct Job {
-  Job(const Reconciler& its, Scope wished, const Clock& its_clock, std::shared_ptr<RateLimit> limit = {})
+  Job(const Reconciler& its, Scope wished, const Clock& its_clock,
+      std::shared_ptr<SharedByPairs> with_others = std::make_shared<SharedByPairs>())
       : reconciler(its),
         statements(its),
         scope(std::move(wished)),
         groups(scope.partitions),
         clock(its_clock),
         batch_size(most_in_batch()),
-        rate_limit(std::move(limit)),
+        shared(std::move(with_others)),
         prelude(its.prelude != nullptr ? its.prelude() : nullptr) {}
 
   /// The parameters that every statement begins with.
@@ -38,7 +45,7 @@ struct Job {
   /// Finds out what the pair has to know before it is looked at; true where there is nothing to find out.
   bool ask(pg::Transaction& transaction);
   void learn_time(const TimeReading& reading) {
-    server_clock.learn(reading);
+    shared->server_clock.learn(reading);
     if (options.told_time) options.told_time(reading);
   }
   /// How long after its due time a row may be taken.
@@ -61,8 +68,10 @@ struct Job {
   }
 
   /// It has deleted too many rows too quickly, and has to rest for so long.
-  bool has_to_rest() const { return options.rate_limited && rate_limit->is_spent(clock.now()); }
-  Milliseconds rest() const { return options.rate_limited ? rate_limit->rest(clock.now()) : Milliseconds{0}; }
+  bool has_to_rest() const { return options.rate_limited && shared->rate_limit.is_spent(clock.now()); }
+  Milliseconds rest() const {
+    return options.rate_limited ? shared->rate_limit.rest(clock.now()) : Milliseconds{0};
+  }
 
   /// A statement by which a session is known that has planned those of this pair.
   std::string familiar() const;
@@ -76,11 +85,10 @@ struct Job {
   Quarantine quarantine;
   HeldRows held_rows;
   StillRows still_rows;
-  ServerClock server_clock;
   BatchSize batch_size;
-  const std::shared_ptr<RateLimit> rate_limit;  ///< of all pairs of the reconciler; null for who only reads
-  const std::unique_ptr<Prelude> prelude;       ///< null where the pair has none
-  std::optional<Prelude::Answer> told;          ///< its last answer
+  const std::shared_ptr<SharedByPairs> shared;
+  const std::unique_ptr<Prelude> prelude;  ///< null where the pair has none
+  std::optional<Prelude::Answer> told;     ///< its last answer
 
   // Of this tick.
   TickOptions options;

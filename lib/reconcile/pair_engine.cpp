@@ -41,9 +41,9 @@ Slice slice_of(const std::vector<GroupSlice>& slices, std::size_t group) {
 }  // namespace
 
 PairEngine::PairEngine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock,
-                       ForkJoin& fork_join, Asker asker, std::shared_ptr<RateLimit> rate_limit)
-    : asker_(std::move(asker)),
-      job_(std::make_unique<Job>(reconciler, std::move(scope), clock, std::move(rate_limit))),
+                       ForkJoin& fork_join, int number, std::shared_ptr<SharedByPairs> shared)
+    : asker_{std::string(reconciler.name), number},
+      job_(std::make_unique<Job>(reconciler, std::move(scope), clock, std::move(shared))),
       crew_(std::make_unique<Crew>(*job_, pool, fork_join)),
       pool_(pool),
       cursor_(*job_) {}
@@ -62,9 +62,7 @@ std::optional<UnixMillis> PairEngine::all_known_until(const TickReport& its) con
 }
 
 void PairEngine::adopt_upcoming_of(PairEngine& shortcut) {
-  if (!reconciler().searches) return;
-  upcoming_.add(shortcut.upcoming_.pop());
-  job_->server_clock.learn_from(shortcut.job_->server_clock);
+  if (reconciler().searches) upcoming_.add(shortcut.upcoming_.pop());
 }
 
 TickReport PairEngine::tick(const TickOptions& options, const Allowance& allowance) {
@@ -194,7 +192,7 @@ void PairEngine::keep_coming(Seen& seen, std::vector<Candidate> known, UnixMilli
 }
 
 TickReport PairEngine::work_off_upcoming(const Allowance& allowance) {
-  const auto now = job_->server_clock.at(job_->clock.now());
+  const auto now = job_->shared->server_clock.at(job_->clock.now());
   auto due = now ? upcoming_.pop(*now - job_->holdoff()) : std::vector<Candidate>{};
   TickReport report;
   if (!due.empty())
@@ -259,7 +257,7 @@ bool PairEngine::work_off(Worker& worker, std::vector<Candidate> rows) {
       worker.move_rows({&row, 1});
   if (paid_) {
     untried.insert(untried.end(), fresh.begin() + static_cast<std::ptrdiff_t>(from), fresh.end());
-    queue_.add(std::move(untried));
+    queue_.rows().add(std::move(untried));
   }
   if (tokens > 0) job_->storm()->put_back(tokens - (worker.report().given_back - given_back));
   return worker.report().processed == wanted && !job_->options.dry_run;

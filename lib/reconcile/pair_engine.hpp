@@ -29,15 +29,15 @@ using Allowance = std::function<std::optional<std::int64_t>(Worker& worker, bool
 /// Not thread-safe: one tick at a time. The pool, the reconciler and the fork-join must outlive it.
 class PairEngine {
  public:
-  /// `asker`: who it is to storm control. `rate_limit` is that of all pairs of the reconciler.
+  /// `number`: of a companion, from 1 on; 0: the reconciler's own pair.
   PairEngine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock,
-             ForkJoin& fork_join, Asker asker, std::shared_ptr<RateLimit> rate_limit);
+             ForkJoin& fork_join, int number, std::shared_ptr<SharedByPairs> shared);
 
   const Reconciler& reconciler() const { return job_->reconciler; }
   const Scope& scope() const { return job_->scope; }
   /// With these settings it has rows.
   bool is_wanted() const { return reconciler().wanted(scope().family); }
-  /// For the ticks to come. Quarantine is kept. The rate limit is the engine's to set.
+  /// For the ticks to come. Quarantine is kept. What all pairs share is the engine's to set.
   void set_scope(Scope scope);
 
   /// See Engine. Never throw pg::Error.
@@ -89,7 +89,7 @@ class PairEngine {
   void work_off_paid(Worker& worker, std::int64_t tokens);
   bool allowance_is_spent(Worker& worker);
 
-  Asker asker_;
+  Asker asker_;               // who it is to storm control
   std::unique_ptr<Job> job_;  // workers refer to it, wherever the engine is moved
   std::unique_ptr<Crew> crew_;
   pg::Pool& pool_;

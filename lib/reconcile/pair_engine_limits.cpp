@@ -119,19 +119,19 @@ void PairEngine::work_off_queue(Worker& worker, const Allowance& allowance) {
   TickReport& report = worker.report();
   queue_.read(*job_, worker);
   if (report.database_time == UnixMillis{})
-    report.database_time = job_->server_clock.at(job_->clock.now()).value_or(queue_.read_until());
+    report.database_time = job_->shared->server_clock.at(job_->clock.now()).value_or(queue_.read_until());
   upcoming_.replace({}, report.database_time - job_->holdoff());
   report.complete = true;
   report.paged = true;
-  report.oldest_due = queue_.oldest();
-  const auto due = static_cast<std::int64_t>(queue_.size());
+  report.oldest_due = queue_.rows().oldest();
+  const auto due = static_cast<std::int64_t>(queue_.rows().size());
   if (!may_act(worker, allowance, due > 0) || !storm_lets_act(worker, due, report.database_time)) return;
   work_off_paid(worker, storm->take(job_->reconciler.name, due));
-  const auto left = static_cast<std::int64_t>(queue_.size_with_left_out());
+  const auto left = static_cast<std::int64_t>(queue_.rows().size() + queue_.rows().left_out());
   storm->queued(asker_, left);
   report.scanned += left;
   report.more = true;
-  if (!queue_.empty())
+  if (!queue_.rows().empty())
     report.wait = storm->next_helping();
   else
     queue_.stop();
@@ -146,7 +146,7 @@ void PairEngine::work_off_paid(Worker& worker, std::int64_t tokens) {
   };
   paid_ = true;
   try {
-    work_off(worker, queue_.pop(static_cast<std::size_t>(tokens)));
+    work_off(worker, queue_.rows().pop(static_cast<std::size_t>(tokens)));
   } catch (...) {
     settle();
     throw;

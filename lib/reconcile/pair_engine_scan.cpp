@@ -41,7 +41,7 @@ bool PairEngine::ask_first(Worker& worker) {
 
 bool PairEngine::is_time_to_ask_again() const {
   if (!job_->told || !job_->told->ask_again) return false;
-  const auto now = job_->server_clock.at(job_->clock.now());
+  const auto now = job_->shared->server_clock.at(job_->clock.now());
   return now && *now >= *job_->told->ask_again + job_->holdoff();
 }
 

@@ -18,18 +18,6 @@ bool ServerClock::learn(const TimeReading& reading) {
   return set_forward;
 }
 
-void ServerClock::learn_from(const ServerClock& other) {
-  const auto newest = [](const ServerClock& clock) {
-    const std::lock_guard lock(clock.mutex_);
-    return clock.best_;
-  };
-  const auto theirs = newest(other);
-  const auto ours = newest(*this);
-  // An older one would be taken for a clock that was set.
-  if (theirs && (!ours || theirs->answered > ours->answered))
-    learn({theirs->answered - theirs->took, theirs->answered, theirs->said});
-}
-
 std::optional<UnixMillis> ServerClock::at(SteadyTime moment) const {
   const std::lock_guard lock(mutex_);
   if (!best_) return std::nullopt;

@@ -25,8 +25,6 @@ class ServerClock {
 
   /// True: the clock was set forward by more than kStep since it was last read.
   bool learn(const TimeReading& reading);
-  /// What another one of the same database has read since.
-  void learn_from(const ServerClock& other);
 
   /// Nothing before anything was learned.
   std::optional<UnixMillis> at(SteadyTime moment) const;

@@ -225,7 +225,7 @@ void Worker::count_weight(std::span<const pg::Result> results) const {
       weight += row.get<std::int64_t>(rows.columns() - 1);
       break;
     }
-  job_.rate_limit->did(weight, job_.clock.now());
+  job_.shared->rate_limit.did(weight, job_.clock.now());
 }
 
 // What may have been committed is told of with that word.

@@ -10,24 +10,23 @@ namespace {
 
 constexpr SteadyTime kStart = SteadyTime{} + std::chrono::hours{1000};
 
+bool rests_until(const DutyCycle& cycle, SteadyTime end) {
+  return cycle.rests(end - 1ms) && !cycle.rests(end);
+}
+
 }  // namespace
 
-TEST_CASE("after a run comes a rest so many times as long, but none after the first") {
+TEST_CASE(
+    "after a run comes a rest so many times as long, but none after the first, and no longer than the "
+    "longest") {
   DutyCycle cycle(100, 60s);
   CHECK_FALSE(cycle.rests(kStart));
   cycle.ran(kStart, 300ms);
   CHECK_FALSE(cycle.rests(kStart));
   cycle.ran(kStart, 200ms);
-  CHECK(cycle.rests(kStart + 20s - 1ms));
-  CHECK_FALSE(cycle.rests(kStart + 20s));
-}
-
-TEST_CASE("a rest is no longer than the longest") {
-  DutyCycle cycle(100, 60s);
-  cycle.ran(kStart, 5s);
-  cycle.ran(kStart, 5s);
-  CHECK(cycle.rests(kStart + 60s - 1ms));
-  CHECK_FALSE(cycle.rests(kStart + 60s));
+  CHECK(rests_until(cycle, kStart + 20s));
+  for (int i = 0; i < 2; ++i) cycle.ran(kStart, 5s);
+  CHECK(rests_until(cycle, kStart + 60s));
 }
 
 TEST_CASE("a run that was long by itself is followed by the rest of a usual one") {
@@ -39,7 +38,7 @@ TEST_CASE("a run that was long by itself is followed by the rest of a usual one"
   CHECK_FALSE(cycle.rests(kStart + 2s));
   cycle.ran(kStart + 2s, 400ms);
   cycle.ran(kStart + 3s, 400ms);
-  CHECK(cycle.rests(kStart + 42s));
+  CHECK(rests_until(cycle, kStart + 43s));
 }
 
 TEST_CASE("a rest can be cut short, and not be made longer") {
@@ -50,10 +49,9 @@ TEST_CASE("a rest can be cut short, and not be made longer") {
   rest();
   cycle.rest_at_most_until(kStart + 4s);
   cycle.rest_at_most_until(kStart + 30s);
-  CHECK(cycle.rests(kStart + 3s));
-  CHECK_FALSE(cycle.rests(kStart + 4s));
+  CHECK(rests_until(cycle, kStart + 4s));
   rest();
-  CHECK(cycle.rests(kStart + 9s));
+  CHECK(rests_until(cycle, kStart + 10s));
   cycle.end_rest();
   CHECK_FALSE(cycle.rests(kStart));
 }

@@ -42,19 +42,3 @@ TEST_CASE("a database's clock that was set back is believed at once, and noticed
   CHECK(clock.learn({kNow + 3s, kNow + 4s, kSaid + 4s}));
   CHECK(clock.at(kNow + 4s) == kSaid + 4s);
 }
-
-TEST_CASE("a database's clock is learned from another reader, but for what that read earlier") {
-  ServerClock ours;
-  ServerClock theirs;
-  ours.learn_from(theirs);
-  CHECK_FALSE(ours.at(kNow));
-  theirs.learn({kNow - 4ms, kNow, kSaid});
-  ours.learn_from(theirs);
-  CHECK(ours.at(kNow) == kSaid);
-  // Set back, which only one of them has seen.
-  ours.learn({kNow + 1s, kNow + 2s, kSaid - 1h});
-  ours.learn_from(theirs);
-  CHECK(ours.at(kNow + 2s) == kSaid - 1h);
-  theirs.learn_from(ours);
-  CHECK(theirs.at(kNow + 2s) == kSaid - 1h);
-}
