@@ -163,7 +163,7 @@ Result Connection::execute_prepared(std::string_view sql, const Params& params) 
 // What belongs in front of the statements goes with them.
 std::vector<Result> Connection::execute_all(std::span<const Call> calls, SteadyTime deadline) {
   const bool alone = !lost() && !opening_ && is_outside_transaction(connection_.get());
-  if (alone || opening_) give_back_oldest();
+  if (alone || opening_) give_back_surplus();
   const std::optional<Opening> opening = std::exchange(opening_, std::nullopt);
   const Params none;
   std::vector<Call> all;
@@ -208,39 +208,44 @@ std::string Connection::send(const Call& call) {
   const Pointers values(call.params);
   const std::string text = located(call.sql);
   const unsigned* types = call.params.get().types().data();
-  std::string preparing;
-  int sent = 0;
+  using Way = StatementCache::Way;
+  Way way = Way::unprepared;
+  std::string name;
   if (call.plan == Plan::generic && may_prepare_) {
-    const std::string name = name_of(text);
-    const bool is_new = prepared_.insert_or_assign(name, ++turn_).second;
-    if (is_new && PQsendPrepare(connection_.get(), name.c_str(), text.c_str(), values.count(), types) == 0)
+    name = name_of(text);
+    way = prepared_.send(name);
+  }
+  std::string preparing;
+  if (way == Way::prepare) {
+    if (PQsendPrepare(connection_.get(), name.c_str(), text.c_str(), values.count(), types) == 0)
       fail(Error::Kind::connection, call.sql);
-    if (is_new) preparing = name;
-    sent = PQsendQueryPrepared(connection_.get(), name.c_str(), values.count(), values.data(), nullptr,
-                               nullptr, 0);
-  } else {
+    preparing = name;
+  }
+  int sent = 0;
+  if (way == Way::unprepared) {
     sent = PQsendQueryParams(connection_.get(), text.c_str(), values.count(), types, values.data(), nullptr,
                              nullptr, 0);
+  } else {
+    sent = PQsendQueryPrepared(connection_.get(), name.c_str(), values.count(), values.data(), nullptr,
+                               nullptr, 0);
   }
   if (sent == 0) fail(Error::Kind::connection, call.sql);
   return preparing;
 }
 
 // What is not in a transaction may fail: a pooler that keeps prepared statements gives them names of its own, and then
-// nothing is given back, nor prepared twice.
-void Connection::give_back_oldest() {
-  while (gives_back_ && prepared_.size() > kMostPrepared) {
-    const auto oldest =
-        std::ranges::min_element(prepared_, {}, [](const auto& statement) { return statement.second; });
-    const std::string sql = "DEALLOCATE " + oldest->first;
+// nothing is given back, nor prepared any more. After any other error it is tried again before the next statement.
+void Connection::give_back_surplus() {
+  for (auto surplus = prepared_.surplus(); may_prepare_ && surplus; surplus = prepared_.surplus()) {
+    const std::string sql = "DEALLOCATE " + *surplus;
     const Params none;
     const Call call{sql, none};
     try {
       exchange({&call, 1}, default_deadline());
-      prepared_.erase(oldest);
+      prepared_.erase(*surplus);
     } catch (const Error& error) {
       if (lost()) throw;
-      gives_back_ = false;
+      return;
     }
   }
 }

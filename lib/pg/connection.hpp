@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +15,7 @@
 #include "pg/interrupt.hpp"
 #include "pg/params.hpp"
 #include "pg/result.hpp"
+#include "pg/statement_cache.hpp"
 
 struct pg_conn;  // libpq's PGconn
 
@@ -24,7 +24,7 @@ namespace ff::pg {
 /// How the server plans a statement.
 enum class Plan {
   custom,  ///< anew, for the values of this call
-  generic  ///< once for any values: the connection prepares the statement when it first meets it, and keeps it
+  generic  ///< for any values: once, where the connection has a place for one more prepared statement
 };
 
 /// One statement with its values, of several that are sent together.
@@ -64,8 +64,8 @@ class Connection {
   /// How many statements the server keeps prepared for this connection, and whether this is one of them.
   std::size_t prepared() const { return prepared_.size(); }
   bool has_prepared(std::string_view sql) const;
-  /// No further statement is prepared without giving back another, least recently used first. A plan over a group of
-  /// partitions takes up to 3 MB of the server's memory.
+  /// No further statement is prepared without giving back another (see StatementCache). A plan over a group of partitions
+  /// takes up to 3 MB of the server's memory.
   static constexpr std::size_t kMostPrepared = 96;
 
   /// Runs several statements separated by semicolons, without parameters (the simple query protocol: outside
@@ -112,7 +112,7 @@ class Connection {
   std::string send(const Call& call);
   std::optional<Result> next_result(std::string_view sql, SteadyTime deadline);
   std::optional<Result> receive(std::string_view sql, SteadyTime deadline, std::optional<Error>& error);
-  void give_back_oldest();
+  void give_back_surplus();
   Result collect(std::string_view sql, SteadyTime deadline);
   /// Waits until the socket is readable (or writable), the deadline or the interrupt; throws for the latter
   /// two.
@@ -122,9 +122,7 @@ class Connection {
   [[noreturn]] void fail(Error::Kind kind, std::string_view sql);
 
   std::unique_ptr<pg_conn, Finish> connection_;
-  std::map<std::string, std::uint64_t, std::less<>>
-      prepared_;  // names, with the turn in which each was last sent
-  std::uint64_t turn_ = 0;
+  StatementCache prepared_{kMostPrepared};
   std::optional<Opening> opening_;
   struct Schema {
     std::string prefix;  // quoted, with its dot
@@ -133,7 +131,6 @@ class Connection {
   Schema schema_;
   bool catalog_only_ = false;  // on the search_path
   bool may_prepare_ = true;
-  bool gives_back_ = true;
   Milliseconds statement_timeout_;
   const Interrupt* interrupt_;
   std::shared_ptr<const Interrupt> abandoned_;  // raised by the Pool that it is of; null: of none

@@ -165,29 +165,31 @@ TEST_CASE("a session whose prepared statements get lost goes on without") {
   CHECK(test::number(db, "SELECT count(*) FROM pg_prepared_statements") == 0);
 }
 
-TEST_CASE("a connection gives back the statements that it has not met for longest") {
+TEST_CASE("a connection gives back a statement for one that it sends more often") {
   const Database database;
   auto db = database.connect();
   const auto kept = [&] { return test::number(db, "SELECT count(*) FROM pg_prepared_statements"); };
-  const auto numbered = [](std::size_t i) { return "SELECT $1::integer + " + std::to_string(i); };
+  const auto send = [&](std::size_t i) {
+    const std::string text = "SELECT $1::integer + " + std::to_string(i);
+    CHECK(db.execute_prepared(text, pg::Params::of(1)).one().get<int>(0) == static_cast<int>(i) + 1);
+    return db.has_prepared(text);
+  };
   const std::size_t most = pg::Connection::kMostPrepared;
-  for (std::size_t i = 0; i <= most; ++i) db.execute_prepared(numbered(i), pg::Params::of(1));
-  db.execute_prepared(numbered(0), pg::Params::of(1));
-  db.execute_prepared("SELECT 1", {});
-  db.execute_prepared("SELECT 1", {});
-  CHECK(kept() <= static_cast<std::int64_t>(most) + 1);
-  CHECK_FALSE(db.has_prepared(numbered(1)));
-  CHECK_FALSE(db.has_prepared(numbered(2)));
-  CHECK(db.has_prepared(numbered(3)));
-  CHECK(db.execute_prepared(numbered(1), pg::Params::of(2)).one().get<int>(0) == 3);
+  for (std::size_t i = 0; i < most; ++i) CHECK(send(i));
+  CHECK_FALSE(send(most));
+  CHECK(send(0));
+  CHECK(send(most));
+  CHECK(send(0));
+  CHECK(kept() == static_cast<std::int64_t>(most));
+  CHECK(db.prepared() == most);
+  CHECK_FALSE(send(1));
+  CHECK(send(1));
 
-  SECTION("and keeps them where the server does not know their names, as behind a pooler") {
+  SECTION("and prepares no more where the server does not know their names, as behind a pooler") {
     db.execute_script("DEALLOCATE ALL");
-    for (std::size_t i = 0; i < most; ++i) try {
-        db.execute_prepared(numbered(1000 + i), pg::Params::of(1));
-      } catch (const pg::Error& error) {
-        CHECK(error.retryable());
-      }
+    for (std::size_t i = 0; i < 3; ++i) send(1000 + i % 2);
+    CHECK(db.prepared() == most + 1);
+    CHECK(kept() == 0);
     CHECK(db.idle());
   }
 }
