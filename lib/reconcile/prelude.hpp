@@ -9,7 +9,7 @@
 namespace ff::reconcile {
 
 /// What has to be found out before a pair is looked at, where it stands in other partitions than the pair's rows, or has
-/// to be remembered from look to look: a pair's engine has one of its own, asks it before each scan, and gives its answer to
+/// to be remembered from scan to scan: a pair's engine has one of its own, asks it before each scan, and gives its answer to
 /// the statements of the pair as their own parameters. One thread at a time.
 class Prelude {
  public:
@@ -18,6 +18,9 @@ class Prelude {
     /// What others say is believed only once it has stood for a while: a daemon asks again and again, and can wait. By
     /// hand it is taken at its word.
     bool wary = false;
+    /// False: it is asked only because the moment has come that its last answer named (Answer::ask_again). Only what bears on
+    /// that answer need be read; whatever else is new is found by the next scan.
+    bool scan = true;
   };
   struct Answer {
     pg::Params params;         ///< the values of Reconciler::own_parameters

@@ -85,6 +85,14 @@ struct Stage : StillStage {
     CHECK(report.error_count() == 0);
     return report;
   }
+  /// A millisecond later, not for a scan but because the last tick has named this moment: what came of it.
+  std::string at_the_moment() {
+    advance(engine, 1ms);
+    const TickReport report = engine->tick({.scan = false, .wary = true});
+    CHECK_FALSE(report.failure);
+    next_due = report.next_due;
+    return outcomes(report);
+  }
   /// The daemon looks each second, to the end of that time.
   void watch_through(Milliseconds from, Milliseconds to) {
     for (Milliseconds at = from; at <= to; at += 1s) watch(at);
@@ -96,6 +104,7 @@ struct Stage : StillStage {
   std::string by_hand() { return outcomes(tick()); }
 
   EngineFixture engine;
+  std::optional<UnixMillis> next_due{};  // as of at_the_moment()
 };
 
 }  // namespace
@@ -231,6 +240,63 @@ TEST_CASE("a daemon knows ahead when a worker dies, and ends its leases then") {
   CHECK(before.next_due == unix_millis(kNow + kTtl + 1));
   CHECK(outcomes(stage.watch(30'001ms)) == "lease_ended=1");
   CHECK(stage.is_ended(execution));
+}
+
+TEST_CASE("at the moment a worker would die a daemon asks what it has done since the last scan") {
+  Stage stage;
+  stage.add_worker("w", kNow);
+  stage.add_worker("other", kNow + 20'000);
+  const Uuid execution = stage.add_lease("w");
+  stage.watch_through(0s, 30s);
+  SECTION("nothing") {
+    CHECK(stage.at_the_moment() == "lease_ended=1");
+    CHECK(stage.is_ended(execution));
+    CHECK(stage.next_due == unix_millis(kNow + 20'000 + kTtl + 1));
+  }
+  SECTION("it has sent a heartbeat") {
+    stage.beat("w", kNow + 30'000);
+    CHECK(stage.at_the_moment().empty());
+    CHECK(stage.next_due == unix_millis(kNow + 20'000 + kTtl + 1));
+  }
+  SECTION("it has registered in another namespace") {
+    stage.add_worker("w", kNow + 30'000, "b");
+    CHECK(stage.at_the_moment().empty());
+  }
+  SECTION("it has renewed a lease, in whatever partition") {
+    stage.renew(stage.add_lease("w", {{"namespace", "b"}}, {200}));
+    CHECK(stage.at_the_moment().empty());
+  }
+  SECTION("it was swept, which is no sign of life") {
+    stage.remove_worker("w", "ttl_swept", kNow + 30'000);
+    CHECK(stage.at_the_moment() == "lease_ended=1");
+  }
+  SECTION("of another nothing, until the next scan") {
+    const Uuid its = stage.add_lease("other");
+    stage.remove_worker("other", "marked_dead", kNow + 30'000);
+    CHECK(stage.at_the_moment() == "lease_ended=1");
+    CHECK_FALSE(stage.is_ended(its));
+    stage.watch(31s);
+    CHECK(stage.is_ended(its));
+  }
+}
+
+TEST_CASE("who was swept and registers again in another namespace just in time is not dead") {
+  Stage stage;
+  stage.add_worker("w", kNow);
+  const Uuid execution = stage.add_lease("w");
+  stage.watch_through(0s, 10s);
+  stage.renew(execution);
+  stage.watch_through(11s, 30s);
+  stage.remove_worker("w", "ttl_swept", kNow + 30'500);
+  stage.watch_through(31s, 41s);
+  CHECK(attempt(stage.db, execution)["raw_fields"].contains("ended_by") == false);
+  SECTION("it does") {
+    stage.add_worker("w", kNow + 41'000, "b");
+    CHECK(stage.at_the_moment().empty());
+  }
+  SECTION("it does not") {
+    CHECK(stage.at_the_moment() == "lease_ended=1");
+  }
 }
 
 TEST_CASE("a daemon that has just begun gives a worker its time to live, whatever its clock says") {

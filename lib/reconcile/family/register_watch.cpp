@@ -17,10 +17,12 @@ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms, pg
        floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint AS server,
        (SELECT num_flow_partitions FROM {schema}.ff_partition_config) AS flow_partitions)sql";
 
+// $2 the instances, null: all. Each has all its rows in one partition.
 constexpr std::string_view kRegister = R"sql(/* ff-reconcilerd dead_worker scan */
 SELECT w.worker_instance_id, w.namespace, w.last_heartbeat_ms, w.xmin::text::bigint AS xmin, w.liveness_ttl_ms
   FROM {schema}.ff_worker_registry w
- WHERE {in_partitions:w})sql";
+ WHERE {in_partitions:w} AND w.partition_key = ANY({partitions})
+   AND ($2::text[] IS NULL OR w.worker_instance_id = ANY($2)))sql";
 
 // $2 the instances, null: all. Leases of up to a day ago, which may be renewed, without those that were ended here. A claim
 // writes the execution in the same transaction, a renewal does not. Both bounds, because the planner would not use the index
@@ -88,9 +90,18 @@ void RegisterWatch::Round::ask_again(std::int64_t at_ms) {
 
 Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
   Round round{inquiry.transaction, inquiry.wary};
-  read_register(round);
+  read_clock(round);
+  if (round.wary && begun_ && !inquiry.scan) {
+    round.registered = registered_;
+    Instances expected = suspects(round);
+    for (const auto& [name, ttl] : gone_) expected.insert(name.instance);
+    read_register(round, &expected);
+  } else {
+    read_register(round, nullptr);
+  }
   if (round.wary) note_gone(round);
   const Instances suspected = suspects(round);
+  if (round.wary) round.gone.insert(gone_.begin(), gone_.end());
   const bool of_all = !round.wary || !begun_;
   if (of_all || !suspected.empty() || !round.gone.empty()) {
     Instances of = suspected;
@@ -125,22 +136,41 @@ Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
   return answer;
 }
 
-void RegisterWatch::read_register(Round& round) {
-  static const Statement statement = worded(kRegister);
+void RegisterWatch::read_clock(Round& round) {
   static const std::string clock = worded(kClock).over({});
-  std::vector<Question> questions{{clock, {}}};
-  for (const Partitions& group : register_groups().all()) questions.push_back({statement.over(group), {}});
-  const auto results = ask_each(round.transaction, questions);
+  const auto results = ask_each(round.transaction, {{clock, {}}});
   const pg::Row read = results.front().one();
   round.now_ms = read.get<std::int64_t>("now_ms");
   round.flow_partitions = read.get<std::int32_t>("flow_partitions");
-  if (round.wary) {
-    sightings_.note(unix_millis(round.now_ms), read.get<std::string>("snapshot"),
-                    read.get<std::int64_t>("server"));
-    if (sightings_.size() == 1) begun_ = false;
+  if (!round.wary) return;
+  sightings_.note(unix_millis(round.now_ms), read.get<std::string>("snapshot"),
+                  read.get<std::int64_t>("server"));
+  if (sightings_.size() == 1) begun_ = false;
+}
+
+void RegisterWatch::read_register(Round& round, const Instances* of) {
+  static const Statement statement = worded(kRegister);
+  std::vector<Question> questions;
+  if (of == nullptr) {
+    for (const Partitions& group : register_groups().all())
+      questions.push_back(
+          {statement.over(group), pg::Params::of(group, std::optional<std::vector<std::string>>{})});
+  } else {
+    std::map<std::size_t, std::pair<Partitions, std::vector<std::string>>> by_group;
+    for (const std::string& instance : *of) {
+      const PartitionKey partition{liveness::register_partition(instance)};
+      auto& [partitions, instances] = by_group[register_groups().of(partition)];
+      partitions.push_back(partition);
+      instances.push_back(instance);
+    }
+    for (const auto& [group, asked] : by_group)
+      questions.push_back({statement.over(register_groups().all()[group]),
+                           pg::Params::of(asked.first, std::optional(asked.second))});
+    std::erase_if(round.registered, [&](const auto& row) { return of->contains(row.first.instance); });
   }
-  for (auto result = results.begin() + 1; result != results.end(); ++result)
-    for (const pg::Row row : *result) {
+  if (questions.empty()) return;
+  for (const pg::Result& result : ask_each(round.transaction, questions))
+    for (const pg::Row row : result) {
       if (row.get<std::string>(0) == "operator") continue;
       round.registered.insert_or_assign(
           {row.get<std::string>(0), row.get<std::string>(1)},
@@ -157,7 +187,7 @@ void RegisterWatch::note_gone(const Round& round) {
 }
 
 // Whose heartbeats are over, in each namespace, so that its leases are worth a scan; and when that of the next one will.
-RegisterWatch::Instances RegisterWatch::suspects(Round& round) {
+RegisterWatch::Instances RegisterWatch::suspects(Round& round) const {
   Instances all;
   Instances alive;
   for (const auto& [name, registration] : round.registered) {
@@ -169,8 +199,6 @@ RegisterWatch::Instances RegisterWatch::suspects(Round& round) {
     if (from >= round.now_ms) round.ask_again(from);
   }
   for (const std::string& instance : alive) all.erase(instance);
-  if (round.wary)
-    for (const auto& gone : gone_) round.gone.insert(gone);
   return all;
 }
 

@@ -11,10 +11,11 @@
 
 namespace ff::reconcile {
 
-/// Watches the register of workers, and tells whose leases are to be ended: what dead_worker asks first. The register is
-/// read each time, a row a worker. Only where somebody may have died are the leases looked through, and then all of them,
-/// whatever partitions the engine has: each is a sign of life. Once after the beginning they are looked through as well,
-/// for those who were taken off the register before.
+/// Watches the register of workers, and tells whose leases are to be ended: what dead_worker asks first. Each scan reads all
+/// of the register, a row a worker; when the moment comes that a worker would die, only the rows of those who may be dead by
+/// then are read. Only where somebody may have died are the leases looked through, and then all of them, whatever partitions
+/// the engine has: each is a sign of life. Once after the beginning they are looked through as well, for those who were taken
+/// off the register before.
 ///
 /// The answer's parameters: the instances that are dead, as text[], beside them the namespaces that they had registered
 /// in, text[], and since when, bigint[]; an instance may stand there several times.
@@ -52,9 +53,11 @@ class RegisterWatch final : public Prelude {
     std::int64_t pause_ms = 0;  ///< the next one
   };
 
-  void read_register(Round& round);
+  void read_clock(Round& round);
+  /// Null: all of it. Else of these, and the others are as they were read last.
+  void read_register(Round& round, const Instances* of);
   void note_gone(const Round& round);
-  Instances suspects(Round& round);
+  Instances suspects(Round& round) const;
   void read_leases(Round& round, const Instances* of);
   void read_events(Round& round, const std::vector<Name>& of);
   void judge_registered(Round& round, const Instances& instances);
