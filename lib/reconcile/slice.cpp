@@ -10,14 +10,14 @@ Slice::Place Slice::before_all() {
   return {{-1}, Uuid{}};
 }
 
-Slice::Place Slice::behind_all() {
+Slice::Place Slice::after_all() {
   Uuid last;
   std::fill(last.begin(), last.end(), std::uint8_t{0xff});
   return {{std::numeric_limits<std::int16_t>::max()}, last};
 }
 
 Slice Slice::nothing() {
-  return {behind_all(), before_all()};
+  return {after_all(), before_all()};
 }
 
 void Slice::add_to(pg::Params& params) const {

@@ -15,10 +15,10 @@ struct Slice {
   };
 
   Place after = before_all();
-  Place up_to = behind_all();
+  Place up_to = after_all();
 
   static Place before_all();
-  static Place behind_all();
+  static Place after_all();
   /// No row of any partition.
   static Slice nothing();
 

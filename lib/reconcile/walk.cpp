@@ -41,7 +41,7 @@ std::vector<GroupSlice> Walker::next_rows(const Job& job, pg::Connection& connec
       const Slice::Place last =
           end.empty() ? at.row : Slice::Place{end.one().get<PartitionKey>(0), end.one().get<Uuid>(1)};
       const bool is_all = found < rows;
-      if (found > 0) slices.push_back({at.group, {at.row, is_all ? Slice::behind_all() : last}});
+      if (found > 0) slices.push_back({at.group, {at.row, is_all ? Slice::after_all() : last}});
       rows -= found;
       at = is_all ? Place{at.group + 1} : Place{at.group, last};
     }
@@ -67,7 +67,7 @@ std::vector<GroupSlice> Walker::next_partitions(const Job& job, pg::Connection& 
       if (left.empty()) continue;
       questions.push_back(
           {job.statements.slice_end.over(job.groups.all()[group]), pg::Params::of(left, wanted)});
-      asked.push_back({group, {{left.front(), Uuid{}}, Slice::behind_all()}});
+      asked.push_back({group, {{left.front(), Uuid{}}, Slice::after_all()}});
     }
     at = {std::min(at.group + together, job.groups.size())};
     if (questions.empty()) continue;

@@ -58,7 +58,7 @@ Regime measure(const Bench& bench, const pg::Connector& connector, std::string n
                       "ours; its rate counts",
                       figure(rows.row_by_row)),
           "floor: the same changes as four bulk statements in one transaction for each connection, which "
-          "takes half of the partitions; it neither looks nor locks nor leaves anybody else room"}};
+          "takes half of the partitions; it neither scans nor locks nor leaves anybody else room"}};
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ std::int64_t Contest::get_ready(Way way, int partitions) {
   if (way == Way::floor)
     sessions_.floor.run(floor_, 0, holdoff_);
   else
-    ours_.look_around();
+    ours_.count_over_each();
   return 0;
 }
 

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 constexpr Milliseconds kPatience = 5min;
 constexpr const char* kNameSpace = "lapsed";
 constexpr const char* kWarmUp = "warm-up";
-constexpr int kWarmUpRows = 2'048;  // eight in each partition: more than a look shows of one
+constexpr int kWarmUpRows = 2'048;  // eight in each partition: more than a scan shows of one
 constexpr Milliseconds kPoll = 50ms;
 // A lease lapses when its millisecond is over, and that may have begun a millisecond after ours.
 constexpr Milliseconds kLapsed = 3ms;

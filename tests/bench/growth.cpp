@@ -89,7 +89,7 @@ std::vector<Regime> measure_growth(const Bench& bench) {
                   "backlog of any size",
                   figure(figures.rival_rows), kRivalPartitions),
       "looking and planning are part of the time, and weigh more where there are few rows to share them",
-      "before each figure the engine is new, but all its connections have planned a look and have acted in "
+      "before each figure the engine is new, but all its connections have planned a scan and have acted in "
       "all partitions; the floor's have planned their statements"};
   if (!bench.quick) regime.remarks.emplace_back("a million rows: measured twice");
   return {std::move(regime)};

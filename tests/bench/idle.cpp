@@ -92,9 +92,9 @@ struct Polled {
 };
 
 Polled of_polling(const Bench& bench, const Times& times) {
-  Polling polling(bench.connector, looks_for_nothing());
+  Polling polling(bench.connector, polls_for_nothing());
   const Cost cost = cost_of(bench, times, [&] { return polling.cpu_seconds(); });
-  const double passes = polling.looks();
+  const double passes = polling.polls();
   polling.stop();
   return {cost, passes / seconds(times.warm_up + times.measured)};
 }

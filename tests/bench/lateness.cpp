@@ -90,7 +90,7 @@ Distribution of_daemon(const Bench& bench, const FallingDue& rows) {
 }
 
 Distribution of_polling(const Bench& bench, const FallingDue& rows) {
-  Polling polling(bench.connector, looks_for_lapsed_leases());
+  Polling polling(bench.connector, polls_for_lapsed_leases());
   rows.require_none_yet();
   rows.wait([&] { return polling.rows(); });
   polling.stop();

@@ -31,49 +31,49 @@ std::int64_t find_nothing(pg::Connection& connection, const std::string& candida
 
 }  // namespace
 
-Polling::Polling(const pg::Connector& connector, std::vector<Look> looks)
-    : life_(std::async(std::launch::async,
-                       [this, connection = connect(connector), looks = std::move(looks)]() mutable {
-                         live(std::move(connection), std::move(looks));
-                       })) {}
+Polling::Polling(const pg::Connector& connector, std::vector<Poll> polls)
+    : running_(std::async(std::launch::async,
+                          [this, connection = connect(connector), polls = std::move(polls)]() mutable {
+                            run(std::move(connection), std::move(polls));
+                          })) {}
 
 Polling::~Polling() {
-  if (life_.valid()) stopped_.set_value();
+  if (running_.valid()) stopped_.set_value();
 }
 
 std::int64_t Polling::rows() {
-  if (life_.wait_for(0s) == std::future_status::ready) std::exchange(life_, {}).get();
+  if (running_.wait_for(0s) == std::future_status::ready) std::exchange(running_, {}).get();
   return rows_;
 }
 
 void Polling::stop() {
   stopped_.set_value();
-  std::exchange(life_, {}).get();
+  std::exchange(running_, {}).get();
 }
 
-void Polling::live(pg::Connection connection, std::vector<Look> looks) {
+void Polling::run(pg::Connection connection, std::vector<Poll> polls) {
   const auto stopped = stopped_.get_future();
-  std::vector<SteadyTime> next(looks.size(), Clock::system().now());
+  std::vector<SteadyTime> next(polls.size(), Clock::system().now());
   for (;;) {
     const auto first = std::ranges::min_element(next);
     if (stopped.wait_until(*first) == std::future_status::ready) return;
-    const Look& look = looks[static_cast<std::size_t>(first - next.begin())];
-    *first = std::max(*first + look.every, Clock::system().now() + look.pause);
-    rows_ += look.rows(connection);
-    ++looks_;
+    const Poll& poll = polls[static_cast<std::size_t>(first - next.begin())];
+    *first = std::max(*first + poll.every, Clock::system().now() + poll.pause);
+    rows_ += poll.rows(connection);
+    ++polls_;
     cpu_seconds_ = cpu_seconds_of_this_thread();
   }
 }
 
-std::vector<Polling::Look> looks_for_lapsed_leases() {
+std::vector<Polling::Poll> polls_for_lapsed_leases() {
   return {{.rows = [way = RowByRow("attempt_timeout"), partitions = first_partitions()](
                        pg::Connection& connection) { return way.work(connection, partitions); },
            .every = 2s,
            .pause = 0s}};
 }
 
-std::vector<Polling::Look> looks_for_nothing() {
-  std::vector<Polling::Look> all;
+std::vector<Polling::Poll> polls_for_nothing() {
+  std::vector<Polling::Poll> all;
   for (const SqlStatement& each : sql_file("polling"))
     for (const std::string& every : each.words("every ms")) {
       const Milliseconds interval{std::stoi(every)};

@@ -140,7 +140,7 @@ std::vector<Regime> measure_replicas(const Bench& bench) {
                               figure(rival_rows)),
                   "all replicas look at the same rows at the same moment; rows that another holds are passed "
                   "over",
-                  "before each figure the engines are new, but all their connections have planned a look and "
+                  "before each figure the engines are new, but all their connections have planned a scan and "
                   "have acted in all partitions",
                   beside_one_alone(ways, 1), beside_one_alone(ways, 2)}};
   regime.ways.push_back(std::move(row_by_row));

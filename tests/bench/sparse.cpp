@@ -39,7 +39,7 @@ std::vector<Regime> measure_sparse(const Bench& bench) {
   return {
       {.name = "sparse",
        .title = fmt::format("attempt_timeout: one lapsed lease in each of {} partitions, beside {} that "
-                            "hold: the time of one pass over all, the look included",
+                            "hold: the time of one pass over all, the scan included",
                             kPartitions, figure(kHealthy)),
        .unit = "ms",
        .ways = ways,

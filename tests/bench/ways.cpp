@@ -11,7 +11,7 @@ namespace ff::bench {
 namespace {
 
 constexpr Milliseconds kConnectTime{10'000};
-constexpr int kRehearsedOfEach = 8;  // more than a look shows of a partition, so that these are paged through
+constexpr int kRehearsedOfEach = 8;  // more than a scan shows of a partition, so that these are paged through
 constexpr std::int64_t kCountUpTo = 10'000'000;
 
 void require_no_failure(const reconcile::TickReport& report) {
@@ -55,12 +55,12 @@ void Ours::over_each_connection(const std::function<void()>& work) {
 }
 
 void Ours::warm_up() {
-  std::stop_source only_look;
-  only_look.request_stop();
-  over_each_connection([&] { require_no_failure(engine_->tick({.stop = only_look.get_token()})); });
+  std::stop_source only_scan;
+  only_scan.request_stop();
+  over_each_connection([&] { require_no_failure(engine_->tick({.stop = only_scan.get_token()})); });
 }
 
-void Ours::look_around() {
+void Ours::count_over_each() {
   over_each_connection([&] { engine_->backlog(1); });
 }
 

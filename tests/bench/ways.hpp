@@ -36,11 +36,11 @@ class Ours {
 
   /// Forgets what it has learned of batches and of rows that fail: with a new engine, over the same connections.
   void start_over();
-  /// Looks over each connection, and moves nothing: then the server knows the plan of the look, as it does once a daemon
+  /// Scans over each connection, and moves nothing: then the server knows the plan of the scan, as it does once a daemon
   /// has been running. (It forgets plans when statistics are made anew.)
   void warm_up();
-  /// Counts what is due over each connection: then it knows what tables there are, but has no plan of the look.
-  void look_around();
+  /// Counts what is due over each connection: then it knows what tables there are, but has no plan of the scan.
+  void count_over_each();
   /// Moves everything that is due over each connection, and takes it back. Throws std::runtime_error when that is
   /// nothing, and pg::Error.
   void rehearse();
