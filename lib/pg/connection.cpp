@@ -215,12 +215,9 @@ std::string Connection::send(const Call& call) {
     name = name_of(text);
     way = prepared_.send(name);
   }
-  std::string preparing;
-  if (way == Way::prepare) {
-    if (PQsendPrepare(connection_.get(), name.c_str(), text.c_str(), values.count(), types) == 0)
-      fail(Error::Kind::connection, call.sql);
-    preparing = name;
-  }
+  if (way == Way::prepare &&
+      PQsendPrepare(connection_.get(), name.c_str(), text.c_str(), values.count(), types) == 0)
+    fail(Error::Kind::connection, call.sql);
   int sent = 0;
   if (way == Way::unprepared) {
     sent = PQsendQueryParams(connection_.get(), text.c_str(), values.count(), types, values.data(), nullptr,
@@ -230,7 +227,7 @@ std::string Connection::send(const Call& call) {
                                nullptr, 0);
   }
   if (sent == 0) fail(Error::Kind::connection, call.sql);
-  return preparing;
+  return way == Way::prepare ? name : std::string();
 }
 
 // What is not in a transaction may fail: a pooler that keeps prepared statements gives them names of its own, and then

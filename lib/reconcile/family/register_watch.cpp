@@ -1,6 +1,7 @@
 #include "reconcile/family/register_watch.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "reconcile/groups.hpp"
 #include "reconcile/statements.hpp"
@@ -17,12 +18,10 @@ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms, pg
        floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint AS server,
        (SELECT num_flow_partitions FROM {schema}.ff_partition_config) AS flow_partitions)sql";
 
-// $2 the instances, null: all. Each has all its rows in one partition.
 constexpr std::string_view kRegister = R"sql(/* ff-reconcilerd dead_worker scan */
 SELECT w.worker_instance_id, w.namespace, w.last_heartbeat_ms, w.xmin::text::bigint AS xmin, w.liveness_ttl_ms
   FROM {schema}.ff_worker_registry w
- WHERE {in_partitions:w} AND w.partition_key = ANY({partitions})
-   AND ($2::text[] IS NULL OR w.worker_instance_id = ANY($2)))sql";
+ WHERE {in_partitions:w} AND w.partition_key = ANY({partitions}))sql";
 
 // $2 the instances, null: all. Leases of up to a day ago, which may be renewed, without those that were ended here. A claim
 // writes the execution in the same transaction, a renewal does not. Both bounds, because the planner would not use the index
@@ -66,6 +65,11 @@ const Groups& register_groups() {
   return groups;
 }
 
+std::set<PartitionKey> all_of_register() {
+  const Partitions all = partition_range({0}, {255});
+  return {all.begin(), all.end()};
+}
+
 constexpr std::int64_t kLeastPauseMs = 5'000;
 constexpr std::int64_t kMostPauseMs = 600'000;
 
@@ -91,14 +95,9 @@ void RegisterWatch::Round::ask_again(std::int64_t at_ms) {
 Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
   Round round{inquiry.transaction, inquiry.wary};
   read_clock(round);
-  if (round.wary && begun_ && !inquiry.scan) {
-    round.registered = registered_;
-    Instances expected = suspects(round);
-    for (const auto& [name, ttl] : gone_) expected.insert(name.instance);
-    read_register(round, &expected);
-  } else {
-    read_register(round, nullptr);
-  }
+  const bool reads_all = !round.wary || !begun_ || inquiry.scan;
+  if (!reads_all) round.registered = registered_;
+  read_register(round, reads_all ? all_of_register() : partitions_of_expected(round));
   if (round.wary) note_gone(round);
   const Instances suspected = suspects(round);
   if (round.wary) round.gone.insert(gone_.begin(), gone_.end());
@@ -148,27 +147,28 @@ void RegisterWatch::read_clock(Round& round) {
   if (sightings_.size() == 1) begun_ = false;
 }
 
-void RegisterWatch::read_register(Round& round, const Instances* of) {
+// All rows of an instance are in one partition. Of those who are gone, too: they may have registered again.
+RegisterWatch::PartitionSet RegisterWatch::partitions_of_expected(Round& round) const {
+  PartitionSet partitions;
+  for (const std::string& instance : suspects(round))
+    partitions.insert({liveness::register_partition(instance)});
+  for (const auto& [name, ttl] : gone_) partitions.insert({liveness::register_partition(name.instance)});
+  return partitions;
+}
+
+void RegisterWatch::read_register(Round& round, const PartitionSet& partitions) {
   static const Statement statement = worded(kRegister);
   std::vector<Question> questions;
-  if (of == nullptr) {
-    for (const Partitions& group : register_groups().all())
-      questions.push_back(
-          {statement.over(group), pg::Params::of(group, std::optional<std::vector<std::string>>{})});
-  } else {
-    std::map<std::size_t, std::pair<Partitions, std::vector<std::string>>> by_group;
-    for (const std::string& instance : *of) {
-      const PartitionKey partition{liveness::register_partition(instance)};
-      auto& [partitions, instances] = by_group[register_groups().of(partition)];
-      partitions.push_back(partition);
-      instances.push_back(instance);
-    }
-    for (const auto& [group, asked] : by_group)
-      questions.push_back({statement.over(register_groups().all()[group]),
-                           pg::Params::of(asked.first, std::optional(asked.second))});
-    std::erase_if(round.registered, [&](const auto& row) { return of->contains(row.first.instance); });
+  for (const Partitions& group : register_groups().all()) {
+    Partitions its;
+    std::ranges::copy_if(group, std::back_inserter(its),
+                         [&](PartitionKey each) { return partitions.contains(each); });
+    if (!its.empty()) questions.push_back({statement.over(group), pg::Params::of(its)});
   }
   if (questions.empty()) return;
+  std::erase_if(round.registered, [&](const auto& row) {
+    return partitions.contains({liveness::register_partition(row.first.instance)});
+  });
   for (const pg::Result& result : ask_each(round.transaction, questions))
     for (const pg::Row row : result) {
       if (row.get<std::string>(0) == "operator") continue;

@@ -12,8 +12,8 @@
 namespace ff::reconcile {
 
 /// Watches the register of workers, and tells whose leases are to be ended: what dead_worker asks first. Each scan reads all
-/// of the register, a row a worker; when the moment comes that a worker would die, only the rows of those who may be dead by
-/// then are read. Only where somebody may have died are the leases looked through, and then all of them, whatever partitions
+/// of the register, a row a worker; when the moment comes that a worker would die, only the partitions of those who may be dead
+/// by then are read. Only where somebody may have died are the leases looked through, and then all of them, whatever partitions
 /// the engine has: each is a sign of life. Once after the beginning they are looked through as well, for those who were taken
 /// off the register before.
 ///
@@ -27,6 +27,7 @@ class RegisterWatch final : public Prelude {
  private:
   using Name = liveness::Name;
   using Instances = std::set<std::string>;
+  using PartitionSet = std::set<PartitionKey>;
   using Registered = std::pair<const Name, liveness::Registration>;
   /// What is found out in one round.
   struct Round {
@@ -54,8 +55,9 @@ class RegisterWatch final : public Prelude {
   };
 
   void read_clock(Round& round);
-  /// Null: all of it. Else of these, and the others are as they were read last.
-  void read_register(Round& round, const Instances* of);
+  /// Its rows in these partitions; those in others stay as they are in the round.
+  void read_register(Round& round, const PartitionSet& partitions);
+  PartitionSet partitions_of_expected(Round& round) const;
   void note_gone(const Round& round);
   Instances suspects(Round& round) const;
   void read_leases(Round& round, const Instances* of);
