@@ -44,21 +44,32 @@ bool names_a_secret(std::string_view keyword) {
          !nearest(name, {"password"}).empty();
 }
 
+/// Where the secret in a parameter of a URL begins, or npos. That need not be behind the first "=": in "u?a=b@h/d?password=c"
+/// libpq takes "u?a=b" for the user, and the second "?" for the one that begins the query.
+std::size_t secret_value(std::string_view parameter) {
+  for (std::size_t begin = 0, equals = parameter.find('='); equals != npos;
+       begin = equals + 1, equals = parameter.find('=', begin)) {
+    const std::string_view name = parameter.substr(begin, equals - begin);
+    const std::size_t mark = name.rfind('?');
+    if (names_a_secret(mark == npos ? name : name.substr(mark + 1))) return equals + 1;
+  }
+  return npos;
+}
+
 std::string hide_in_query(std::string_view query, bool after_secret = false) {
   std::string shown;
   for (std::size_t at = 0; at <= query.size();) {
     const std::size_t end = std::min(query.find('&', at), query.size());
     const std::string_view parameter = query.substr(at, end - at);
-    const std::size_t equals = parameter.find('=');
     at = end + 1;
+    const std::size_t value = secret_value(parameter);
+    const bool has_value = parameter.find('=') != npos;
     // A part without "=" behind a secret is the rest of one that contains a bare "&".
-    if (equals == npos && after_secret) continue;
-    after_secret = names_a_secret(parameter.substr(0, equals));
+    if (!has_value && after_secret) continue;
+    after_secret = has_value ? value != npos : names_a_secret(parameter);
     if (!shown.empty()) shown += '&';
-    if (after_secret && equals != npos)
-      shown.append(parameter.substr(0, equals + 1)).append(kHidden);
-    else
-      shown += parameter;
+    shown += parameter.substr(0, value);
+    if (value != npos) shown += kHidden;
   }
   return shown;
 }

@@ -52,7 +52,8 @@ TEST_CASE("a password in the query is hidden whatever has an @ there") {
   for (const char* conninfo :
        {"postgresql://u@h:5432/d?password=a@hunter2", "postgresql://u:first@h/d?password=a@hunter2",
         "postgresql://h/d?password=a:b@hunter2", "postgresql://h:5432/d?password=a@b=hunter2",
-        "postgresql://h:5432/d?password=a@b&hunter2", "postgresql://u:a?b@h/d?password=hunter2"}) {
+        "postgresql://h:5432/d?password=a@b&hunter2", "postgresql://u:a?b@h/d?password=hunter2",
+        "postgresql://u?a=b@h/d?password=hunter2", "postgresql://u?a=b@h/d?pasword=hunter2://h/d?x"}) {
     CAPTURE(conninfo);
     CHECK(hide_secrets(conninfo).find("hunter2") == std::string::npos);
   }
