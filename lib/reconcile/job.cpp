@@ -16,7 +16,7 @@ pg::Params Job::params(const Partitions& partitions, const Slice& slice) const {
 bool Job::ask(pg::Transaction& transaction) {
   if (!prelude) return true;
   told = prelude->ask({.transaction = transaction, .wary = options.wary, .scan = options.scan});
-  return told->worth_a_scan;
+  return !told->worth_a_scan.empty();
 }
 
 Milliseconds Job::still_for() const {

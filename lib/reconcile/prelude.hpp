@@ -1,7 +1,9 @@
 #pragma once
 
 #include <optional>
+#include <set>
 
+#include "base/ids.hpp"
 #include "base/time.hpp"
 #include "pg/params.hpp"
 #include "pg/transaction.hpp"
@@ -23,8 +25,8 @@ class Prelude {
     bool scan = true;
   };
   struct Answer {
-    pg::Params params;         ///< the values of Reconciler::own_parameters
-    bool worth_a_scan = true;  ///< false: it would find nothing
+    pg::Params params;                    ///< the values of Reconciler::own_parameters
+    std::set<PartitionKey> worth_a_scan;  ///< of others it would find nothing
     UnixMillis database_time{};
     std::optional<UnixMillis>
         ask_again;  ///< the next moment from which it may be worth one, where it is known ahead

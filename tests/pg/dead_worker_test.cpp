@@ -362,6 +362,22 @@ TEST_CASE("who has renewed after its sweep, or registered again, is left to laps
   CHECK_FALSE(stage.is_ended(again));
 }
 
+TEST_CASE("the leases of a dead worker end in whatever partitions they are") {
+  Stage stage;
+  std::vector<Uuid> its;
+  for (const char* instance : {"one", "other"}) {
+    stage.add_worker(instance, kNow - kTtl - 1);
+    for (const PartitionKey partition : {PartitionKey{0}, PartitionKey{100}, PartitionKey{255}})
+      its.push_back(stage.add_lease(instance, {{"namespace", "a"}}, partition));
+  }
+  its.push_back(stage.add_lease("other", {{"namespace", "a"}}, {40}));
+  const Uuid alive = stage.add_lease("alive", {{"namespace", "a"}}, {41});
+  stage.add_worker("alive", kNow);
+  CHECK(outcomes(stage.tick({.partitions = partition_range({0}, {255})})) == "lease_ended=7");
+  for (const Uuid& each : its) CHECK(stage.is_ended(each));
+  CHECK_FALSE(stage.is_ended(alive));
+}
+
 TEST_CASE("a lease that somebody holds when its worker is dead is ended by a later look") {
   Stage stage;
   stage.add_worker("w", kNow - 2 * kTtl);

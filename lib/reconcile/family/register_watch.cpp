@@ -121,15 +121,15 @@ Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
     told_at_ms_ = round.now_ms;
     registered_ = std::move(round.registered);
   }
+  Answer answer;
   std::vector<std::string> instances;
   std::vector<std::string> name_spaces;
   for (const Name& name : round.dead) {
     instances.push_back(name.instance);
     name_spaces.push_back(name.name_space);
+    answer.worth_a_scan.merge(PartitionSet(round.leased_in[name.instance]));
   }
-  Answer answer;
   answer.params = pg::Params::of(instances, name_spaces, round.dead_from);
-  answer.worth_a_scan = !round.dead.empty();
   answer.database_time = unix_millis(round.now_ms);
   if (round.wary && round.next) answer.ask_again = unix_millis(*round.next);
   return answer;
@@ -212,9 +212,11 @@ void RegisterWatch::read_leases(Round& round, const Instances* of) {
   for (const Partitions& group : groups.all())
     questions.push_back(
         {statement.over(group), pg::Params::of(group, of == nullptr ? std::nullopt : std::optional(wanted))});
-  for (const pg::Result& result : ask_each(round.transaction, questions))
-    for (const pg::Row row : result) {
+  const std::vector<pg::Result> results = ask_each(round.transaction, questions);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    for (const pg::Row row : results[i]) {
       const auto instance = row.get<std::string>(0);
+      round.leased_in[instance].insert(groups.all()[i].begin(), groups.all()[i].end());
       const auto started = row.get<std::optional<std::int64_t>>("started_at_ms");
       const liveness::Leases found{started, xmin_of(row, "youngest"),
                                    row.get<std::optional<std::int64_t>>("youngest_claimed_at_ms")};
