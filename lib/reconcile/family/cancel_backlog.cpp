@@ -253,7 +253,7 @@ Reconciler cancel_backlog() {
   flows.act = kDoneAct;
   flows.forbidden = "{has_members:key}";
   flows.filterable = false;
-  flows.interval = 10s;
+  flows.interval = 5s;  // behind the members, who had their grace: a backlog is empty within 15 s
   flows.rows_meet = false;
   members.companions = {flows};
   return members;
