@@ -1,5 +1,7 @@
 #include "reconcile/job.hpp"
 
+#include <algorithm>
+
 namespace ff::reconcile {
 
 pg::Params Job::params(const Partitions& partitions, const Slice& slice) const {
@@ -17,6 +19,12 @@ bool Job::ask(pg::Transaction& transaction) {
   if (!prelude) return true;
   told = prelude->ask({.transaction = transaction, .wary = options.wary, .scan = options.scan});
   return !told->worth_a_scan.empty();
+}
+
+bool Job::is_worth_a_scan(const Partitions& partitions) const {
+  return !told || std::ranges::any_of(partitions, [&](PartitionKey partition) {
+    return told->worth_a_scan.contains(partition);
+  });
 }
 
 Milliseconds Job::still_for() const {

@@ -61,6 +61,9 @@ struct Job {
   /// From when on a row could be taken that has stood still; 1970 where it need not.
   UnixMillis could_be_taken(const RowKey& key) const;
 
+  /// By the prelude's last answer, if there is one.
+  bool is_worth_a_scan(const Partitions& partitions) const;
+
   /// No transaction takes more rows.
   int most_in_batch() const {
     const int most = reconciler.most_a_batch;
@@ -87,8 +90,8 @@ struct Job {
   StillRows still_rows;
   BatchSize batch_size;
   const std::shared_ptr<SharedByPairs> shared;
-  const std::unique_ptr<Prelude> prelude;  ///< null where the pair has none
-  std::optional<Prelude::Answer> told;     ///< its last answer
+  std::unique_ptr<Prelude> prelude;     ///< null where the pair has none
+  std::optional<Prelude::Answer> told;  ///< its last answer
 
   // Of this tick.
   TickOptions options;

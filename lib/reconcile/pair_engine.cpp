@@ -49,6 +49,8 @@ PairEngine::PairEngine(const Reconciler& reconciler, Scope scope, pg::Pool& pool
       cursor_(*job_) {}
 
 void PairEngine::set_scope(Scope scope) {
+  // What it believes to be settled is so for the partitions that it had.
+  if (job_->prelude && scope.partitions != job_->scope.partitions) job_->prelude = reconciler().prelude();
   job_->scope = std::move(scope);
   job_->groups = Groups(job_->scope.partitions);
   job_->batch_size.start_over(job_->most_in_batch());

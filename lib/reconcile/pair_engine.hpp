@@ -66,7 +66,7 @@ class PairEngine {
   void end_tick(TickReport& report);
   TickReport with_worker(const std::function<void(Worker&)>& work);
   void scan_and_work_off(Worker& worker, const Allowance& allowance);
-  std::vector<Candidate> scan(Worker& worker, const std::vector<GroupSlice>& slices, Milliseconds ahead);
+  std::vector<Candidate> scan(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead);
   void keep_coming(Seen& seen, std::vector<Candidate> known, UnixMillis scanned_up_to);
   void work_off_pages(Worker& worker, const std::vector<Candidate>& oldest,
                       const std::vector<GroupSlice>& slices);

@@ -47,8 +47,9 @@ bool PairEngine::is_time_to_ask_again() const {
 
 // Where somebody holds a child of a table, the groups that other children hold are scanned all the same; that some could
 // not be is the report's failure.
-std::vector<Candidate> PairEngine::scan(Worker& worker, const std::vector<GroupSlice>& slices,
-                                        Milliseconds ahead) {
+std::vector<Candidate> PairEngine::scan(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead) {
+  std::erase_if(
+      slices, [&](const GroupSlice& each) { return !job_->is_worth_a_scan(job_->groups.all()[each.group]); });
   std::vector<Candidate> all;
   std::size_t read = 0;
   std::size_t locked = 0;

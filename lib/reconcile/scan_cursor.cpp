@@ -49,12 +49,6 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
   const Reconciler& pair = job_.reconciler;
   if (job_.options.in_slices && pair.walk) return next_slice(connection);
   auto slices = whole(job_.groups);
-  if (job_.told)
-    std::erase_if(slices, [&](const GroupSlice& each) {
-      return std::ranges::none_of(job_.groups.all()[each.group], [&](PartitionKey partition) {
-        return job_.told->worth_a_scan.contains(partition);
-      });
-    });
   if (!job_.options.in_slices || pair.groups_a_scan == 0 || pair.groups_a_scan >= slices.size())
     return slices;
   std::rotate(slices.begin(), slices.begin() + static_cast<std::ptrdiff_t>(first_group_ % slices.size()),

@@ -18,8 +18,6 @@ namespace ff::reconcile {
 ///   - one that searches rests between two scans, and sees as far ahead as the next one may be away: beside either of the
 ///     others, or reading all.
 ///
-/// One that asks first (Prelude) reads the groups that the answer says are worth it.
-///
 /// Where a tick has no time for all that a scan showed, the next one reads the same. One thread at a time; what it decides is
 /// for the tick under way, or the last one, by the options of that (Job::options).
 class ScanCursor {

@@ -343,6 +343,34 @@ TEST_CASE("a daemon believes at once who is marked dead, and a sweep once its si
   CHECK(stage.is_ended(swept));
 }
 
+TEST_CASE("who is dead and done with in some partitions is found again in others") {
+  Stage stage;
+  stage.add_worker("w", kNow);
+  const Uuid its = stage.add_lease("w");
+  const Uuid elsewhere = stage.add_lease("w", {{"namespace", "a"}}, {200});
+  stage.watch_through(0s, 2s);
+  stage.remove_worker("w", "marked_dead", kNow + 500);
+  CHECK(outcomes(stage.watch(3s)) == "lease_ended=1");
+  CHECK(stage.is_ended(its));
+  CHECK_FALSE(stage.is_ended(elsewhere));
+  reconcile::Scope scope = stage.engine->scope();
+  scope.partitions = partition_range({192}, {207});
+  stage.engine->set_scope(scope);
+  CHECK(outcomes(stage.watch(4s)) == "lease_ended=1");
+  CHECK(stage.is_ended(elsewhere));
+}
+
+TEST_CASE("where the dead have no lease in any partition of the engine, nothing is found and nothing fails") {
+  Stage stage;
+  stage.add_worker("w", kNow - kTtl - 1);
+  const Uuid elsewhere = stage.add_lease("w", {{"namespace", "a"}}, {200});
+  const TickReport report = stage.tick();
+  CHECK(report.complete);
+  CHECK(report.scanned == 0);
+  CHECK(report.database_time == unix_millis(kNow));
+  CHECK_FALSE(stage.is_ended(elsewhere));
+}
+
 TEST_CASE("who has renewed after its sweep, or registered again, is left to lapse") {
   Stage stage;
   stage.add_worker("renewed", kNow - kTtl);

@@ -127,7 +127,8 @@ Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
   for (const Name& name : round.dead) {
     instances.push_back(name.instance);
     name_spaces.push_back(name.name_space);
-    answer.worth_a_scan.merge(PartitionSet(round.leased_in[name.instance]));
+    for (const std::size_t group : round.leased_in[name.instance])
+      answer.worth_a_scan.insert(round.lease_groups[group].begin(), round.lease_groups[group].end());
   }
   answer.params = pg::Params::of(instances, name_spaces, round.dead_from);
   answer.database_time = unix_millis(round.now_ms);
@@ -208,15 +209,15 @@ void RegisterWatch::read_leases(Round& round, const Instances* of) {
   if (of != nullptr) wanted.assign(of->begin(), of->end());
   const auto last = static_cast<std::int16_t>(round.flow_partitions - 1);
   std::vector<Question> questions;
-  const Groups groups(partition_range({0}, {last}));
-  for (const Partitions& group : groups.all())
+  round.lease_groups = Groups(partition_range({0}, {last})).all();
+  for (const Partitions& group : round.lease_groups)
     questions.push_back(
         {statement.over(group), pg::Params::of(group, of == nullptr ? std::nullopt : std::optional(wanted))});
   const std::vector<pg::Result> results = ask_each(round.transaction, questions);
   for (std::size_t i = 0; i < results.size(); ++i)
     for (const pg::Row row : results[i]) {
       const auto instance = row.get<std::string>(0);
-      round.leased_in[instance].insert(groups.all()[i].begin(), groups.all()[i].end());
+      round.leased_in[instance].insert(i);
       const auto started = row.get<std::optional<std::int64_t>>("started_at_ms");
       const liveness::Leases found{started, xmin_of(row, "youngest"),
                                    row.get<std::optional<std::int64_t>>("youngest_claimed_at_ms")};

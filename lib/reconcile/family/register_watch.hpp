@@ -39,7 +39,8 @@ class RegisterWatch final : public Prelude {
     std::map<Name, liveness::Registration> registered;
     std::map<Name, std::int64_t> gone;  ///< and how long they live
     std::map<std::string, liveness::Leases> leases;
-    std::map<std::string, PartitionSet> leased_in;  ///< the partitions of all groups with a lease of it
+    std::vector<Partitions> lease_groups;
+    std::map<std::string, std::set<std::size_t>> leased_in;  ///< the groups with a lease of it
     std::map<Name, liveness::LastEvents> events;
     std::vector<Name> dead;
     std::vector<std::int64_t> dead_from;
