@@ -44,14 +44,18 @@ bool names_a_secret(std::string_view keyword) {
          !nearest(name, {"password"}).empty();
 }
 
+std::string_view behind_last(std::string_view text, std::string_view signs) {
+  const std::size_t sign = text.find_last_of(signs);
+  return sign == npos ? text : text.substr(sign + 1);
+}
+
 /// Where the secret in a parameter of a URL begins, or npos. That need not be behind the first "=": in "u?a=b@h/d?password=c"
 /// libpq takes "u?a=b" for the user, and the second "?" for the one that begins the query.
 std::size_t secret_value(std::string_view parameter) {
   for (std::size_t begin = 0, equals = parameter.find('='); equals != npos;
        begin = equals + 1, equals = parameter.find('=', begin)) {
     const std::string_view name = parameter.substr(begin, equals - begin);
-    const std::size_t mark = name.rfind('?');
-    if (names_a_secret(mark == npos ? name : name.substr(mark + 1))) return equals + 1;
+    if (names_a_secret(name) || names_a_secret(behind_last(name, "?"))) return equals + 1;
   }
   return npos;
 }
@@ -66,7 +70,7 @@ std::string hide_in_query(std::string_view query, bool after_secret = false) {
     const bool has_value = parameter.find('=') != npos;
     // A part without "=" behind a secret is the rest of one that contains a bare "&".
     if (!has_value && after_secret) continue;
-    after_secret = has_value ? value != npos : names_a_secret(parameter);
+    after_secret = value != npos || names_a_secret(behind_last(parameter, "?="));
     if (!shown.empty()) shown += '&';
     shown += parameter.substr(0, value);
     if (value != npos) shown += kHidden;

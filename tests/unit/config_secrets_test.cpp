@@ -89,7 +89,10 @@ TEST_CASE("a password is hidden in a connection string that libpq would refuse, 
                                "postgresql://u:hunter2/d",
                                "postgresql://u:12hunter2,h:5432/d",
                                "postgresql://u:a?hunter2=b",
-                               "postgresql://u:a/b?hunter2"}) {
+                               "postgresql://u:a/b?hunter2",
+                               "postgresql://h/d?password?a=hunter2",
+                               "postgresql://u@h/d?sslmode=require&password?a=hunter2",
+                               "postgresql://u?a=b@h/d?password&hunter2"}) {
     CAPTURE(conninfo);
     CHECK(hide_secrets(conninfo).find("hunter2") == std::string::npos);
   }
