@@ -14,7 +14,7 @@ constexpr std::int64_t kMinute = 60'000;
 constexpr std::int64_t kRound = 25 * kMinute;  // three of them are longer than the age
 constexpr int kPartitions = 4;                 // those that grow older
 constexpr int kLongestLife = 150;              // of a daemon that is ready, in ms
-constexpr Milliseconds kPatience{60'000};
+constexpr Milliseconds kPatience{180'000};     // flows are walked through once a minute
 
 // In small transactions, so that a kill meets one.
 constexpr const char* kConfig = R"(
@@ -151,7 +151,8 @@ class Retention {
     }
     wait_until([&] { return there(old) == 0; }, kPatience);
     const auto left = there(old);
-    seen_.expect(left == 0, fmt::format("{} old executions are still there", left));
+    seen_.expect(left == 0, fmt::format("{} old executions are still there; the daemon says: {}", left,
+                                        daemon.process().err()));
     for (const std::string& each : old)
       if (left > 0 && there({each}) > 0) seen_.expect(false, each + " is still " + world_.states(each));
     int kept = 0;
