@@ -1,7 +1,9 @@
 // Quotas of the real FlowFabric: many admit at once, some release, most crash or end without a word, while the count of
 // those at work is corrected beside them.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <mutex>
 #include <random>
 #include <set>
 #include <thread>
@@ -16,6 +18,7 @@ namespace {
 constexpr std::int64_t kCap = 1'000'000;  // nobody is refused for want of room
 constexpr int kCallers = 3;
 constexpr int kCalls = 250;  // of each
+constexpr std::int64_t kDay = 86'400'000;
 
 /// Whom a caller admits: few, so that they are admitted anew once their window is over.
 std::string some_execution(std::mt19937_64& generator) {
@@ -63,11 +66,25 @@ struct Quotas {
   World world;
 };
 
+/// The time of each call, no two in the same millisecond: that FlowFabric refuses, with or without us.
+class CallTimes {
+ public:
+  std::int64_t next() {
+    const std::lock_guard lock(mutex_);
+    last_ = std::max(last_ + 1, std::int64_t{Clock::system().wall().time_since_epoch().count()});
+    return last_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::int64_t last_ = 0;
+};
+
 /// One that admits and releases with a FlowFabric and a connection of its own.
 class Caller {
  public:
-  Caller(Quotas& quotas, std::vector<std::string> of, std::uint64_t seed)
-      : real_(quotas.world.url()), of_(std::move(of)), generator_(seed) {}
+  Caller(Quotas& quotas, std::vector<std::string> of, CallTimes& times, std::uint64_t seed)
+      : real_(quotas.world.url()), of_(std::move(of)), times_(times), generator_(seed) {}
 
   void live() {
     for (int i = 0; i < kCalls; ++i) {
@@ -75,12 +92,11 @@ class Caller {
       const std::string execution = some_execution(generator_);
       Json arguments{{"quota", quota}, {"execution", execution}};
       const bool releases = generator_() % 4 == 0;
-      // Of long ago, so that it is to be deleted, or of now.
-      const std::int64_t now = Clock::system().wall().time_since_epoch().count();
+      // Of now, or of days ago, so that it is to be deleted.
       if (!releases)
         arguments.update({{"cap", kCap},
                           {"window_seconds", 1},
-                          {"now_ms", now - static_cast<std::int64_t>(generator_() % 3) * 61'000}});
+                          {"now_ms", times_.next() - static_cast<std::int64_t>(generator_() % 3) * kDay}});
       try {
         const Json told = real_.call(releases ? "release_admission" : "check_admission", arguments);
         if (!releases) ++told_[told.get<std::string>()];
@@ -94,6 +110,7 @@ class Caller {
  private:
   FlowFabric real_;
   const std::vector<std::string> of_;
+  CallTimes& times_;
   std::mt19937_64 generator_;
   std::map<std::string, int> told_;
 };
@@ -128,6 +145,20 @@ TEST_CASE(
   CHECK(t.counted(quota).count == 0);
 }
 
+TEST_CASE("an execution that is admitted anew in the same millisecond is refused by FlowFabric itself") {
+  Quotas t;
+  const std::string quota = t.add();
+  const Json admission{{"quota", quota},
+                       {"execution", t.world.execution()},
+                       {"cap", kCap},
+                       {"window_seconds", 1},
+                       {"now_ms", now_ms(t.world.connection)}};
+  CHECK(t.world.real.call("check_admission", admission) == "Admitted");
+  t.release(t.world.real, quota, admission.at("execution"));
+  // The window keeps the row of the first, and has one for both.
+  CHECK(t.world.real.refusal("check_admission", admission) == "Conflict.RotationConflict");
+}
+
 TEST_CASE("a turn that corrects nothing writes nothing, so that no admission fails by it") {
   Quotas t;
   const std::string quota = t.add();
@@ -143,10 +174,11 @@ TEST_CASE(
   CAPTURE(seed);
   Quotas t;
   const std::vector<std::string> quotas{t.add(), t.add()};
+  CallTimes times;
   std::atomic<int> at_work = kCallers;
   std::vector<std::unique_ptr<Caller>> callers;
   for (int i = 0; i < kCallers; ++i)
-    callers.push_back(std::make_unique<Caller>(t, quotas, seed * 100 + static_cast<std::uint64_t>(i)));
+    callers.push_back(std::make_unique<Caller>(t, quotas, times, seed * 100 + static_cast<std::uint64_t>(i)));
   std::vector<std::thread> threads;
   for (auto& caller : callers)
     threads.emplace_back([&] {
