@@ -144,9 +144,9 @@ void PairEngine::scan_and_work_off(Worker& worker, const Allowance& allowance) {
     return;
   }
   if (queue_.is_in_use()) return work_off_queue(worker, allowance);
-  const auto slices = cursor_.next(worker.connection());
-  job_->still_rows.begin_scan(job_->clock.now());
   const SteadyTime before = job_->clock.now();
+  const auto slices = cursor_.next(worker.connection());
+  job_->still_rows.begin_scan(before);
   Seen seen = sort_out(scan(worker, slices, cursor_.ahead()), cursor_.depth());
   const auto took = job_->clock.now() - before;
   if (options.deadline != SteadyTime::max()) job_->deadline = options.deadline + took;

@@ -187,8 +187,8 @@ struct Reconciler {
   /// Groups), the next one those behind them. 0: all.
   std::size_t groups_a_scan = 0;
   /// No index leads to its rows, and a scan reads all that might be one: where it is one of many, it comes the more seldom the
-  /// longer it takes, so that it takes no more than a hundredth of the time, but after a minute of rest at the latest (see
-  /// ScanCursor, which decides it for walks and groups as well).
+  /// longer it takes, so that it takes no more than half a hundredth of the time, but after two minutes of rest at the
+  /// latest (see ScanCursor, which decides it for walks and groups as well).
   bool searches = false;
   /// It finds sooner what a pair with the same `act` that walks or searches finds in the end. It is looked at in its own
   /// interval while there are announcements, and not at all where that other one shows everything, and soon enough.

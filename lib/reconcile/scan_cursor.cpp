@@ -17,8 +17,12 @@ constexpr int kShortcutDepth = 1000;
 
 }  // namespace
 
+bool ScanCursor::has_rests() const {
+  return job_.reconciler.searches || job_.reconciler.walk;
+}
+
 bool ScanCursor::rests() const {
-  return job_.options.in_slices && job_.reconciler.searches && searches_.rests(job_.clock.now());
+  return job_.options.in_slices && has_rests() && duty_.rests(job_.clock.now());
 }
 
 bool ScanCursor::reads_a_part() const {
@@ -38,7 +42,7 @@ Milliseconds ScanCursor::ahead() const {
 }
 
 bool ScanCursor::may_show_late() const {
-  return !job_.reconciler.searches || searches_.may_rest_longer_than(job_.reconciler.interval);
+  return !job_.reconciler.searches || duty_.may_rest_longer_than(job_.reconciler.interval);
 }
 
 std::vector<GroupSlice> ScanCursor::next_slice(pg::Connection& connection) {
@@ -60,10 +64,10 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
 void ScanCursor::end_scan(TickReport& report, const std::vector<GroupSlice>& slices,
                           SteadyTime::duration took, std::optional<Milliseconds> shows_for) {
   const Reconciler& pair = job_.reconciler;
-  if (pair.searches) {
+  if (has_rests()) {
     const SteadyTime now = job_.clock.now();
-    searches_.ran(now, took);
-    if (shows_for) searches_.rest_at_most_until(now + *shows_for);
+    duty_.ran(now, took);
+    if (shows_for) duty_.rest_at_most_until(now + *shows_for);
   }
   if (report.more || !job_.options.in_slices) return;
   if (pair.walk) {
@@ -75,9 +79,9 @@ void ScanCursor::end_scan(TickReport& report, const std::vector<GroupSlice>& sli
 }
 
 void ScanCursor::end_tick(const TickReport& report) {
-  if (report.more || report.failure) searches_.end_rest();
+  if (report.more || report.failure) duty_.end_rest();
   if (report.skipped.contains(Skip::locked))
-    searches_.rest_at_most_until(job_.clock.now() + job_.reconciler.interval);
+    duty_.rest_at_most_until(job_.clock.now() + job_.reconciler.interval);
 }
 
 }  // namespace ff::reconcile

@@ -15,16 +15,16 @@ namespace ff::reconcile {
 ///
 ///   - one that walks (Reconciler::walk) reads the next slice of its table,
 ///   - one that reads some groups of partitions (groups_a_scan) the next of these,
-///   - one that searches rests between two scans, and sees as far ahead as the next one may be away: beside either of the
-///     others, or reading all.
+///   - one that searches sees as far ahead as the next scan may be away: beside either of the others, or reading all.
 ///
+/// A walk and a search rest between two scans: the longer, the longer these take.
 /// Where a tick has no time for all that a scan showed, the next one reads the same. One thread at a time; what it decides is
 /// for the tick under way, or the last one, by the options of that (Job::options).
 class ScanCursor {
  public:
   explicit ScanCursor(const Job& job) : job_(job) {}
 
-  /// No search yet: what was seen coming will do.
+  /// No scan yet: what was seen coming will do.
   bool rests() const;
   /// A scan shows nothing of what lies outside its part.
   bool reads_a_part() const;
@@ -50,17 +50,19 @@ class ScanCursor {
   void end_tick(const TickReport& report);
 
   /// Whatever is due may be another now: the next scan does not wait.
-  void end_rest() { searches_.end_rest(); }
+  void end_rest() { duty_.end_rest(); }
 
  private:
-  // A search takes a hundredth of the time, if its rest is not longer than that.
-  static constexpr int kRestToRun = 100;
-  static constexpr Milliseconds kLongestRest{60'000};
+  // Half a hundredth of the time goes into scans, if no rest is longer than that.
+  static constexpr int kRestToRun = 200;
+  static constexpr Milliseconds kLongestRest{120'000};
+
+  bool has_rests() const;
 
   const Job& job_;
   Walker walker_;
   std::size_t first_group_ = 0;
-  DutyCycle searches_{kRestToRun, kLongestRest};
+  DutyCycle duty_{kRestToRun, kLongestRest};
 };
 
 }  // namespace ff::reconcile

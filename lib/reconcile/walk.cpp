@@ -8,7 +8,8 @@
 namespace ff::reconcile {
 namespace {
 
-// How many groups are asked in one round trip where their rows together are the next stretch.
+// How many groups are asked in one round trip where their rows together are the next stretch. The first is asked by
+// itself, because it often suffices.
 constexpr std::size_t kAskedTogether = 4;
 
 }  // namespace
@@ -25,10 +26,9 @@ std::vector<GroupSlice> Walker::next_rows(const Job& job, pg::Connection& connec
   std::vector<GroupSlice> slices;
   Place at = from_.group < job.groups.size() ? from_ : Place{};
   const std::int64_t wanted = rows;
-  while (rows > 0 && at.group < job.groups.size()) {
+  for (std::size_t together = 1; rows > 0 && at.group < job.groups.size(); together = kAskedTogether) {
     std::vector<Question> questions;
-    for (std::size_t group = at.group; group < std::min(at.group + kAskedTogether, job.groups.size());
-         ++group) {
+    for (std::size_t group = at.group; group < std::min(at.group + together, job.groups.size()); ++group) {
       const Slice::Place after = group == at.group ? at.row : Slice::before_all();
       const Partitions& partitions = job.groups.all()[group];
       questions.push_back({job.statements.slice_end.over(partitions),
@@ -51,7 +51,6 @@ std::vector<GroupSlice> Walker::next_rows(const Job& job, pg::Connection& connec
   return slices;
 }
 
-// The counts of the first group often suffice.
 std::vector<GroupSlice> Walker::next_partitions(const Job& job, pg::Connection& connection,
                                                 std::int64_t rows) {
   std::vector<GroupSlice> slices;

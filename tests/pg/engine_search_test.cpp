@@ -22,15 +22,16 @@ class ShiftedClock final : public Clock {
   Milliseconds shift{0};
 };
 
-/// Whose scan takes `seconds`.
-Reconciler searcher(const std::string& scan) {
-  return {.name = "searcher",
-          .summary = "Takes deadlines away.",
-          .outcomes = {"undated"},
-          .key = {{"execution_id", "uuid"}},
-          .execution_column = "execution_id",
-          .scan = scan,
-          .act = R"sql(
+enum class Kind { search, walk };
+
+Reconciler slow_pair(const std::string& scan, Kind kind) {
+  Reconciler pair{.name = "searcher",
+                  .summary = "Takes deadlines away.",
+                  .outcomes = {"undated"},
+                  .key = {{"execution_id", "uuid"}},
+                  .execution_column = "execution_id",
+                  .scan = scan,
+                  .act = R"sql(
       held AS MATERIALIZED (
         SELECT c.partition_key, c.execution_id, 1700000000000 AS due_at_ms
           FROM clock, key
@@ -43,21 +44,26 @@ Reconciler searcher(const std::string& scan) {
           FROM held
          WHERE {in_partitions:c} AND c.partition_key = held.partition_key AND c.execution_id = held.execution_id),
       moved AS (SELECT *, 'undated' AS outcome FROM held))sql",
-          .interval = 1s,
-          .searches = true};
+                  .interval = 1s};
+  if (kind == Kind::walk)
+    pair.walk = {{"ff_exec_core", "execution_id", 10}};
+  else
+    pair.searches = true;
+  return pair;
 }
 
-std::string scan_that_takes(const std::string& seconds) {
+std::string scan_that_takes(const std::string& seconds, Kind kind) {
   return R"sql(
       SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
         FROM {schema}.ff_exec_core c
        WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL AND {filter:c}
          AND (SELECT pg_sleep()sql" +
-         seconds + ") IS NOT NULL)";
+         seconds + ") IS NOT NULL)" + (kind == Kind::walk ? " AND {in_slice:c}" : "");
 }
 
 struct Stage {
-  explicit Stage(const std::string& seconds) : scan(scan_that_takes(seconds)) {}
+  explicit Stage(const std::string& seconds, Kind kind = Kind::search)
+      : scan(scan_that_takes(seconds, kind)), reconciler(slow_pair(scan, kind)) {}
 
   void add(int rows = 1, PartitionKey partition = {3}) {
     for (int i = 0; i < rows; ++i) insert_core(db, {.partition = partition, .deadline_at_ms = 5});
@@ -69,7 +75,7 @@ struct Stage {
   }
 
   const std::string scan;
-  const Reconciler reconciler = searcher(scan);
+  const Reconciler reconciler;
   Database database;
   pg::Connection db = database.connect();
   ShiftedClock clock;
@@ -78,7 +84,7 @@ struct Stage {
 
 }  // namespace
 
-TEST_CASE("after two long searches the next one waits a hundred times as long as they took") {
+TEST_CASE("after two long searches the next one waits two hundred times as long as they took") {
   Stage t("0.3");
   t.add();
   CHECK(t.moved() == 1);
@@ -86,25 +92,27 @@ TEST_CASE("after two long searches the next one waits a hundred times as long as
   CHECK(t.moved() == 1);  // the first one may have planned
   t.add();
   CHECK(t.moved() == 0);
-  t.clock.shift += 25s;
+  t.clock.shift += 50s;
   CHECK(t.moved() == 0);
   CHECK(t.moved({}) == 1);  // by hand it does not wait
   t.add();
-  t.clock.shift += 60s;  // longer than any rest
+  t.clock.shift += 120s;  // longer than any rest
   CHECK(t.moved() == 1);
 }
 
-TEST_CASE("a search rests for a minute at most, and not at all where it takes no time") {
+TEST_CASE("a search rests for two minutes at most, and not at all where it takes no time") {
   Stage slow("0.8");
   for (int i = 0; i < 2; ++i) CHECK(slow.moved() == 0);
   slow.add();
-  slow.clock.shift += 61s;
+  slow.clock.shift += 115s;
+  CHECK(slow.moved() == 0);
+  slow.clock.shift += 6s;
   CHECK(slow.moved() == 1);
   Stage quick("0");
   quick.moved({});
   for (int i = 0; i < 3; ++i) {
     quick.add();
-    quick.clock.shift += 61s;
+    quick.clock.shift += 121s;
     CHECK(quick.moved() == 1);
   }
 }
@@ -116,7 +124,7 @@ TEST_CASE("what a search has not come to is gone on with at once, and new settin
   CHECK(t.moved() == 0);
   t.engine->set_scope(t.engine->scope());
   CHECK(t.moved() == 1);
-  t.clock.shift += 60s;
+  t.clock.shift += 120s;
   t.add(3000);
   // No time is left behind the scan, but for one batch.
   const auto first = t.engine->tick({.deadline = t.clock.now(), .in_slices = true});
@@ -136,7 +144,7 @@ TEST_CASE("a search does not rest past what it has shown, nor where a row that i
   CHECK(t.moved() == 1);
   t.db.execute_script("DELETE FROM {schema}.ff_exec_core");
   for (int i = 0; i < 2; ++i) CHECK(t.moved() == 0);
-  t.clock.shift += 60s;
+  t.clock.shift += 120s;
   t.add();
   {
     auto other = t.database.connect();
@@ -146,6 +154,19 @@ TEST_CASE("a search does not rest past what it has shown, nor where a row that i
     CHECK(report.skipped == std::map<reconcile::Skip, std::int64_t>{{reconcile::Skip::locked, 1}});
   }
   t.clock.shift += 1s;
+  CHECK(t.moved() == 1);
+}
+
+TEST_CASE("a walk rests as a search does, but not while a tenth of what it reads is due") {
+  Stage t("0.3", Kind::walk);
+  for (int i = 0; i < 2; ++i) {
+    t.add(3);
+    CHECK(t.moved() == 3);
+  }
+  CHECK(t.moved() == 0);
+  t.add();
+  CHECK(t.moved() == 0);
+  t.clock.shift += 120s;
   CHECK(t.moved() == 1);
 }
 

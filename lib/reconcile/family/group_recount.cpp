@@ -47,7 +47,7 @@ constexpr std::string_view kScan = R"sql(
                            LIMIT 1) IS NULL
                   OFFSET 0) g ON true
    CROSS JOIN LATERAL ({ends_of:g}) u
-   WHERE u.all_told AND {is_not_in_other_hands:c, u} AND {filter:c})sql";
+   WHERE c.flow_id IS NOT NULL AND u.all_told AND {is_not_in_other_hands:c, u} AND {filter:c})sql";
 
 constexpr std::string_view kLock = R"sql(
 locked AS MATERIALIZED (
