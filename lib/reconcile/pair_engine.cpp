@@ -60,7 +60,7 @@ void PairEngine::set_scope(Scope scope) {
 }
 
 std::optional<UnixMillis> PairEngine::all_known_until(const TickReport& its) const {
-  return cursor_.reads_a_part() || !reconciler().foreseen ? std::nullopt : its.known_until;
+  return reconciler().foreseen ? its.known_until : std::nullopt;
 }
 
 void PairEngine::adopt_upcoming_of(PairEngine& shortcut) {
@@ -75,7 +75,8 @@ TickReport PairEngine::tick(const TickOptions& options, const Allowance& allowan
   if (const auto next = upcoming_.next()) report.next_due = *next + job_->holdoff();
   if (job_->told && job_->told->ask_again) report.next_due = *job_->told->ask_again + job_->holdoff();
   // Not before 1970, where nothing is known: a holdoff may reach back as long as there is time.
-  report.known_until = std::max(upcoming_.complete_until() + job_->holdoff(), UnixMillis{});
+  if (!cursor_.reads_a_part())
+    report.known_until = std::max(upcoming_.complete_until() + job_->holdoff(), UnixMillis{});
   end_tick(report);
   cursor_.end_tick(report);
   return report;

@@ -187,7 +187,7 @@ struct Reconciler {
   /// Groups), the next one those behind them. 0: all.
   std::size_t groups_a_scan = 0;
   /// No index leads to its rows, and a scan reads all that might be one: where it is one of many, it comes the more seldom the
-  /// longer it takes, so that it takes no more than half a hundredth of the time, but after two minutes of rest at the
+  /// longer it takes, so that it takes no more than half a percent of the time, but after two minutes of rest at the
   /// latest (see ScanCursor, which decides it for walks and groups as well).
   bool searches = false;
   /// It finds sooner what a pair with the same `act` that walks or searches finds in the end. It is looked at in its own

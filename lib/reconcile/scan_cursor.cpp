@@ -64,11 +64,11 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
 void ScanCursor::end_scan(TickReport& report, const std::vector<GroupSlice>& slices,
                           SteadyTime::duration took, std::optional<Milliseconds> shows_for) {
   const Reconciler& pair = job_.reconciler;
-  if (has_rests()) {
-    const SteadyTime now = job_.clock.now();
-    duty_.ran(now, took);
-    if (shows_for) duty_.rest_at_most_until(now + *shows_for);
-  }
+  const SteadyTime now = job_.clock.now();
+  const bool read_nothing = !slices.empty() && slices.front().slice == Slice::nothing();
+  if (has_rests() && !read_nothing) duty_.ran(now, took);
+  if (pair.searches && shows_for) duty_.rest_at_most_until(now + *shows_for);
+  if (pair.walk && report.processed > 0) duty_.rest_at_most_until(now + pair.interval);
   if (report.more || !job_.options.in_slices) return;
   if (pair.walk) {
     walker_.go_on();

@@ -17,7 +17,8 @@ namespace ff::reconcile {
 ///   - one that reads some groups of partitions (groups_a_scan) the next of these,
 ///   - one that searches sees as far ahead as the next scan may be away: beside either of the others, or reading all.
 ///
-/// A walk and a search rest between two scans: the longer, the longer these take.
+/// A walk and a search rest between two scans: the longer, the longer these take. A walk that has moved something rests no
+/// longer than its interval.
 /// Where a tick has no time for all that a scan showed, the next one reads the same. One thread at a time; what it decides is
 /// for the tick under way, or the last one, by the options of that (Job::options).
 class ScanCursor {
@@ -53,7 +54,7 @@ class ScanCursor {
   void end_rest() { duty_.end_rest(); }
 
  private:
-  // Half a hundredth of the time goes into scans, if no rest is longer than that.
+  // Half a percent of the time goes into scans, if no rest is longer than that.
   static constexpr int kRestToRun = 200;
   static constexpr Milliseconds kLongestRest{120'000};
 

@@ -14,6 +14,8 @@ struct Slice {
     friend bool operator==(const Place&, const Place&) = default;
   };
 
+  friend bool operator==(const Slice&, const Slice&) = default;
+
   Place after = before_all();
   Place up_to = after_all();
 

@@ -165,8 +165,14 @@ TEST_CASE("a walk rests as a search does, but not while a tenth of what it reads
   }
   CHECK(t.moved() == 0);
   t.add();
-  CHECK(t.moved() == 0);
+  const auto resting = t.engine->tick(kOneOfMany);
+  CHECK(resting.processed == 0);
+  CHECK_FALSE(resting.known_until);  // or it would be asked again and again
   t.clock.shift += 120s;
+  CHECK(t.moved() == 1);
+  // It has moved something, and rests no longer than its interval.
+  t.add();
+  t.clock.shift += 1s;
   CHECK(t.moved() == 1);
 }
 

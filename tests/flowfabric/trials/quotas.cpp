@@ -195,7 +195,7 @@ class Quotas {
     for (const auto& [kind, times] : refused)
       seen_.expect(false, fmt::format("refused {} times: {}", times, kind));
     seen_.expect(conflicts <= corrected, fmt::format("{} conflicts, {} corrections", conflicts, corrected));
-    seen_.expect(corrected > 0 && emptied == kCallers && crashes > 0, "nothing happened that could go wrong");
+    seen_.expect(corrected > 0 && emptied >= kCallers && crashes > 0, "nothing happened that could go wrong");
     seen_.figures = fmt::format(
         "{} admissions, {} crashes of callers: {} corrections, {} rows of idle windows deleted, {} "
         "LeaseConflict, no "
