@@ -65,8 +65,9 @@ void ScanCursor::end_scan(TickReport& report, const std::vector<GroupSlice>& sli
                           SteadyTime::duration took, std::optional<Milliseconds> shows_for) {
   const Reconciler& pair = job_.reconciler;
   const SteadyTime now = job_.clock.now();
-  const bool read_nothing = !slices.empty() && slices.front().slice == Slice::nothing();
-  if (has_rests() && !read_nothing) duty_.ran(now, took);
+  // Where a table is read in one scan, or comes to its end, there is little to read, however long that took.
+  const bool read_little = !slices.empty() && (slices.front().slice == Slice::nothing() || walker_.at_end());
+  if (pair.searches || (pair.walk && !read_little)) duty_.ran(now, took);
   if (pair.searches && shows_for) duty_.rest_at_most_until(now + *shows_for);
   if (pair.walk && report.processed > 0) duty_.rest_at_most_until(now + pair.interval);
   if (report.more || !job_.options.in_slices) return;

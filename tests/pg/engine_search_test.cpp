@@ -46,7 +46,7 @@ Reconciler slow_pair(const std::string& scan, Kind kind) {
       moved AS (SELECT *, 'undated' AS outcome FROM held))sql",
                   .interval = 1s};
   if (kind == Kind::walk)
-    pair.walk = {{"ff_exec_core", "execution_id", 10}};
+    pair.walk = {{"ff_exec_core", "execution_id", 20}};
   else
     pair.searches = true;
   return pair;
@@ -157,23 +157,33 @@ TEST_CASE("a search does not rest past what it has shown, nor where a row that i
   CHECK(t.moved() == 1);
 }
 
-TEST_CASE("a walk rests as a search does, but not while a tenth of what it reads is due") {
+TEST_CASE("a walk rests as a search does, but not behind the end of the table") {
   Stage t("0.3", Kind::walk);
-  for (int i = 0; i < 2; ++i) {
-    t.add(3);
-    CHECK(t.moved() == 3);
-  }
+  const auto all_due = [&] { t.db.execute_script("UPDATE {schema}.ff_exec_core SET deadline_at_ms = 5"); };
+  t.add(45);
+  // While a tenth of what it reads is due it goes on at once.
+  for (const std::int64_t slice : {20, 20, 5}) CHECK(t.moved() == slice);
   CHECK(t.moved() == 0);
-  t.add();
+  all_due();
   const auto resting = t.engine->tick(kOneOfMany);
   CHECK(resting.processed == 0);
   CHECK_FALSE(resting.known_until);  // or it would be asked again and again
   t.clock.shift += 120s;
+  for (const std::int64_t slice : {20, 5, 20}) CHECK(t.moved() == slice);
+}
+
+TEST_CASE("a walk that has moved something rests no longer than its interval") {
+  Stage t("0.3", Kind::walk);
+  t.add(45);
+  for (const std::int64_t slice : {20, 20, 5}) CHECK(t.moved() == slice);
+  t.db.execute_script(
+      "UPDATE {schema}.ff_exec_core SET deadline_at_ms = 5 WHERE execution_id IN"
+      " (SELECT execution_id FROM {schema}.ff_exec_core ORDER BY partition_key, execution_id LIMIT 1)");
   CHECK(t.moved() == 1);
-  // It has moved something, and rests no longer than its interval.
-  t.add();
+  t.db.execute_script("UPDATE {schema}.ff_exec_core SET deadline_at_ms = 5");
+  CHECK(t.moved() == 0);
   t.clock.shift += 1s;
-  CHECK(t.moved() == 1);
+  CHECK(t.moved() == 20);
 }
 
 TEST_CASE("a search shows far more rows to come than it finds due at once, partition by partition") {
