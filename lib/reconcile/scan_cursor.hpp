@@ -18,7 +18,7 @@ namespace ff::reconcile {
 ///   - one that searches sees as far ahead as the next scan may be away: beside either of the others, or reading all.
 ///
 /// A walk and a search rest between two scans: the longer, the longer these take. A walk that has moved something rests no
-/// longer than its interval.
+/// longer than its interval, and at the end of its table not at all: a small one costs little, however busy the server is.
 /// Where a tick has no time for all that a scan showed, the next one reads the same. One thread at a time; what it decides is
 /// for the tick under way, or the last one, by the options of that (Job::options).
 class ScanCursor {
