@@ -17,12 +17,8 @@ constexpr int kShortcutDepth = 1000;
 
 }  // namespace
 
-bool ScanCursor::has_rests() const {
-  return job_.reconciler.searches || job_.reconciler.walk;
-}
-
 bool ScanCursor::rests() const {
-  return job_.options.in_slices && has_rests() && duty_.rests(job_.clock.now());
+  return job_.options.in_slices && duty_.rests(job_.clock.now());
 }
 
 bool ScanCursor::reads_a_part() const {

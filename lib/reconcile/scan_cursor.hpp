@@ -58,8 +58,6 @@ class ScanCursor {
   static constexpr int kRestToRun = 200;
   static constexpr Milliseconds kLongestRest{120'000};
 
-  bool has_rests() const;
-
   const Job& job_;
   Walker walker_;
   std::size_t first_group_ = 0;

@@ -1,13 +1,12 @@
 // Quotas of the real FlowFabric: many admit at once, some release, most crash or end without a word, while the count of
 // those at work is corrected beside them.
-#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <mutex>
 #include <random>
 #include <set>
 #include <thread>
 
+#include "call_times.hpp"
 #include "world.hpp"
 
 using namespace ff;
@@ -64,20 +63,6 @@ struct Quotas {
   }
 
   World world;
-};
-
-/// The time of each call, no two in the same millisecond: that FlowFabric refuses, with or without us.
-class CallTimes {
- public:
-  std::int64_t next() {
-    const std::lock_guard lock(mutex_);
-    last_ = std::max(last_ + 1, std::int64_t{Clock::system().wall().time_since_epoch().count()});
-    return last_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::int64_t last_ = 0;
 };
 
 /// One that admits and releases with a FlowFabric and a connection of its own.

@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "call_times.hpp"
 #include "trials/trial.hpp"
 
 namespace ff::test::trials {
@@ -78,11 +79,10 @@ class Caller {
       ++released;
       return;
     }
-    // Of now, or of so long ago that it is to be deleted; no two of one millisecond, of which the window has one row.
+    // Of now, or of so long ago that it is to be deleted.
     constexpr std::int64_t kAgo[] = {0, 61'000, 122'000, 2 * kDay};
-    now_ = std::max(now_ + 1, std::int64_t{Clock::system().wall().time_since_epoch().count()});
     arguments.update(
-        {{"cap", kCap}, {"window_seconds", 1}, {"now_ms", now_ - kAgo[dice_() % std::size(kAgo)]}});
+        {{"cap", kCap}, {"window_seconds", 1}, {"now_ms", times_.next() - kAgo[dice_() % std::size(kAgo)]}});
     const auto told = real_->call("check_admission", arguments).get<std::string>();
     if (told == "Admitted")
       ++admitted;
@@ -93,7 +93,7 @@ class Caller {
   const std::string url_;
   const std::vector<Quota> quotas_;
   std::mt19937_64 dice_;
-  std::int64_t now_ = 0;
+  CallTimes times_;
   std::mutex mutex_;  // over the program that is there
   std::unique_ptr<FlowFabric> real_;
 };
@@ -105,9 +105,9 @@ struct Counted {
 
 Counted counted(World& world, const Quota& quota) {
   const auto found = world.connection.execute(
-      "SELECT active_concurrency, (SELECT count(*) FROM ff_quota_admitted g"
-      "                             WHERE g.partition_key = $1::smallint AND g.quota_policy_id = "
-      "q.quota_policy_id)"
+      "SELECT active_concurrency, (SELECT count(*)"
+      "  FROM ff_quota_admitted g"
+      " WHERE g.partition_key = $1::smallint AND g.quota_policy_id = q.quota_policy_id)"
       "  FROM ff_quota_policy q WHERE partition_key = $1::smallint AND quota_policy_id = $2",
       pg::Params::of(quota.partition, quota.id));
   return {found.one().get<std::int64_t>(0), found.one().get<std::int64_t>(1)};
@@ -148,12 +148,11 @@ class Quotas {
   }
   // Admitted to two days ago, and never since.
   void leave(const Quota& quota) {
-    world_.real.call("check_admission",
-                     {{"quota", quota.id},
-                      {"execution", world_.execution()},
-                      {"cap", kCap},
-                      {"window_seconds", 1},
-                      {"now_ms", Clock::system().wall().time_since_epoch().count() - 2 * kDay}});
+    world_.real.call("check_admission", {{"quota", quota.id},
+                                         {"execution", world_.execution()},
+                                         {"cap", kCap},
+                                         {"window_seconds", 1},
+                                         {"now_ms", now_ms(world_.connection) - 2 * kDay}});
   }
 
   // Each admission adds one and each release takes one off: a counter that is too low is our fault.
