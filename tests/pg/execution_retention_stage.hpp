@@ -1,13 +1,12 @@
 #pragma once
 
 #include "pg/transaction.hpp"
+#include "support/spans.hpp"
 #include "support/still_stage.hpp"
 
 /// What has ended, and whole flows, of some age.
 namespace ff::test::retention {
 
-constexpr std::int64_t kHour = 3'600'000;
-constexpr std::int64_t kDay = 24 * kHour;
 constexpr std::int64_t kAge = 30 * kDay;
 constexpr std::int64_t kOld = kNow - kAge - 1;  // just old enough
 constexpr PartitionKey kThree{3};

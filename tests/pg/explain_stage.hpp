@@ -8,11 +8,9 @@
 #include "explain/verdict.hpp"
 #include "support/engine.hpp"
 #include "support/flow.hpp"
+#include "support/spans.hpp"
 
 namespace ff::test {
-
-constexpr std::int64_t kMinute = 60'000;
-constexpr std::int64_t kHour = 60 * kMinute;
 
 /// A database in which one execution is stuck, and what is said of it.
 struct ExplainStage {

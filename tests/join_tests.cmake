@@ -1,0 +1,51 @@
+# Several tests are compiled as one, which takes a third of the time: most of it goes into what the templates of Catch2 and
+# of the standard library become for each of them. Each file is put into a namespace of its own, so that two may have
+# helpers by the same name; what they include comes first, outside all of these. A file that opens a namespace with a name
+# is compiled by itself.
+
+# ff_join_tests(VARIABLE DIRECTORY SOURCE...): what is to be compiled for these. Those with definitions of their own are
+# together with such only, which have the same ones.
+function(ff_join_tests variable directory)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  foreach(source IN LISTS ARGN)
+    file(STRINGS ${source} named REGEX "^namespace [A-Za-z_:]+ {")
+    get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    if(named)
+      list(APPEND units ${source})
+    elseif(definitions)
+      list(APPEND defined ${source})
+      set(definitions_of_defined ${definitions})
+    else()
+      list(APPEND plain ${source})
+    endif()
+  endforeach()
+  foreach(kind plain defined)
+    set(number 0)
+    while(${kind})
+      list(SUBLIST ${kind} 0 6 batch)
+      list(REMOVE_ITEM ${kind} ${batch})
+      set(unit ${CMAKE_CURRENT_BINARY_DIR}/${directory}/${kind}_${number}.cpp)
+      ff_write_joined(${unit} ${directory} ${batch})
+      if("${kind}" STREQUAL "defined")
+        set_property(SOURCE ${unit} PROPERTY COMPILE_DEFINITIONS ${definitions_of_defined})
+      endif()
+      list(APPEND units ${unit})
+      math(EXPR number "${number} + 1")
+    endwhile()
+  endforeach()
+  set(${variable} ${units} PARENT_SCOPE)
+endfunction()
+
+function(ff_write_joined unit directory)
+  foreach(source IN LISTS ARGN)
+    file(STRINGS ${source} its_includes REGEX "^#include ")
+    list(APPEND includes ${its_includes})
+    get_filename_component(name ${source} NAME_WE)
+    list(APPEND files "namespace ${name} {" "#include \"${directory}/${name}.cpp\"" "}")
+  endforeach()
+  list(REMOVE_DUPLICATES includes)
+  list(JOIN includes "\n" includes)
+  list(JOIN files "\n" files)
+  # Written only where it has changed.
+  file(CONFIGURE OUTPUT ${unit} CONTENT "${includes}\n${files}\n" @ONLY)
+endfunction()
