@@ -145,7 +145,7 @@ Runner::Wanted Runner::wanted(const Timing& timing, SteadyTime now) {
   // Not between the tries of what fails, which would scan as if it worked again.
   turn.shortcuts =
       due(timing.shortcuts, next_shortcuts_scan_) && !shortcuts_had_turn_ && consecutive_failures_ == 0;
-  if (turn.shortcuts && shortcuts_are_skipped(now, *timing.shortcuts)) {
+  if (turn.shortcuts && shortcuts_are_skipped()) {
     turn.shortcuts = false;
     next_shortcuts_scan_ = next_scan(*timing.shortcuts, now, {}, random_share());
   }
@@ -213,9 +213,9 @@ bool Runner::is_unchanged() const {
   return unchanged_.first && last_scan_ && unchanged_.first(last_scan_->at);
 }
 
-bool Runner::shortcuts_are_skipped(SteadyTime now, Milliseconds interval) const {
-  return last_shortcuts_scan_ && last_shortcuts_scan_->settled &&
-         now < last_shortcuts_scan_->at + safety_interval(interval) && unchanged_.shortcuts &&
+// However long: a shortcut sees what was announced in the last seconds only.
+bool Runner::shortcuts_are_skipped() const {
+  return last_shortcuts_scan_ && last_shortcuts_scan_->settled && unchanged_.shortcuts &&
          unchanged_.shortcuts(last_shortcuts_scan_->at);
 }
 

@@ -96,7 +96,7 @@ class Runner {
   std::optional<SteadyTime> next_of_companions(const Timing& timing, SteadyTime now) const;
   bool is_unchanged() const;
   bool scan_is_skipped(SteadyTime now, Milliseconds interval) const;
-  bool shortcuts_are_skipped(SteadyTime now, Milliseconds interval) const;
+  bool shortcuts_are_skipped() const;
   void log(const reconcile::TickReport& report, bool scans);
   void log_hold(const reconcile::TickReport& report);
 
