@@ -40,6 +40,7 @@ const std::vector<Fragment>& of_executions() {
       // When the delay of a delayed execution ends: a back-off has its end elsewhere.
       {"delay_ends_at(core)",
        R"sql(CASE WHEN {core}.public_state = 'delayed' AND {core}.blocking_reason = 'waiting_for_retry_backoff'
+                      AND {core}.attempt_state = 'pending_retry_attempt'
                  THEN {moment:{core}.raw_fields->>'delay_until'} ELSE {core}.deadline_at_ms END)sql"},
 
       // "An attempt after this one has a lease that ends at that moment or later."

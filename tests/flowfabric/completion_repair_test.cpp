@@ -165,3 +165,30 @@ TEST_CASE("a downstream that an operator has replayed after a cancel is left to 
   flow.claim("downstream", "d");
   CHECK(world.real.refusal("complete", {{"handle", "d"}}).empty());
 }
+
+// As README says of every policy but cancel_all; FlowFabric's own complete asks for the epoch only.
+TEST_CASE("a cancelled member whose worker may finish is told of by that worker, whoever waits meanwhile") {
+  World world;
+  Flow flow(world, {{"policy", "any_of"}, {"on_satisfied", "let_run"}}, 2);
+  flow.complete(0);
+  flow.claim("downstream", "d");
+  world.real.call("claim", {{"lane", "u1"}, {"as", "worker"}, {"ttl_ms", 1'000}});
+  world.real.call("cancel_flow_header", {{"flow", flow.id}, {"policy", "cancel_pending"}});
+  world.real.call("fail", {{"handle", "d"}, {"class", "transient"}});
+  REQUIRE(world.core(flow.downstream).at("lifecycle_phase") == "runnable");
+
+  CHECK(world.tick("completion_repair").empty());
+
+  SECTION("who does") {
+    CHECK(world.real.refusal("renew", {{"handle", "worker"}}).empty());
+    CHECK(world.real.refusal("complete", {{"handle", "worker"}}).empty());
+    CHECK(world.ends_of(flow.upstream[1], "success") == 1);
+    CHECK(world.tick("completion_repair").empty());
+  }
+  SECTION("until its lease has run out") {
+    world.pass(1'100);
+    CHECK(world.tick("completion_repair") == "repaired=1");
+    CHECK(world.ends_of(flow.upstream[1], "cancelled") == 1);
+    CHECK(world.real.refusal("complete", {{"handle", "worker"}}) == "Contention.LeaseConflict");
+  }
+}

@@ -217,3 +217,21 @@ TEST_CASE("a fan-in that is still being staged is not counted anew, nor one that
   CHECK(world.tick("group_recount").empty());
   CHECK(number(world.connection, "SELECT running_count FROM ff_edge_group") == 1);
 }
+
+TEST_CASE("who waits for any child after a claim_from_resume_grant is woken by the first") {
+  World world;
+  Flow flow(world, {{"policy", "any_of"}, {"on_satisfied", "let_run"}}, 2);
+  flow.claim("downstream", "d");
+  const Json waitpoint = world.real.call("suspend", {{"handle", "d"}}).at("waitpoints").at(0);
+  world.real.call("deliver_signal", {{"execution", flow.downstream},
+                                     {"waitpoint", waitpoint.at("waitpoint")},
+                                     {"token", waitpoint.at("token")}});
+  world.real.call("claim_from_resume_grant",
+                  {{"execution", flow.downstream}, {"lane", "downstream"}, {"as", "next"}});
+  world.real.call("wait_children", {{"handle", "next"}});
+  REQUIRE(world.core(flow.downstream).at("public_state") == "resumable");
+
+  flow.complete(0);
+
+  CHECK(world.states(flow.downstream) == "runnable unowned eligible_now waiting attempt_interrupted");
+}

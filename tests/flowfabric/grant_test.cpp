@@ -168,3 +168,34 @@ TEST_CASE("index_repair leaves alone who has its attempt, or is to begin another
 
   CHECK(world.tick("index_repair").empty());
 }
+
+// Its suspension's conditions are kept, and met again by any signal: one to a waitpoint that a worker makes while it works
+// takes the execution out of its hands, and leaves it the lease.
+TEST_CASE("what a signal took from its worker is returned and taken, whatever becomes of the lease") {
+  // An operator revokes the lease of the attempt that the core names, which is not that of a typed claim.
+  const auto [way, is_revoked] = GENERATE(table<std::string, bool>(
+      {{"claim", true}, {"claim", false}, {"claim_execution", false}, {"issue_grant_and_claim", false}}));
+  INFO(way << (is_revoked ? ", revoked" : ", lapsed"));
+  World world;
+  const std::string execution = world.execution({{"max_retries", 3}});
+  signal(world, execution, suspended(world, "claim", execution));
+  world.take("claim_resumed_execution", execution, "first");
+  world.real.call("fail", {{"handle", "first"}, {"class", "transient"}});
+  world.take(way, execution, "second", is_revoked ? 60'000 : 1);
+  const Json waitpoint = world.real.call("create_waitpoint", {{"handle", "second"}});
+  signal(world, execution, waitpoint);
+  REQUIRE(world.states(execution) == "runnable leased eligible_now resumable running_attempt");
+
+  if (is_revoked) {
+    world.real.call("revoke_lease", {{"execution", execution}, {"instance", ""}});
+    REQUIRE(number(world.connection,
+                   "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL") == 0);
+    REQUIRE(world.real.call("claim_for_worker", {{"grant_ttl_ms", 1}}).at("execution") == execution);
+    CHECK(world.tick("grant_expiry", kNoGrace) == "returned=1");
+    CHECK(world.core(execution).at("ownership_state") == "unowned");
+    CHECK(world.taken_by("claim", execution).empty());
+  } else {
+    CHECK(world.tick("lease_expiry") == "released=1");
+    CHECK(world.taken_by("claim_resumed_execution", execution).empty());
+  }
+}

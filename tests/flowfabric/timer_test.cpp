@@ -98,6 +98,44 @@ TEST_CASE("a reason that an earlier backoff left does not cut a later delay shor
   CHECK(world.core(execution).at("eligibility_state") == "not_eligible_until_time");
 }
 
+// claim_from_resume_grant takes whatever has no lease, delayed or not, and leaves public_state and the reason.
+TEST_CASE("what the delay before was for does not cut a later one short") {
+  World world;
+  const std::string execution = world.execution();
+  world.take("claim", execution);
+  SECTION("a backoff") {
+    world.real.call("fail_execution", {{"handle", "h"}, {"max_retries", 3}, {"backoff_ms", 3'600'000}});
+  }
+  SECTION("a backoff that is over") {
+    world.real.call("fail_execution", {{"handle", "h"}, {"max_retries", 3}, {"backoff_ms", 1}});
+  }
+  SECTION("an operator's resume") {
+    world.real.call("suspend", {{"handle", "h"}});
+    world.real.call("resume_execution", {{"execution", execution}, {"resume_delay_ms", 60'000}});
+  }
+  world.real.call("claim_from_resume_grant", {{"execution", execution}, {"as", "next"}});
+  world.real.call("delay", {{"handle", "next"}, {"delay_in_ms", 500}});
+  REQUIRE(world.core(execution).at("public_state") == "delayed");
+
+  CHECK(world.tick("delayed_promoter").empty());
+
+  world.pass(600);
+  CHECK(world.tick("delayed_promoter") == "promoted=1");
+  CHECK(world.core(execution).at("deadline_at_ms").is_null());
+  CHECK(world.taken_by("claim", execution).empty());
+}
+
+TEST_CASE("a backoff without end does not end") {
+  World world;
+  const std::string execution = world.execution();
+  world.take("claim", execution);
+  world.real.call("fail_execution",
+                  {{"handle", "h"}, {"max_retries", 3}, {"backoff_ms", 9'000'000'000'000'000'000}});
+  REQUIRE(world.core(execution).at("raw_fields").at("delay_until").get<std::string>().size() == 19);
+
+  CHECK(world.tick("delayed_promoter").empty());
+}
+
 TEST_CASE("a release after a reset gives back nothing of what was spent before it") {
   World world;
   const Json made = world.real.call(

@@ -180,13 +180,18 @@ TEST_CASE("cancel_backlog cancels a member that goes on where the policy or a si
     const char* policy;
     std::optional<std::int64_t> signalled_at;
     const char* outcome;
+    const char* public_state = "running";
   };
   const Case its = GENERATE(
       Case{"cancel_all", std::nullopt, "member_cancelled"}, Case{"flow_only", kLongAgo, "member_cancelled"},
-      Case{"flow_only", kLongAgo - 1, "member_left"}, Case{"flow_only", std::nullopt, "member_left"});
+      Case{"flow_only", kLongAgo - 1, "member_left"}, Case{"flow_only", std::nullopt, "member_left"},
+      // By a clock that is behind that of whoever cancelled.
+      Case{"flow_only", kLongAgo - 1, "member_cancelled", "resumable"});
   Stage t;
   const Uuid flow = t.add_flow(its.policy);
-  const Uuid id = t.add_member(flow, active(), std::nullopt);
+  State going = active();
+  going.public_state = its.public_state;
+  const Uuid id = t.add_member(flow, going, std::nullopt);
   t.lease(id, kNow + 60'000);
   if (its.signalled_at) t.add_event(id, "resumable", *its.signalled_at);
   const Json before = core(t.db, id);

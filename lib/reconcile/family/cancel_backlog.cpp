@@ -66,7 +66,7 @@ with_core AS MATERIALIZED (
          greatest(m.due_at_ms, {may_finish_until:m, m}) AS due_at_ms,
          CASE WHEN {has_not_ended:c} AND {replayed_at:c} > m.requested_at_ms THEN 'member_left'
               WHEN c.lifecycle_phase = 'terminal' THEN 'member_gone'
-              WHEN c.lifecycle_phase = 'cancelled' OR m.cancellation_policy = 'cancel_all' OR {was_signalled:m}
+              WHEN c.lifecycle_phase = 'cancelled' OR m.cancellation_policy = 'cancel_all' OR {was_signalled:m, c}
                 THEN 'member_cancelled'
               ELSE 'member_left' END AS outcome
     FROM clock, once m
@@ -195,14 +195,15 @@ std::vector<Fragment> fragments() {
                       JOIN {schema}.ff_attempt l ON l.partition_key = f.partition_key
                                                 AND l.execution_id = f.execution_id
                      WHERE {in_partitions:l} AND f.lifecycle_phase = 'cancelled') END)sql"},
-      // "A signal has come since the cancel, and made it go on." Not the first of an order: the planner might walk
-      // the outbox.
-      {"was_signalled(row)",
-       R"sql(coalesce((SELECT bool_or(true)
+      // "A signal has come since the cancel, and made it go on." The header calls its members cancelled, and only a signal
+      // calls them resumable after that; what somebody has claimed since, its event tells. Not the first of an order: the
+      // planner might walk the outbox.
+      {"was_signalled(row, core)",
+       R"sql(({core}.public_state = 'resumable' OR coalesce((SELECT bool_or(true)
                  FROM {schema}.ff_completion_event v
                 WHERE {in_partitions:v} AND v.partition_key = {row}.partition_key
                   AND v.execution_id = {row}.execution_id AND v.outcome = 'resumable'
-                  AND v.occurred_at_ms >= {row}.requested_at_ms), false))sql"},
+                  AND v.occurred_at_ms >= {row}.requested_at_ms), false)))sql"},
       // IS TRUE: a bare IN becomes a join, which compares each row with each.
       {"taken_leases",
        R"sql(doomed_attempt

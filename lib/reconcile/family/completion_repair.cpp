@@ -11,7 +11,8 @@
 // Changes  the event, dated with the end, by which `dependency` and FlowFabric's dispatch go on; in the core the mark
 //          completion_repaired_for, by which nobody writes a second one, and `leased` to unowned. What would let the
 //          execution end once more goes: every lease (one event `revoked` each), the current attempt's epoch, its
-//          suspension and waitpoints. Where nothing tells how it ended, it is left alone (unclear).
+//          suspension and waitpoints. Where nothing tells how it ended, it is left alone (unclear). A member
+//          whose worker may finish, as the policy of its flow's cancel says, is left to it while its lease holds.
 // Others   Whoever ends, replays or repairs the same execution writes its core: what is held, or was written since this
 //          statement began, waits for the next tick. A worker that comes back finds another epoch.
 // Repeat   The mark is set and the event is there, so the row is not found again. The key has the end itself: of
@@ -56,28 +57,38 @@ constexpr std::string_view kScan = R"sql(
                         WHERE {in_partitions:e} AND e.partition_key = w.partition_key
                           AND e.execution_id = g.upstream_eid
                        OFFSET 0) c
-   WHERE c.flow_id = w.flow_id AND {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c} AND {is_waited_for:c})sql";
+   WHERE c.flow_id = w.flow_id AND {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c} AND {is_waited_for:c}
+     AND NOT {is_still_at_work:c})sql";
 
 // The same from the other end, for the executions that the newest lease events name.
 constexpr std::string_view kAnnouncedScan = R"sql(
   SELECT c.partition_key, c.execution_id, c.terminal_at_ms, {not_later:c.terminal_at_ms} AS due_at_ms
     FROM {lately_released} l
     JOIN {core_of:l} c ON true
-   WHERE {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c} AND {is_waited_for:c})sql";
+   WHERE {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c} AND {is_waited_for:c}
+     AND NOT {is_still_at_work:c})sql";
 
 constexpr std::string_view kAct = R"sql(
 doomed AS MATERIALIZED (
   -- Whether it is missed is not asked beside the key: so dear a question hides what a look by another index costs.
-  SELECT {doomed:c}, c.terminal_at_ms, {word_of_end:c} AS word, {is_waited_for:c} AS is_missed
+  SELECT {doomed:c}, c.terminal_at_ms, {word_of_end:c} AS word, {is_waited_for:c} AS is_missed,
+         {may_finish:c} AS may_finish
     FROM clock, key
     JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
                                 AND c.terminal_at_ms = key.terminal_at_ms
     {as_seen:c}
-   WHERE {in_partitions:c} AND {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c}
+   WHERE {in_partitions:c} AND {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c} AND NOT {is_still_at_work:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 {hold_doomed},
-repaired AS MATERIALIZED (SELECT * FROM endable WHERE is_missed AND word IS NOT NULL),
+-- A lease as it is under the lock: its worker may have renewed it meanwhile.
+repaired AS MATERIALIZED (
+  SELECT e.*
+    FROM endable e
+   WHERE e.is_missed AND e.word IS NOT NULL
+     AND NOT (e.may_finish AND (e.partition_key, e.execution_id) IN (
+                SELECT a.partition_key, a.execution_id FROM doomed_attempt a WHERE a.lease_expires_at_ms >= a.now_ms))
+),
 marked AS (
   UPDATE {schema}.ff_exec_core c
      SET ownership_state = CASE WHEN c.ownership_state = 'leased' THEN 'unowned' ELSE c.ownership_state END,
@@ -131,6 +142,24 @@ std::vector<Fragment> fragments() {
      AND {core}.flow_id IS NOT NULL
      AND {core}.raw_fields->'completion_repaired_for' IS DISTINCT FROM to_jsonb({core}.terminal_at_ms))sql"},
       {"is_untold(core)", "{told_end:{core}} IS NULL"},
+      // "The header of its flow cancelled it, under a policy that lets its worker finish." The backlog names it as text.
+      {"may_finish(core)",
+       R"sql(({core}.lifecycle_phase = 'cancelled'
+      AND (SELECT true
+             FROM {schema}.ff_cancel_backlog b
+             JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
+            WHERE {in_partitions:b} AND {in_partitions:m} AND b.partition_key = {core}.partition_key
+              AND b.flow_id = {core}.flow_id AND b.cancellation_policy <> 'cancel_all'
+              AND m.execution_id = concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)
+            LIMIT 1) IS NOT NULL))sql"},
+      // "That worker has its lease still": what it does is the end, or cancel_backlog once the lease has run out.
+      {"is_still_at_work(core)",
+       R"sql(({may_finish:{core}}
+      AND EXISTS (SELECT
+                    FROM {schema}.ff_attempt l
+                   WHERE {in_partitions:l} AND l.partition_key = {core}.partition_key
+                     AND l.execution_id = {core}.execution_id
+                     AND l.lease_expires_at_ms + 0 >= (SELECT now_ms FROM clock))))sql"},
       // IS TRUE: a bare IN becomes a join, which compares each row with each.
       {"taken_leases",
        R"sql(doomed_attempt
@@ -191,8 +220,11 @@ Reconciler completion_repair() {
       .scan = kScan,
       .act = kAct,
       .fragments = fragments(),
-      .privileges = ending::privileges(replay::privileges(
-          {{"ff_edge", "SELECT"}, {"ff_edge_group", "SELECT"}, {"ff_lease_event", "SELECT"}})),
+      .privileges = ending::privileges(replay::privileges({{"ff_edge", "SELECT"},
+                                                           {"ff_edge_group", "SELECT"},
+                                                           {"ff_lease_event", "SELECT"},
+                                                           {"ff_cancel_backlog", "SELECT"},
+                                                           {"ff_cancel_backlog_member", "SELECT"}})),
       .interval = 5s,
       .settings =
           {{.name = "max_age",

@@ -3,7 +3,8 @@
 // Rows     ff_exec_core, `runnable` and `not_eligible_until_time`. A delay by a worker ends at deadline_at_ms. Two
 //          others leave that column alone, where it stays the deadline of the whole execution: a retry with backoff
 //          ends at raw_fields.delay_until, an operator's resume with a delay at once, for no moment is stored. They
-//          are told by blocking_reason, but only while public_state is `delayed`: the reason is never cleared.
+//          are told by blocking_reason, but it is never cleared, and claim_from_resume_grant leaves public_state as well:
+//          it counts unless the attempt has been interrupted by its worker's delay since.
 //          No index finds those by time, so a companion reads the runnable executions of each lane, the more seldom the
 //          longer that takes. Another one meanwhile takes the retries that the newest lease events name.
 // Changes  the core row: eligible_now, waiting; deadline_at_ms to null after a worker's delay, blocking_reason to null
@@ -66,14 +67,21 @@ std::vector<Fragment> fragments(const char* is_ours, const char* due_at) {
        R"sql(c.lifecycle_phase = 'runnable' AND c.eligibility_state = 'not_eligible_until_time'
      AND {filter:c})sql"},
       {"is_retry_or_resume",
-       R"sql((c.public_state = 'delayed' AND coalesce(c.blocking_reason, '') IN
-           ('waiting_for_retry_backoff', 'waiting_for_resume_delay')))sql"},
-      // A retry whose moment is lost is due like a resume: at once, and that is since it was made. Eighteen digits
-      // always fit a bigint.
+       R"sql((c.public_state = 'delayed'
+      AND coalesce(c.blocking_reason, '') IN ('waiting_for_retry_backoff', 'waiting_for_resume_delay')
+      AND (c.attempt_state = 'pending_retry_attempt'
+           OR (SELECT i.outcome
+                 FROM {schema}.ff_attempt i
+                WHERE {in_partitions:i} AND i.partition_key = c.partition_key AND i.execution_id = c.execution_id
+                ORDER BY i.attempt_index DESC
+                LIMIT 1) IS DISTINCT FROM 'interrupted')))sql"},
+      // A retry whose moment is lost is due like a resume: at once, and that is since it was made. One without end ends
+      // with the greatest bigint, which has nineteen digits.
       {"retry_at",
        R"sql(CASE WHEN c.blocking_reason = 'waiting_for_retry_backoff'
-               AND c.raw_fields->>'delay_until' ~ '^[0-9]{1,18}$'
-              THEN (c.raw_fields->>'delay_until')::bigint ELSE {not_later:c.created_at_ms} END)sql"}};
+               AND c.raw_fields->>'delay_until' ~ '^[0-9]{1,19}$'
+              THEN least((c.raw_fields->>'delay_until')::numeric, 9223372036854775807)::bigint
+              ELSE {not_later:c.created_at_ms} END)sql"}};
 }
 
 }  // namespace

@@ -13,8 +13,10 @@ constexpr std::string_view kMakeEligible = R"sql(UPDATE {schema}.ff_exec_core c
           -- Satisfied long before, it has run and waits for the rest of those that it depends on.
           OR v.running = 0 AND {waits_for_children:c})
      AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
-     -- On its way already, or with a time of its own.
-     AND c.public_state <> 'resumable' AND c.eligibility_state NOT IN ('pending_claim', 'not_eligible_until_time')
+     -- On its way already, or with a time of its own. What waits for its children may be called resumable still, by a
+     -- claim_from_resume_grant.
+     AND (c.public_state <> 'resumable' OR c.eligibility_state = 'blocked_by_dependencies')
+     AND c.eligibility_state NOT IN ('pending_claim', 'not_eligible_until_time')
      AND (v.partition_key, v.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM ending)
      AND {in_partitions:c} AND c.partition_key = v.partition_key AND c.execution_id = v.downstream_eid)sql";
 

@@ -106,10 +106,16 @@ moved AS (SELECT partition_key, execution_id, due_at_ms, 'returned' AS outcome F
 
 std::vector<Fragment> fragments() {
   return {
-      // A suspension writes `released`, and a signal leaves it.
+      // A suspension writes `released`, and a signal leaves it. `leased` without a lease is left by a revoke, or a lapse,
+      // of what a signal had met at work.
       {"waits_for_its_claim(core)",
        R"sql({core}.lifecycle_phase = 'runnable' AND {core}.eligibility_state = 'pending_claim'
-     AND {core}.ownership_state IN ('unowned', 'released'))sql"},
+     AND ({core}.ownership_state IN ('unowned', 'released')
+          OR {core}.ownership_state = 'leased'
+             AND (SELECT bool_and(l.lease_expires_at_ms IS NULL)
+                    FROM {schema}.ff_attempt l
+                   WHERE {in_partitions:l} AND l.partition_key = {core}.partition_key
+                     AND l.execution_id = {core}.execution_id) IS TRUE))sql"},
       {"lives(grant)",
        "({grant}.expires_at_ms <= 0 OR {grant}.expires_at_ms + 0 > (SELECT due_ms FROM clock))"},
       // "The execution of this row has a grant to claim it, of which that holds": they are looked up by the execution.
@@ -126,7 +132,9 @@ std::vector<Fragment> fragments() {
               THEN ({core}.raw_fields->'claim_grant'->>'expires_at_ms')::bigint
               ELSE {not_later:{core}.created_at_ms} END)sql"},
       {"made_eligible",
-       "eligibility_state = 'eligible_now', raw_fields = {object:c.raw_fields} - 'claim_grant'"}};
+       R"sql(eligibility_state = 'eligible_now',
+         ownership_state = CASE WHEN c.ownership_state = 'leased' THEN 'unowned' ELSE c.ownership_state END,
+         raw_fields = {object:c.raw_fields} - 'claim_grant')sql"}};
 }
 
 }  // namespace
@@ -143,7 +151,9 @@ Reconciler grant_expiry() {
       .scan = kScan,
       .act = kAct,
       .fragments = fragments(),
-      .privileges = {{"ff_claim_grant", "SELECT, UPDATE, DELETE"}, {"ff_exec_core", "SELECT, UPDATE"}},
+      .privileges = {{"ff_claim_grant", "SELECT, UPDATE, DELETE"},
+                     {"ff_exec_core", "SELECT, UPDATE"},
+                     {"ff_attempt", "SELECT"}},
       .interval = 1s,
       .settings = {{.name = "grace",
                     .kind = SettingDecl::Kind::duration,

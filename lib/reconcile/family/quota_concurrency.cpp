@@ -7,9 +7,10 @@
 //             ff_quota_admitted) that have not been over for a minute: the clocks of two hosts differ.
 //          2. Other guards that have: of quotas that are counted right, or not at all, with a policy or without.
 //          Quotas have a partition space of their own and belong to no execution: no filter.
-// Changes  1. Guards that have been over for a minute are deleted, 10,000 at once; active_concurrency becomes the number of
-//             those that are left, over or not: only what is gone can no longer be released, and a release takes 1 off.
-//             Never upwards, because admissions without a cap have a guard and are not counted. 2. The guard is deleted.
+// Changes  1. Guards that have been over for a minute are deleted, 10,000 at once, so that no batch holds its quotas for
+//             long; active_concurrency becomes the number of those that are left, over or not: only what is gone can no
+//             longer be released, and a release takes 1 off. Never upwards, because admissions without a cap have a guard
+//             and are not counted. 2. The guard is deleted.
 // Others   An admission (SERIALIZABLE) holds the policy's row while it adds a guard; so the row is locked first, and the
 //          guards are counted in a second statement, which sees all that were added. A release deletes its guard, then
 //          takes 1 off: whoever waits for our lock takes it off our number, in which the guard still counts. A lock alone
@@ -52,7 +53,7 @@ expired AS MATERIALIZED (
                          FROM {schema}.ff_quota_admitted g
                         WHERE {in_partitions:g} AND g.partition_key = key.partition_key
                           AND g.quota_policy_id = key.quota_policy_id AND g.expires_at_ms + 0 < {long_ago}
-                        LIMIT 10000
+                        LIMIT greatest(10000 / (SELECT count(*) FROM key), 100)
                           FOR UPDATE OF g SKIP LOCKED) g
 ),
 tally AS MATERIALIZED (

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use ff_backend_postgres::claim_grant::write_claim_grant;
-use ff_core::backend::{CapabilitySet, ClaimPolicy, HandleKind};
+use ff_core::backend::{CapabilitySet, ClaimPolicy, HandleKind, ResumeToken};
 use ff_core::contracts::{
     ClaimExecutionArgs, ClaimExecutionResult, ClaimForWorkerArgs, ClaimForWorkerOutcome, ClaimResumedExecutionArgs,
-    ClaimResumedExecutionResult, IssueGrantAndClaimArgs,
+    ClaimResumedExecutionResult, IssueGrantAndClaimArgs, ResumeGrant,
 };
+use ff_core::partition::{Partition, PartitionFamily, PartitionKey};
 use ff_core::types::{AttemptId, LeaseId, WorkerId, WorkerInstanceId};
 use serde_json::{json, Value};
 
@@ -128,6 +129,29 @@ pub async fn claim_resumed_execution(session: &mut Session, request: &Request) -
     lease.attempt_id = claimed.attempt_id;
     lease.lease_id = claimed.lease_id;
     session.hold(request, lease, HandleKind::Resumed)
+}
+
+/// The grant is made up here: FlowFabric has no operation that issues one on PostgreSQL, and looks at none.
+pub async fn claim_from_resume_grant(session: &mut Session, request: &Request) -> Answer {
+    let execution = request.execution("execution")?;
+    let partition = Partition { family: PartitionFamily::Flow, index: execution.partition() };
+    let grant = ResumeGrant::new(
+        execution,
+        PartitionKey::from(&partition),
+        format!("resume:{}", session.draw()),
+        u64::MAX,
+        request.lane(),
+    );
+    let token = ResumeToken::new(
+        grant,
+        WorkerId::new(request.worker()),
+        WorkerInstanceId::new(request.instance()),
+        u32::try_from(request.ttl_ms()).unwrap_or(u32::MAX),
+    );
+    match session.backend.claim_from_resume_grant(token).await? {
+        Some(handle) => session.hold_handle(request, &handle),
+        None => Ok(Value::Null),
+    }
 }
 
 /// A handle as its owner would still have it, without a claim.
