@@ -8,7 +8,7 @@
 function(ff_join_tests variable directory)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
   foreach(source IN LISTS ARGN)
-    file(STRINGS ${source} named REGEX "^namespace [A-Za-z_:]+ {")
+    file(STRINGS ${source} named REGEX "^namespace [A-Za-z0-9_:]+ {")
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
     if(named)
       list(APPEND units ${source})

@@ -35,8 +35,6 @@ const std::vector<Fragment>& of_executions() {
                  OFFSET 0))sql"},
       {"not_replayed(core)", "NOT coalesce({object:{core}.raw_fields} ? 'replay_count', false)"},
 
-      // A JSON text as a moment, null where it is none. Eighteen digits always fit a bigint.
-      {"moment(text)", "CASE WHEN {text} ~ '^[0-9]{1,18}$' THEN ({text})::bigint END"},
       // When the delay of a delayed execution ends: a back-off has its end elsewhere.
       {"delay_ends_at(core)",
        R"sql(CASE WHEN {core}.public_state = 'delayed' AND {core}.blocking_reason = 'waiting_for_retry_backoff'

@@ -5,10 +5,26 @@
 
 namespace ff::explain {
 
+namespace {
+
+// As delayed_promoter has it.
+bool delayed_for(const Core& core, std::string_view reason) {
+  return core.delayed() && core.public_state == "delayed" && core.blocking_reason == reason &&
+         (core.attempt_state == "pending_retry_attempt" || core.newest_outcome != "interrupted");
+}
+
+}  // namespace
+
+bool Core::backs_off() const {
+  return delayed_for(*this, "waiting_for_retry_backoff");
+}
+
+bool Core::resumes_later() const {
+  return delayed_for(*this, "waiting_for_resume_delay");
+}
+
 bool Core::deadline_is_delay() const {
-  const bool of_its_own = public_state == "delayed" && (blocking_reason == "waiting_for_retry_backoff" ||
-                                                        blocking_reason == "waiting_for_resume_delay");
-  return delayed() && !of_its_own;
+  return delayed() && !backs_off() && !resumes_later();
 }
 
 std::string state(std::string_view lifecycle_phase, std::string_view public_state,

@@ -40,9 +40,14 @@ struct Core {
   std::optional<UnixMillis> delay_until;  ///< of a retry with back-off
   std::optional<UnixMillis> last_mutation_at;
   std::optional<std::string> last_failure;
+  std::optional<std::string> newest_outcome;  ///< of its newest attempt
 
   bool is(std::string_view phase) const { return lifecycle_phase == phase; }
   bool delayed() const { return is("runnable") && eligibility_state == "not_eligible_until_time"; }
+  /// It waits for the back-off before its next attempt, or for the delay of an operator's resume. The reason alone does not
+  /// tell: FlowFabric never clears it, and a worker may have delayed since.
+  bool backs_off() const;
+  bool resumes_later() const;
   /// `deadline_at` is the end of a worker's delay, and no deadline.
   bool deadline_is_delay() const;
   bool ended() const { return is("terminal") || is("cancelled"); }

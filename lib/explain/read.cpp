@@ -12,21 +12,19 @@ namespace {
 
 // In all of them: $1 the partition, $2 the execution.
 
-std::string expanded(std::string_view sql) {
-  Fragments words = reconcile::phrases();
-  // A JSON text as a moment, null where it is none. Eighteen digits always fit a bigint.
-  words.add(Fragment{"moment(text)", "CASE WHEN {text} ~ '^[0-9]{1,18}$' THEN ({text})::bigint END"});
-  return words.expand(sql);
-}
-
-const std::string kCore = expanded(R"sql(
+const std::string kCore = reconcile::phrases().expand(R"sql(
 SELECT flow_id, lane_id, array_to_string(required_capabilities, ',') AS capabilities, attempt_index, lifecycle_phase,
        ownership_state, eligibility_state, public_state, attempt_state, blocking_reason, cancellation_reason,
        cancelled_by, created_at_ms, started_at_ms, terminal_at_ms, deadline_at_ms,
        raw_fields->>'namespace' AS namespace, left(raw_fields->>'last_failure_message', 200) AS last_failure,
        {whole_number:policy->'retry_policy'->'max_retries'} AS max_retries,
        {moment:raw_fields->>'delay_until'} AS delay_until_ms,
-       {moment:raw_fields->>'last_mutation_at'} AS last_mutation_at_ms
+       {moment:raw_fields->>'last_mutation_at'} AS last_mutation_at_ms,
+       (SELECT i.outcome
+          FROM {schema}.ff_attempt i
+         WHERE i.partition_key = $1 AND i.execution_id = $2
+         ORDER BY i.attempt_index DESC
+         LIMIT 1) AS newest_outcome
   FROM {schema}.ff_exec_core
  WHERE partition_key = $1 AND execution_id = $2)sql");
 
@@ -36,7 +34,7 @@ SELECT c.partition_key
   JOIN {schema}.ff_exec_core c ON c.partition_key = p.partition_key AND c.execution_id = $2
  LIMIT 1)sql";
 
-const std::string kAttempts = expanded(R"sql(
+const std::string kAttempts = reconcile::phrases().expand(R"sql(
 SELECT attempt_index, coalesce(worker_instance_id, worker_id) AS worker, lease_epoch, lease_expires_at_ms,
        started_at_ms, terminal_at_ms, outcome,
        {reclaims:a} AS reclaims
@@ -121,6 +119,7 @@ std::optional<Core> read_core(pg::Transaction& transaction, const pg::Params& of
   core.delay_until = moment_if(row, "delay_until_ms");
   core.last_mutation_at = moment_if(row, "last_mutation_at_ms");
   core.last_failure = row.get<std::optional<std::string>>("last_failure");
+  core.newest_outcome = row.get<std::optional<std::string>>("newest_outcome");
   return core;
 }
 

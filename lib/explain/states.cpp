@@ -105,8 +105,7 @@ void add_active(const Facts& facts, bool at_fault, std::vector<Finding>& found) 
 void add_delayed(const Facts& facts, std::vector<Finding>& found) {
   const Inspection* inspection = facts.inspection("delayed_promoter");
   const auto at = inspection == nullptr ? std::nullopt : inspection->takeable_at();
-  const bool retry =
-      facts.core->blocking_reason == "waiting_for_retry_backoff" && facts.core->public_state == "delayed";
+  const bool retry = facts.core->backs_off();
   if (!at)
     found.push_back({"delay_without_end", "it is delayed, but until when stands nowhere",
                      update_core(facts.id, "eligibility_state = 'eligible_now', public_state = 'waiting'")});

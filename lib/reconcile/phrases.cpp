@@ -168,6 +168,10 @@ const std::vector<Fragment>& of_values() {
        R"sql(CASE WHEN jsonb_typeof({json}) = 'number' AND ({json})::text ~ '^[0-9]{1,10}$'
                AND ({json})::text::bigint <= 4294967295
               THEN ({json})::text::bigint ELSE {otherwise} END)sql"},
+      // The moment, or the span in ms, that a text expression spells, null where it spells none. What does not fit a bigint
+      // is the greatest there is.
+      {"moment(text)",
+       "CASE WHEN {text} ~ '^[0-9]{1,19}$' THEN least(({text})::numeric, 9223372036854775807)::bigint END"},
       // The uuid that a text expression spells, null where it spells none.
       {"uuid(text)",
        "CASE WHEN {text} ~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN ({text})::uuid END"},

@@ -19,7 +19,7 @@ namespace ff::supervisor {
 /// it: behind a pooler in transaction mode none arrives.
 ///
 /// Any notification can be lost all the same (a trigger that was dropped, a connection that hangs): whoever
-/// relies on silence still has to scan now and then. All members are safe from any thread, but start() and
+/// relies on silence still has to scan now and then, or to be backed by somebody who does. All members are safe from any thread, but start() and
 /// stop() are called once each.
 class Notifications {
  public:

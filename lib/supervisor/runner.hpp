@@ -38,7 +38,8 @@ class Runner {
     UnchangedSince shortcuts;
   };
 
-  /// While nothing is announced and all that was found has been moved, scans are skipped for up to the safety interval.
+  /// While nothing is announced and all that was found has been moved, scans are skipped for up to the safety interval, and
+  /// those at the shortcuts for as long as that is so.
   Runner(std::string name, bool takes_leases, Timing timing, Tick tick, Unchanged unchanged,
          Observer& observer, const Clock& clock);
 

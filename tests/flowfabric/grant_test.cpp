@@ -172,30 +172,42 @@ TEST_CASE("index_repair leaves alone who has its attempt, or is to begin another
 // Its suspension's conditions are kept, and met again by any signal: one to a waitpoint that a worker makes while it works
 // takes the execution out of its hands, and leaves it the lease.
 TEST_CASE("what a signal took from its worker is returned and taken, whatever becomes of the lease") {
+  enum class End { revoked, lapsed, lapsed_beside_us };
   // An operator revokes the lease of the attempt that the core names, which is not that of a typed claim.
-  const auto [way, is_revoked] = GENERATE(table<std::string, bool>(
-      {{"claim", true}, {"claim", false}, {"claim_execution", false}, {"issue_grant_and_claim", false}}));
-  INFO(way << (is_revoked ? ", revoked" : ", lapsed"));
+  const auto [way, end] =
+      GENERATE(table<std::string, End>({{"claim", End::revoked},
+                                        {"claim", End::lapsed},
+                                        {"claim_execution", End::lapsed},
+                                        {"claim_execution", End::lapsed_beside_us},
+                                        {"issue_grant_and_claim", End::lapsed},
+                                        {"issue_grant_and_claim", End::lapsed_beside_us}}));
+  const bool is_granted = GENERATE(true, false);
+  INFO(way << ", " << static_cast<int>(end) << (is_granted ? ", granted" : ""));
   World world;
   const std::string execution = world.execution({{"max_retries", 3}});
   signal(world, execution, suspended(world, "claim", execution));
   world.take("claim_resumed_execution", execution, "first");
   world.real.call("fail", {{"handle", "first"}, {"class", "transient"}});
-  world.take(way, execution, "second", is_revoked ? 60'000 : 1);
-  const Json waitpoint = world.real.call("create_waitpoint", {{"handle", "second"}});
-  signal(world, execution, waitpoint);
+  const int attempt = world.take(way, execution, "second", end == End::revoked ? 60'000 : 1).at("attempt");
+  signal(world, execution, world.real.call("create_waitpoint", {{"handle", "second"}}));
   REQUIRE(world.states(execution) == "runnable leased eligible_now resumable running_attempt");
 
-  if (is_revoked) {
-    world.real.call("revoke_lease", {{"execution", execution}, {"instance", ""}});
-    REQUIRE(number(world.connection,
-                   "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL") == 0);
+  if (end == End::revoked) world.real.call("revoke_lease", {{"execution", execution}, {"instance", ""}});
+  if (end == End::lapsed) CHECK(world.tick("lease_expiry") == "released=1");
+  if (end == End::lapsed_beside_us) {
+    world.pass();
+    world.real.call("scan", {{"name", "lease_expiry"}, {"partitions", {0}}});
+  }
+  REQUIRE(number(world.connection, "SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms IS NOT NULL") ==
+          0);
+  if (is_granted) {
     REQUIRE(world.real.call("claim_for_worker", {{"grant_ttl_ms", 1}}).at("execution") == execution);
     CHECK(world.tick("grant_expiry", kNoGrace) == "returned=1");
-    CHECK(world.core(execution).at("ownership_state") == "unowned");
-    CHECK(world.taken_by("claim", execution).empty());
-  } else {
-    CHECK(world.tick("lease_expiry") == "released=1");
-    CHECK(world.taken_by("claim_resumed_execution", execution).empty());
   }
+  CHECK(world.tick("index_repair") == "repaired=1");
+
+  CHECK(world.states(execution) == "runnable unowned eligible_now resumable attempt_interrupted");
+  CHECK(world.tick("index_repair").empty());
+  CHECK(world.take("claim_resumed_execution", execution, "next").at("attempt") == attempt);
+  CHECK(world.real.refusal("complete", {{"handle", "next"}}).empty());
 }

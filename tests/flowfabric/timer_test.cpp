@@ -114,12 +114,12 @@ TEST_CASE("what the delay before was for does not cut a later one short") {
     world.real.call("resume_execution", {{"execution", execution}, {"resume_delay_ms", 60'000}});
   }
   world.real.call("claim_from_resume_grant", {{"execution", execution}, {"as", "next"}});
-  world.real.call("delay", {{"handle", "next"}, {"delay_in_ms", 500}});
+  world.real.call("delay", {{"handle", "next"}, {"delay_in_ms", 3'600'000}});
   REQUIRE(world.core(execution).at("public_state") == "delayed");
 
   CHECK(world.tick("delayed_promoter").empty());
 
-  world.pass(600);
+  world.connection.execute("UPDATE ff_exec_core SET deadline_at_ms = 1");
   CHECK(world.tick("delayed_promoter") == "promoted=1");
   CHECK(world.core(execution).at("deadline_at_ms").is_null());
   CHECK(world.taken_by("claim", execution).empty());

@@ -65,23 +65,6 @@ TEST_CASE("execution_retention counts the age from the latest sign of life") {
     CHECK(t.tick().processed == 0);
     set(kOld);
   }
-  const auto stream_last = [&](std::int64_t at) {
-    t.db.execute(
-        "UPDATE ff_stream_frame SET ts_ms = $1 WHERE ts_ms = (SELECT max(ts_ms) FROM ff_stream_frame)",
-        pg::Params::of(at));
-  };
-  stream_last(kOld + 1);
-  CHECK(t.tick().processed == 0);
-  stream_last(kOld);
-  // FlowFabric's cancels leave terminal_at_ms as an end before them wrote it, and note when they came.
-  const auto change_last = [&](std::int64_t at) {
-    t.db.execute(
-        "UPDATE ff_exec_core SET raw_fields = raw_fields || jsonb_build_object('last_mutation_at', $1::text)",
-        pg::Params::of(std::to_string(at)));
-  };
-  change_last(kOld + 1);
-  CHECK(t.tick().processed == 0);
-  change_last(kOld);
   CHECK(t.is_there(execution));
   CHECK(t.tick().processed == 1);
 }

@@ -75,13 +75,10 @@ std::vector<Fragment> fragments(const char* is_ours, const char* due_at) {
                 WHERE {in_partitions:i} AND i.partition_key = c.partition_key AND i.execution_id = c.execution_id
                 ORDER BY i.attempt_index DESC
                 LIMIT 1) IS DISTINCT FROM 'interrupted')))sql"},
-      // A retry whose moment is lost is due like a resume: at once, and that is since it was made. One without end ends
-      // with the greatest bigint, which has nineteen digits.
+      // A retry whose moment is lost is due like a resume: at once, and that is since it was made.
       {"retry_at",
-       R"sql(CASE WHEN c.blocking_reason = 'waiting_for_retry_backoff'
-               AND c.raw_fields->>'delay_until' ~ '^[0-9]{1,19}$'
-              THEN least((c.raw_fields->>'delay_until')::numeric, 9223372036854775807)::bigint
-              ELSE {not_later:c.created_at_ms} END)sql"}};
+       R"sql(coalesce(CASE WHEN c.blocking_reason = 'waiting_for_retry_backoff' THEN {moment:c.raw_fields->>'delay_until'} END,
+                   {not_later:c.created_at_ms}))sql"}};
 }
 
 }  // namespace

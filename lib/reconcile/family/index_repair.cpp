@@ -1,13 +1,15 @@
-// index_repair: an execution that is to go on with its attempt names one that is there.
+// index_repair: an execution that is to go on with its attempt names one that is there, and is not said to run.
 //
-// Rows     ff_exec_core, `suspended` or `runnable` and `attempt_interrupted`, with attempts, but none at its
+// Rows     1. ff_exec_core, `suspended` or `runnable` and `attempt_interrupted`, with attempts, but none at its
 //          attempt_index: FlowFabric's typed claims leave that one ahead, and so do suspensions, delays and waits for
 //          children after them. Then claim_resumed_execution and issue_grant_and_claim are refused for ever, and claim
-//          begins another attempt. Those whose lease the newest lease events say was given up come first; a companion
+//          begins another attempt. 2. `runnable` and `running_attempt`, with attempts, but no lease: a signal has met what
+//          it waited for before while it ran, and then the lease went. No typed claim takes it.
+//          Those whose lease the newest lease events say was given up come first; a companion
 //          walks through all who wait for the others, who were released while no daemon was there, or an older version.
 //          Nothing tells since when it is so: a row is due since a scan has seen it, to half a minute.
-// Changes  attempt_index, and with it the count that FlowFabric's SDK claims by, to the attempt that it continues. No
-//          event: nothing else of it changes.
+// Changes  attempt_index, and with it the count that FlowFabric's SDK claims by, to the attempt that it continues; who was
+//          said to run is interrupted, and without an owner. No event: nothing else of it changes.
 // Others   Whoever resumes, claims or ends it writes the core row, which has to be as this statement has seen it; so its
 //          attempts are those that this statement sees. Other reconcilers that give it back write the same index.
 // Repeat   Afterwards the attempt is there, so the row is not found again.
@@ -22,14 +24,14 @@ constexpr std::string_view kScan = R"sql(
     FROM {lately_released} l
     JOIN {core_of:l} c ON true
     JOIN {attempts_of:c} a ON true
-   WHERE {goes_on:c} AND {filter:c} AND NOT a.has_its)sql";
+   WHERE {is_astray:c, a} AND {filter:c})sql";
 
 // Those that the first pair finds are left to it: each is shown once.
 constexpr std::string_view kRoundScan = R"sql(
   SELECT c.partition_key, c.execution_id, {lately} AS due_at_ms
     FROM {by_lane:'suspended', 'runnable'} c
     JOIN {attempts_of:c} a ON true
-   WHERE {goes_on:c} AND {filter:c} AND NOT a.has_its
+   WHERE {is_astray:c, a} AND {filter:c}
      AND (c.partition_key, c.execution_id) NOT IN (SELECT l.partition_key, l.execution_id
                                                       FROM {lately_released} l
                                                      WHERE l.execution_id IS NOT NULL))sql";
@@ -41,12 +43,14 @@ ahead AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
     {as_seen:c}
     JOIN {attempts_of:c} a ON true
-   WHERE {in_partitions:c} AND {goes_on:c} AND {filter:c} AND NOT a.has_its
+   WHERE {in_partitions:c} AND {is_astray:c, a} AND {filter:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 repaired AS (
   UPDATE {schema}.ff_exec_core c
-     SET attempt_index = a.next_attempt,
+     SET attempt_index = a.next_attempt, attempt_state = 'attempt_interrupted',
+         ownership_state = CASE WHEN c.ownership_state = 'leased' AND c.attempt_state = 'running_attempt'
+                                THEN 'unowned' ELSE c.ownership_state END,
          raw_fields = {object:c.raw_fields} || {attempt_count:a.next_attempt}
     FROM ahead a
    WHERE {in_partitions:c} AND c.partition_key = a.partition_key AND c.execution_id = a.execution_id
@@ -55,12 +59,15 @@ moved AS (SELECT partition_key, execution_id, due_at_ms, 'repaired' AS outcome F
 
 std::vector<Fragment> fragments() {
   return {
-      {"goes_on(core)",
-       "{core}.lifecycle_phase IN ('suspended', 'runnable') AND {core}.attempt_state = "
-       "'attempt_interrupted'"},
-      // Looked up execution by execution. Without any attempt has_its is null: there is none to go on with.
+      {"is_astray(core, attempts)",
+       R"sql(({core}.lifecycle_phase IN ('suspended', 'runnable') AND {core}.attempt_state = 'attempt_interrupted'
+      AND NOT {attempts}.has_its
+      OR {core}.lifecycle_phase = 'runnable' AND {core}.attempt_state = 'running_attempt'
+      AND NOT {attempts}.is_leased))sql"},
+      // Looked up execution by execution. Without any attempt both are null: there is none to go on with.
       {"attempts_of(core)",
-       R"sql(LATERAL (SELECT bool_or(i.attempt_index = {core}.attempt_index) AS has_its
+       R"sql(LATERAL (SELECT bool_or(i.attempt_index = {core}.attempt_index) AS has_its,
+                          bool_or(i.lease_expires_at_ms IS NOT NULL) AS is_leased
                      FROM {schema}.ff_attempt i
                     WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
                       AND i.execution_id = {core}.execution_id

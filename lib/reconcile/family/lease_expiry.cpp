@@ -6,7 +6,7 @@
 //          core where it is active and this is its current attempt (runnable again, for the same attempt), one
 //          lease event. A lease on an older attempt than the current one is only cleared, without an event. One
 //          that an execution kept over its end or suspension leaves the outcome as it is, and the core without an
-//          owner; one that a signal has made resumable while it ran is interrupted, at its current attempt.
+//          owner.
 // Others   Workers renew, complete or fail the same attempt: what they hold is skipped here. Workers that claim
 //          write the core, which has to be as this statement has seen it. attempt_timeout takes over once an
 //          attempt of an active execution has been reclaimed `max_reclaims` times, so that a crash loop ends (see
@@ -91,12 +91,7 @@ reclaimable AS (
 ),
 disowned AS (
   UPDATE {schema}.ff_exec_core c
-     SET ownership_state = 'unowned',
-         -- A signal that met it at work has left it so, and no typed claim takes what runs.
-         attempt_state = CASE WHEN {runs_on} THEN 'attempt_interrupted' ELSE c.attempt_state END,
-         attempt_index = CASE WHEN {runs_on} THEN l.attempt_index ELSE c.attempt_index END,
-         raw_fields = CASE WHEN {runs_on} THEN {object:c.raw_fields} || {attempt_count:l.attempt_index}
-                           ELSE c.raw_fields END
+     SET ownership_state = 'unowned'
     FROM lapsed l
    WHERE l.outcome = 'released' AND c.ownership_state = 'leased'
      AND {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
@@ -122,8 +117,7 @@ Reconciler lease_expiry() {
       // attempt_timeout takes active executions only.
       .fragments = {{"is_ours",
                      R"sql(({most_reclaims} IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active'
-          OR {reclaims:a} < {most_reclaims}))sql"},
-                    {"runs_on", "c.lifecycle_phase = 'runnable' AND c.attempt_state = 'running_attempt'"}},
+          OR {reclaims:a} < {most_reclaims}))sql"}},
       .privileges = {{"ff_attempt", "SELECT, UPDATE"},
                      {"ff_exec_core", "SELECT, UPDATE"},
                      {"ff_claim_grant", "SELECT"},

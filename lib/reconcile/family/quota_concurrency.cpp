@@ -7,8 +7,8 @@
 //             ff_quota_admitted) that have not been over for a minute: the clocks of two hosts differ.
 //          2. Other guards that have: of quotas that are counted right, or not at all, with a policy or without.
 //          Quotas have a partition space of their own and belong to no execution: no filter.
-// Changes  1. Guards that have been over for a minute are deleted, 10,000 at once, so that no batch holds its quotas for
-//             long; active_concurrency becomes the number of those that are left, over or not: only what is gone can no
+// Changes  1. Guards that have been over for a minute are deleted, some 10,000 a statement, so that none holds its quotas for
+//             long (the others are deleted by the second pair); active_concurrency becomes the number of those that are left, over or not: only what is gone can no
 //             longer be released, and a release takes 1 off. Never upwards, because admissions without a cap have a guard
 //             and are not counted. 2. The guard is deleted.
 // Others   An admission (SERIALIZABLE) holds the policy's row while it adds a guard; so the row is locked first, and the

@@ -11,10 +11,9 @@ constexpr std::string_view kOwnAge =
                ELSE coalesce(({their_ages}::bigint[])[array_position({named}::text[], {row}.raw_fields->>'namespace')],
                              {age}::bigint) END))sql";
 
-// Looked up row by row. Of the newest completion event the database's own clock tells. A worker streams whether it has its
-// lease or not: the newest frame of the newest attempt that has any is a sign, too.
+// Looked up row by row. Of the newest completion event the database's own clock tells.
 constexpr std::string_view kSigns = R"sql(LATERAL (
-      SELECT greatest(a.started_at_ms, e.told_at_ms, s.streamed_at_ms) AS last_ms, a.is_leased OR e.is_waited_for AS is_needed
+      SELECT greatest(a.started_at_ms, e.told_at_ms) AS last_ms, a.is_leased OR e.is_waited_for AS is_needed
         FROM (SELECT max(t.started_at_ms) AS started_at_ms,
                      coalesce(bool_or(t.lease_expires_at_ms IS NOT NULL), false) AS is_leased
                 FROM {schema}.ff_attempt t
@@ -25,12 +24,6 @@ constexpr std::string_view kSigns = R"sql(LATERAL (
                      FROM {schema}.ff_completion_event v
                     WHERE {in_partitions:v} AND v.partition_key = {core}.partition_key
                       AND v.execution_id = {core}.execution_id) e
-       CROSS JOIN (SELECT (SELECT f.ts_ms
-                             FROM {schema}.ff_stream_frame f
-                            WHERE {in_partitions:f} AND f.partition_key = {core}.partition_key
-                              AND f.execution_id = {core}.execution_id
-                            ORDER BY f.attempt_index DESC, f.ts_ms DESC
-                            LIMIT 1) AS streamed_at_ms) s
       OFFSET 0))sql";
 
 constexpr std::string_view kMembersOf = R"sql(LATERAL (
@@ -165,59 +158,54 @@ std::string count_of(const std::vector<std::string>& relations) {
 }  // namespace
 
 std::vector<Fragment> fragments() {
-  return {
-      {"own_age(row, policy)", std::string(kOwnAge)},
-      {"signs(core)", std::string(kSigns)},
-      {"members_of(flow)", std::string(kMembersOf)},
-      {"is_over(flow, members)", std::string(kIsOver)},
-      // True at the first member that has not ended, else null.
-      {"lives(flow)",
-       R"sql((SELECT true
+  return {{"own_age(row, policy)", std::string(kOwnAge)},
+          {"signs(core)", std::string(kSigns)},
+          {"members_of(flow)", std::string(kMembersOf)},
+          {"is_over(flow, members)", std::string(kIsOver)},
+          // True at the first member that has not ended, else null.
+          {"lives(flow)",
+           R"sql((SELECT true
             FROM {schema}.ff_exec_core o
            WHERE {in_partitions:o} AND o.partition_key = {flow}.partition_key AND o.flow_id = {flow}.flow_id
              AND {has_not_ended:o}
            LIMIT 1))sql"},
-      {"next_members", std::string(kNextMembers)},
-      {"hold(owners, owner, table, id)", std::string(kHold)},
-      {"hold_remains", std::string(kHoldRemains)},
-      {"remove_doomed", std::string(kRemoveDoomed)},
-      {"slice", "1000"},
-      {"most_frames", "10000"},
-      {"is_alone(core)", "{core}.flow_id IS NULL AND {has_ended:{core}}"},
-      // The newest moment in the row itself. FlowFabric's cancels leave terminal_at_ms as an earlier end wrote it.
-      {"last_of(core)",
-       R"sql({core}.terminal_at_ms, {core}.created_at_ms, {core}.started_at_ms,
-                     CASE WHEN {core}.raw_fields->>'last_mutation_at' ~ '^[0-9]{1,15}$'
-                          THEN ({core}.raw_fields->>'last_mutation_at')::bigint END)sql"},
-      // A sum that does not fit is never.
-      {"due_by_core(core)",
-       R"sql(least(greatest({last_of:{core}})::numeric
+          {"next_members", std::string(kNextMembers)},
+          {"hold(owners, owner, table, id)", std::string(kHold)},
+          {"hold_remains", std::string(kHoldRemains)},
+          {"remove_doomed", std::string(kRemoveDoomed)},
+          {"slice", "1000"},
+          {"most_frames", "10000"},
+          {"is_alone(core)", "{core}.flow_id IS NULL AND {has_ended:{core}}"},
+          // A sum that does not fit is never.
+          {"due_by_core(core)",
+           R"sql(least(greatest({core}.terminal_at_ms, {core}.created_at_ms, {core}.started_at_ms)::numeric
             + {own_age:{core}, {core}.policy}, 9223372036854775807)::bigint)sql"},
-      {"due(core, signs)",
-       R"sql(least(greatest({last_of:{core}}, {signs}.last_ms)::numeric
+          {"due(core, signs)",
+           R"sql(least(greatest({core}.terminal_at_ms, {core}.created_at_ms, {core}.started_at_ms,
+                     {signs}.last_ms)::numeric
             + {own_age:{core}, {core}.policy}, 9223372036854775807)::bigint)sql"},
-      {"due_by_flow(flow)",
-       R"sql(least(greatest({flow}.created_at_ms,
+          {"due_by_flow(flow)",
+           R"sql(least(greatest({flow}.created_at_ms,
                             CASE WHEN {flow}.raw_fields->>'last_mutation_at_ms' ~ '^[0-9]{1,15}$'
                                  THEN ({flow}.raw_fields->>'last_mutation_at_ms')::bigint END)::numeric
                        + {own_age:{flow}, NULL::jsonb}, 9223372036854775807)::bigint)sql"},
-      {"remove(table)",
-       R"sql({table}_removed AS (
+          {"remove(table)",
+           R"sql({table}_removed AS (
   DELETE FROM {schema}.{table} x
    USING gone g
    WHERE {in_partitions:x} AND x.partition_key = g.partition_key AND x.execution_id = g.execution_id
   RETURNING 1
 ))sql"},
-      {"removed",
-       count_of({"shortened", "ff_stream_frame_removed", "ff_stream_meta_removed",
-                 "ff_stream_summary_removed", "ff_attempt_removed", "ff_suspension_current_removed",
-                 "ff_waitpoint_pending_removed", "ff_claim_grant_removed", "ff_completion_event_removed",
-                 "ff_exec_core_removed"})},
-      {"removed_of_flow",
-       count_of({"ff_edge_removed", "ff_edge_group_removed", "ff_pending_cancel_groups_removed",
-                 "ff_cancel_backlog_member_removed", "ff_flow_summary_removed", "ff_flow_core_removed"})},
-      {"remove_of_flow(table)",
-       R"sql({table}_removed AS (
+          {"removed",
+           count_of({"shortened", "ff_stream_frame_removed", "ff_stream_meta_removed",
+                     "ff_stream_summary_removed", "ff_attempt_removed", "ff_suspension_current_removed",
+                     "ff_waitpoint_pending_removed", "ff_claim_grant_removed", "ff_completion_event_removed",
+                     "ff_exec_core_removed"})},
+          {"removed_of_flow",
+           count_of({"ff_edge_removed", "ff_edge_group_removed", "ff_pending_cancel_groups_removed",
+                     "ff_cancel_backlog_member_removed", "ff_flow_summary_removed", "ff_flow_core_removed"})},
+          {"remove_of_flow(table)",
+           R"sql({table}_removed AS (
   DELETE FROM {schema}.{table} x
    USING whole w
    WHERE {in_partitions:x} AND x.partition_key = w.partition_key AND x.flow_id = w.flow_id

@@ -13,8 +13,7 @@ constexpr std::string_view kReplayedAt =
               AND o.event_type = 'replayed'
             ORDER BY o.event_id DESC
             LIMIT 1),
-          CASE WHEN {core}.raw_fields->>'last_mutation_at' ~ '^[0-9]{1,18}$'
-               THEN ({core}.raw_fields->>'last_mutation_at')::bigint END) END))sql";
+          {moment:{core}.raw_fields->>'last_mutation_at'}) END))sql";
 
 // One run is told of once, whatever moment stands in the row by now: a worker's cancel dates anew what an operator has
 // cancelled, and a signal may revive it. Who was replayed has events of former runs. Two hosts' clocks date the end and
