@@ -1,6 +1,6 @@
 //! What a worker does with a lease: by its handle, or typed.
 
-use ff_core::backend::{FailOutcome, FailureClass, FailureReason, Frame, FrameKind};
+use ff_core::backend::{FailOutcome, FailureClass, FailureReason};
 use ff_core::contracts::{CompleteExecutionArgs, FailExecutionArgs, RenewLeaseArgs};
 use ff_core::types::CancelSource;
 use serde_json::{json, Value};
@@ -18,12 +18,6 @@ pub async fn progress(session: &mut Session, request: &Request) -> Answer {
     let percent = request.maybe_number("percent").and_then(|value| u8::try_from(value).ok());
     let message = request.maybe_text("message").map(str::to_owned);
     session.backend.progress(&session.handle(request)?, percent, message).await?;
-    done()
-}
-
-pub async fn append_frame(session: &mut Session, request: &Request) -> Answer {
-    let frame = Frame::new(request.text_or("payload", "{}").as_bytes().to_vec(), FrameKind::Event);
-    session.backend.append_frame(&session.handle(request)?, frame).await?;
     done()
 }
 
