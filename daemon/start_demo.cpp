@@ -11,12 +11,12 @@
 namespace ff::daemon {
 namespace {
 
-constexpr const char* kProgram = "ff-reconciler-demo";
+constexpr const char* kDemoProgram = "ff-reconciler-demo";
 
 /// Where a build and where an installation have it.
 std::vector<std::filesystem::path> places() {
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  return {here / kProgram, here.parent_path() / "libexec/ff-reconciler" / kProgram};
+  return {here / kDemoProgram, here.parent_path() / "libexec/ff-reconciler" / kDemoProgram};
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ std::vector<std::filesystem::path> places() {
 // A program of its own, which becomes of this one: it is not there in images, and what a daemon runs with has no
 // simulation in it.
 int demo(const Arguments& arguments) {
-  std::vector<std::string> line{kProgram};
+  std::vector<std::string> line{kDemoProgram};
   for (const char* option : {"seconds", "database-url"})
     if (const auto value = arguments.text(option))
       line.insert(line.end(), {std::string("--") + option, *value});
@@ -39,7 +39,7 @@ int demo(const Arguments& arguments) {
               << '\n';
     return kInternal;
   }
-  std::cerr << "ff-reconcilerd: the demo is a program of its own, " << kProgram
+  std::cerr << "ff-reconcilerd: the demo is a program of its own, " << kDemoProgram
             << ", which is not installed here (container images leave it out)\n"
                "-> install the Debian package ff-reconciler, or run `./dev demo` in the sources\n";
   return kUnreachable;

@@ -44,18 +44,18 @@ constexpr std::string_view kCount = R"sql(
   UPDATE ff_edge_group SET running_count = running_count + $4
    WHERE partition_key = $1 AND flow_id = $2 AND downstream_eid = $3)sql";
 
-pg::Params of(const FlowRow& flow) {
+pg::Params params_of(const FlowRow& flow) {
   return pg::Params::of(flow.partition, flow.id);
 }
 
 }  // namespace
 
 void create_flow(pg::Transaction& transaction, const FlowRow& flow) {
-  transaction.execute(kFlow, of(flow).add(flow.name_space));
+  transaction.execute(kFlow, params_of(flow).add(flow.name_space));
 }
 
 void add_members(pg::Transaction& transaction, const FlowRow& flow, int number) {
-  transaction.execute(kGrow, of(flow).add("node_count").add(number));
+  transaction.execute(kGrow, params_of(flow).add("node_count").add(number));
 }
 
 void add_fan_in(pg::Transaction& transaction, const FlowRow& flow, const std::vector<ExecutionId>& upstreams,
@@ -64,10 +64,10 @@ void add_fan_in(pg::Transaction& transaction, const FlowRow& flow, const std::ve
   ids.reserve(upstreams.size());
   for (const ExecutionId& upstream : upstreams) ids.push_back(upstream.uuid);
   const auto number = static_cast<std::int32_t>(ids.size());
-  transaction.execute(kGroup, of(flow).add(downstream.uuid).add(policy));
-  transaction.execute(kEdges, of(flow).add(downstream.uuid).add(ids));
-  transaction.execute(kCount, of(flow).add(downstream.uuid).add(number));
-  transaction.execute(kGrow, of(flow).add("edge_count").add(number));
+  transaction.execute(kGroup, params_of(flow).add(downstream.uuid).add(policy));
+  transaction.execute(kEdges, params_of(flow).add(downstream.uuid).add(ids));
+  transaction.execute(kCount, params_of(flow).add(downstream.uuid).add(number));
+  transaction.execute(kGrow, params_of(flow).add("edge_count").add(number));
 }
 
 }  // namespace ff::simulation

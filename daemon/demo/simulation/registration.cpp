@@ -37,7 +37,7 @@ constexpr std::string_view kEvent = R"sql(
   VALUES ($1, $2, $3, $4, $5)
   ON CONFLICT DO NOTHING)sql";
 
-pg::Params of(const Registration& its) {
+pg::Params params_of(const Registration& its) {
   return pg::Params::of(partition_of(its.worker), its.name_space, its.worker);
 }
 
@@ -52,19 +52,19 @@ PartitionKey partition_of(const std::string& worker) {
 
 bool enter(pg::Connection& connection, const Registration& registration) {
   pg::Transaction transaction(connection);
-  const pg::Result entered =
-      transaction.execute(kEnter, of(registration).add(registration.lane).add(in_ms(registration.liveness)));
+  const pg::Result entered = transaction.execute(
+      kEnter, params_of(registration).add(registration.lane).add(in_ms(registration.liveness)));
   const auto at = entered.one().get<std::int64_t>(0);
-  transaction.execute(kEvent, of(registration).add(at).add("registered"));
+  transaction.execute(kEvent, params_of(registration).add(at).add("registered"));
   transaction.commit();
   return !entered.one().get<bool>(1);
 }
 
 bool send_heartbeat(pg::Connection& connection, const Registration& registration) {
   pg::Transaction transaction(connection);
-  const pg::Result sent = transaction.execute(kHeartbeat, of(registration));
+  const pg::Result sent = transaction.execute(kHeartbeat, params_of(registration));
   if (sent.empty()) return false;
-  transaction.execute(kEvent, of(registration).add(sent.one().get<std::int64_t>(0)).add("heartbeat"));
+  transaction.execute(kEvent, params_of(registration).add(sent.one().get<std::int64_t>(0)).add("heartbeat"));
   transaction.commit();
   return true;
 }

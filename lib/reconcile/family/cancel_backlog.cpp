@@ -173,7 +173,7 @@ backlog_deleted AS (
 ),
 moved AS (SELECT partition_key, flow_id, due_at_ms, 'flow_done' AS outcome FROM done))sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> own_fragments() {
   return {
       {"asked_at(backlog)", "greatest({backlog}.requested_at_ms, {backlog}.grace_until_ms)"},
       {"has_members(backlog)",
@@ -230,7 +230,7 @@ Reconciler cancel_backlog() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
-      .fragments = fragments(),
+      .fragments = own_fragments(),
       .privileges =
           ending::privileges(replay::privileges({{"ff_cancel_backlog", "SELECT, UPDATE, DELETE"},
                                                  {"ff_cancel_backlog_member", "SELECT, UPDATE, DELETE"}})),

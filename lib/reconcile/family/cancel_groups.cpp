@@ -64,7 +64,7 @@ moved AS (
 
 }  // namespace
 
-const std::string_view kScan = R"sql(
+const std::string_view kPendingScan = R"sql(
   SELECT p.partition_key, p.flow_id, p.downstream_eid, p.enqueued_at_ms AS due_at_ms
     FROM {schema}.ff_pending_cancel_groups p
     LEFT JOIN {core_by:p, downstream_eid} c ON true

@@ -10,7 +10,7 @@
 namespace ff::reconcile::cancel_groups {
 
 /// The scan of both: every row of ff_pending_cancel_groups. The filter is matched on the downstream execution.
-extern const std::string_view kScan;
+extern const std::string_view kPendingScan;
 
 /// What both acts say, from top to bottom:
 ///

@@ -18,6 +18,9 @@
 // Repeat   The mark is set and the event is there, so the row is not found again. The key has the end itself: of
 //          another run nothing is written.
 
+#include <algorithm>
+#include <iterator>
+
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/replay.hpp"
@@ -131,7 +134,7 @@ moved AS (
    WHERE is_missed AND word IS NULL
 ))sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> of_the_ended() {
   return {
       {"may_wait(core)", "{core}.lifecycle_phase IN ('submitted', 'runnable', 'blocked')"},
       // One that is only staged is in no group's counts, but FlowFabric's dispatch would count it.
@@ -164,7 +167,11 @@ std::vector<Fragment> fragments() {
       {"taken_leases",
        R"sql(doomed_attempt
    WHERE lease_expires_at_ms IS NOT NULL
-     AND ((partition_key, execution_id) IN (SELECT partition_key, execution_id FROM repaired)) IS TRUE)sql"},
+     AND ((partition_key, execution_id) IN (SELECT partition_key, execution_id FROM repaired)) IS TRUE)sql"}};
+}
+
+std::vector<Fragment> of_those_who_wait() {
+  return {
       // By ff_edge_upstream_idx, and given up at the first one who waits.
       {"is_waited_for(core)",
        R"sql((SELECT true
@@ -206,6 +213,12 @@ std::vector<Fragment> fragments() {
              AND {is_marked_by_nobody:{core}} AND {is_untold:{core}}))sql"}};
 }
 
+std::vector<Fragment> own_fragments() {
+  std::vector<Fragment> all = of_the_ended();
+  std::ranges::move(of_those_who_wait(), std::back_inserter(all));
+  return all;
+}
+
 }  // namespace
 
 Reconciler completion_repair() {
@@ -219,7 +232,7 @@ Reconciler completion_repair() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
-      .fragments = fragments(),
+      .fragments = own_fragments(),
       .privileges = ending::privileges(replay::privileges({{"ff_edge", "SELECT"},
                                                            {"ff_edge_group", "SELECT"},
                                                            {"ff_lease_event", "SELECT"},

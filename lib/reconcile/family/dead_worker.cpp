@@ -60,7 +60,7 @@ moved AS (
   SELECT partition_key, execution_id, attempt_index, lease_epoch, lease_end, worker_instance_id, due_at_ms, outcome
     FROM judged))sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> own_fragments() {
   return {
       // Both bounds, because the planner would not use the index for one.
       {"has_lease(attempt)",
@@ -93,7 +93,7 @@ Reconciler dead_worker() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
-      .fragments = fragments(),
+      .fragments = own_fragments(),
       .privileges = {{"ff_attempt", "SELECT, UPDATE"},
                      {"ff_exec_core", "SELECT"},
                      {"ff_worker_registry", "SELECT"},

@@ -189,7 +189,7 @@ moved AS (
    WHERE e.dispatched_at_ms IS NOT NULL
 ))sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> own_fragments() {
   std::vector<Fragment> all = fan_in::fragments();
   all.insert(
       all.end(),
@@ -223,7 +223,7 @@ Reconciler dependency() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
-      .fragments = fragments(),
+      .fragments = own_fragments(),
       .privileges = ending::privileges({{"ff_completion_event", "SELECT, UPDATE"},
                                         {"ff_lease_event", "SELECT"},
                                         {"ff_edge", "SELECT"},

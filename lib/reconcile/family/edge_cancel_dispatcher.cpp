@@ -89,7 +89,7 @@ Reconciler edge_cancel_dispatcher() {
           .ends_others = "it was not needed any more: the fan-in that it works for was satisfied",
           .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
           .execution_column = "downstream_eid",
-          .scan = cancel_groups::kScan,
+          .scan = cancel_groups::kPendingScan,
           .act = kAct,
           .fragments = cancel_groups::fragments(),
           .privileges = ending::privileges(cancel_groups::privileges()),

@@ -42,7 +42,7 @@ Reconciler edge_cancel_reconciler() {
           .left_alone = {"no_op", "malformed"},
           .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}},
           .execution_column = "downstream_eid",
-          .scan = cancel_groups::kScan,
+          .scan = cancel_groups::kPendingScan,
           .act = kAct,
           .fragments = cancel_groups::fragments(),
           .privileges = cancel_groups::privileges(),

@@ -43,7 +43,7 @@ ending AS MATERIALIZED (SELECT * FROM endable),
 {end_executions},
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'expired' AS outcome FROM ending))sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> own_fragments() {
   return {{"is_late",
            R"sql((c.lifecycle_phase = 'active'
           OR ({include_waiting}
@@ -65,7 +65,7 @@ Reconciler execution_deadline() {
           .execution_column = "execution_id",
           .scan = kScan,
           .act = kAct,
-          .fragments = fragments(),
+          .fragments = own_fragments(),
           .privileges = ending::privileges({{"ff_operator_event", "SELECT"}}),
           .interval = 5s,
           .settings = {{.name = "include_waiting",

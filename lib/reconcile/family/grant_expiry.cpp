@@ -104,7 +104,7 @@ returned AS (
 ),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'returned' AS outcome FROM abandoned))sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> own_fragments() {
   return {
       // A suspension writes `released`, and a signal leaves it. `leased` without a lease is left by a revoke, or a lapse,
       // of what a signal had met at work.
@@ -150,7 +150,7 @@ Reconciler grant_expiry() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
-      .fragments = fragments(),
+      .fragments = own_fragments(),
       .privileges = {{"ff_claim_grant", "SELECT, UPDATE, DELETE"},
                      {"ff_exec_core", "SELECT, UPDATE"},
                      {"ff_attempt", "SELECT"}},

@@ -143,7 +143,7 @@ constexpr std::string_view kEndsOf = R"sql(
       WHERE {in_partitions:d} AND d.partition_key = {group}.partition_key AND d.flow_id = {group}.flow_id
         AND d.downstream_eid = {group}.downstream_eid)sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> own_fragments() {
   std::vector<Fragment> all = fan_in::fragments();
   all.insert(
       all.end(),
@@ -187,7 +187,7 @@ Reconciler group_recount() {
           .scan = kScan,
           .act = kAct,
           .lock = kLock,
-          .fragments = fragments(),
+          .fragments = own_fragments(),
           .privileges = ending::privileges(replay::privileges(
               {{"ff_edge", "SELECT"}, {"ff_flow_core", "SELECT"}, {"ff_edge_group", "SELECT, UPDATE"}})),
           .interval = 10s,

@@ -57,7 +57,7 @@ repaired AS (
 ),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'repaired' AS outcome FROM ahead))sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> own_fragments() {
   return {
       {"is_astray(core, attempts)",
        R"sql(({core}.lifecycle_phase IN ('suspended', 'runnable') AND {core}.attempt_state = 'attempt_interrupted'
@@ -86,7 +86,7 @@ Reconciler index_repair() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
-      .fragments = fragments(),
+      .fragments = own_fragments(),
       .privileges = {{"ff_exec_core", "SELECT, UPDATE"},
                      {"ff_attempt", "SELECT"},
                      {"ff_lease_event", "SELECT"}},

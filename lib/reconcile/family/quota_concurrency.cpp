@@ -113,7 +113,7 @@ moved AS (
   SELECT partition_key, quota_policy_id, execution_id, due_at_ms, 'guards_expired' AS outcome FROM expired
 ))sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> own_fragments() {
   return {{"long_ago", "(SELECT now_ms - 60000 FROM clock)"},
           {"delete_expired",
            R"sql(deleted AS (
@@ -153,7 +153,7 @@ Reconciler quota_concurrency() {
       .scan = kScan,
       .act = kAct,
       .lock = kLock,
-      .fragments = fragments(),
+      .fragments = own_fragments(),
       .privileges = {{"ff_quota_admitted", "SELECT, UPDATE, DELETE"},
                      {"ff_quota_policy", "SELECT, UPDATE"},
                      {"ff_partition_config", "SELECT"}},

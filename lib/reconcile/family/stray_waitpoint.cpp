@@ -65,7 +65,7 @@ cleared AS (
 ),
 moved AS (SELECT partition_key, waitpoint_id, execution_id, due_at_ms, 'resumed_cleared' AS outcome FROM stray))sql";
 
-std::vector<Fragment> fragments() {
+std::vector<Fragment> own_fragments() {
   return {
       {"since", "coalesce(w.activated_at_ms, w.created_at_ms)"},
       {"suspension_of(row)",
@@ -93,7 +93,7 @@ Reconciler stray_waitpoint() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
-      .fragments = fragments(),
+      .fragments = own_fragments(),
       .privileges = {{"ff_waitpoint_pending", "SELECT, UPDATE, DELETE"},
                      {"ff_suspension_current", "SELECT, UPDATE"},
                      {"ff_exec_core", "SELECT, UPDATE"}},

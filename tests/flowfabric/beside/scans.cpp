@@ -29,7 +29,7 @@ constexpr const char* kListed = R"(
   INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy)
   SELECT partition_key, flow_id, downstream_eid, '{"kind": "all_of"}' FROM listed)";
 
-std::string phase(World& world, const std::string& execution) {
+std::string phase_of(World& world, const std::string& execution) {
   return world.core(execution).at("lifecycle_phase");
 }
 
@@ -48,7 +48,7 @@ std::string behind_foreign(Side& side) {
   const std::string own = world.execution({{"namespace", "own"}});
   world.take("claim", own, "h", kAtOnce);
   side.scan("lease_expiry", "own");
-  return phase(world, own);
+  return phase_of(world, own);
 }
 
 std::string error_of_a_filter(Side& side) {
@@ -78,7 +78,7 @@ std::string timers(Side& side) {
   const std::string waiting = taken("waiting");
   const Json waitpoint = world.real.call("create_waitpoint", {{"handle", "waiting"}, {"expires_in_ms", 1}});
   const auto left = [&] {
-    return world.core(delayed).at("eligibility_state").get<std::string>() + ", " + phase(world, ended) +
+    return world.core(delayed).at("eligibility_state").get<std::string>() + ", " + phase_of(world, ended) +
            ", " + std::to_string(world.waitpoints(waiting)) + " waitpoints";
   };
   side.look_all();
@@ -130,14 +130,14 @@ Flow satisfied(Side& side) {
 std::string foreign_group(Side& side) {
   const Flow flow = satisfied(side);
   side.scan("edge_cancel_dispatcher", "ours");
-  return phase(side.world, flow.upstream[1]);
+  return phase_of(side.world, flow.upstream[1]);
 }
 
 std::string behind_listed_groups(Side& side) {
   const Flow flow = satisfied(side);
   side.world.connection.execute(kListed);
   side.scan("edge_cancel_dispatcher");
-  return phase(side.world, flow.upstream[1]);
+  return phase_of(side.world, flow.upstream[1]);
 }
 
 std::string ledger_of_a_reset_budget(Side& side) {

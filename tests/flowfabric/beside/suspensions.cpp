@@ -18,7 +18,7 @@ void signal(World& world, const std::string& execution, const Json& waitpoint) {
       {{"execution", execution}, {"waitpoint", waitpoint.at("waitpoint")}, {"token", waitpoint.at("token")}});
 }
 
-std::string phase(World& world, const std::string& execution) {
+std::string phase_of(World& world, const std::string& execution) {
   return world.core(execution).at("lifecycle_phase");
 }
 
@@ -28,7 +28,7 @@ std::string resumed_in_time(Side& side) {
   signal(side.world, execution, waitpoint);
   side.world.pass(300);
   side.scan("suspension_timeout");
-  return phase(side.world, execution);
+  return phase_of(side.world, execution);
 }
 
 std::string resumed_by_time_out(Side& side) {
@@ -36,7 +36,7 @@ std::string resumed_by_time_out(Side& side) {
   suspended(side.world, execution,
             {{"timeout_in_ms", 1}, {"timeout_behavior", "auto_resume_with_timeout_signal"}});
   side.scan("suspension_timeout");
-  return phase(side.world, execution);
+  return phase_of(side.world, execution);
 }
 
 std::string late_signal(Side& side) {
@@ -45,7 +45,7 @@ std::string late_signal(Side& side) {
   side.world.real.call("cancel_execution", {{"execution", execution}});
   side.scan("suspension_timeout");
   signal(side.world, execution, waitpoint);
-  return phase(side.world, execution);
+  return phase_of(side.world, execution);
 }
 
 // A waitpoint that nobody used has expired; a later suspension uses its key.
@@ -87,7 +87,7 @@ std::string left_by_a_resume(Side& side) {
   side.look_all();
   suspended(side.world, execution, Json::object());
   signal(side.world, execution, left);
-  return phase(side.world, execution);
+  return phase_of(side.world, execution);
 }
 
 }  // namespace
