@@ -101,3 +101,16 @@ TEST_CASE("dependency never matches a filter that asks for what neither event no
   CHECK(taken.by(for_color("5")) == "-----x");
   CHECK(taken.by({}) == "xxxxxx");
 }
+
+// Our own events carry that tag, whatever the filter asks for.
+TEST_CASE("dependency takes the tag of an event for cairn.instance_id, and for no other") {
+  Taken taken;
+  const Json tags{{"color", "red"}, {"cairn.instance_id", "i"}};
+  taken.add({{"tags", tags}}, std::nullopt, "i");
+  taken.add({{"tags", tags}}, std::nullopt, "red");
+  taken.add({{"tags", {{"color", "blue"}}}}, std::nullopt, "red");
+  taken.add(Json(), std::nullopt, "red");
+  CHECK(taken.by(for_color("red")) == "xx--");
+  CHECK(taken.by(for_color("i")) == "----");
+  CHECK(taken.by(for_tag("i")) == "x---");
+}

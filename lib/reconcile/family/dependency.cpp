@@ -194,13 +194,15 @@ std::vector<Fragment> own_fragments() {
   all.insert(
       all.end(),
       {// What an event does not say of itself, its execution's row does: FlowFabric writes most events without a
-       // namespace and a tag. That row is looked up only where the filter asks for what the event lacks.
+       // namespace and a tag. That row is looked up only where the filter asks for what the event lacks; the tag that an
+       // event has is always that of cairn.instance_id.
        {"is_ours",
         R"sql(e.dispatched_at_ms IS NULL
      AND ({namespace} IS NULL
           OR coalesce(e.namespace, {of_execution:c.raw_fields->>'namespace'}) = {namespace})
      AND ({tag_key} IS NULL
-          OR coalesce(to_jsonb(e.instance_tag), {of_execution:c.raw_fields->'tags'->{tag_key}})
+          OR coalesce(CASE WHEN {tag_key} = 'cairn.instance_id' THEN to_jsonb(e.instance_tag) END,
+                      {of_execution:c.raw_fields->'tags'->{tag_key}})
              = to_jsonb({tag_value})))sql"},
        {"of_execution(value)",
         R"sql((SELECT {value}
