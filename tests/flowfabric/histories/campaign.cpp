@@ -26,13 +26,10 @@ Trial shortest(const Trial& trial, const StageOptions& options) {
 
 }  // namespace
 
-bool seeds_are_given() {
-  return std::getenv("FF_HISTORY_SEEDS") != nullptr;
-}
-
 Seeds seeds_or(Seeds otherwise) {
-  if (!seeds_are_given()) return otherwise;
-  const std::string text(std::getenv("FF_HISTORY_SEEDS"));
+  const char* given = std::getenv("FF_HISTORY_SEEDS");
+  if (given == nullptr) return otherwise;
+  const std::string text(given);
   const auto dash = text.find('-');
   const std::uint64_t first = std::stoull(text.substr(0, dash));
   return {first, dash == text.npos ? first : std::stoull(text.substr(dash + 1))};

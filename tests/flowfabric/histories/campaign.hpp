@@ -13,7 +13,6 @@ struct Seeds {
 
 /// Those that FF_HISTORY_SEEDS names, such as 100-199; else the ones given.
 Seeds seeds_or(Seeds otherwise);
-bool seeds_are_given();
 
 /// A history as long as FF_HISTORY_EXECUTIONS and FF_HISTORY_STEPS say.
 GeneratorOptions generator_of(std::uint64_t seed, bool behind);
