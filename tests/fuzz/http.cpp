@@ -2,6 +2,7 @@
 // well formed, and then the connection is closed. All in one process, over the loopback device.
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -55,6 +56,16 @@ sockaddr_in address(std::uint32_t host, unsigned short port) {
   return address;
 }
 
+/// libFuzzer's clock interrupts: then the connection goes on being made.
+bool is_connected(int fd, const sockaddr_in& to) {
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) return true;
+  if (errno != EINTR) return false;
+  pollfd made{fd, POLLOUT, 0};
+  while (::poll(&made, 1, -1) < 0 && errno == EINTR) continue;
+  socklen_t size = sizeof errno;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &errno, &size) == 0 && errno == 0;
+}
+
 /// Each from another address, for the ports of one would be used up in a minute.
 class Client {
  public:
@@ -62,8 +73,8 @@ class Client {
     static std::uint32_t count = 0;
     const auto from = address(0x7f000002U + count++ % 0xffff00U, 0);
     const auto to = address(0x7f000001U, port);
-    const bool connected = ::bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof from) == 0 &&
-                           ::connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+    const bool connected =
+        ::bind(fd_, reinterpret_cast<const sockaddr*>(&from), sizeof from) == 0 && is_connected(fd_, to);
     fuzz::promise(connected, "a client comes in", connected ? "" : std::generic_category().message(errno));
   }
   ~Client() { ::close(fd_); }
@@ -73,6 +84,7 @@ class Client {
   void send(std::string_view bytes) const {
     while (!bytes.empty()) {
       const auto sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
       if (sent < 0) return;  // refused already, and closed
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
@@ -84,7 +96,7 @@ class Client {
     std::array<char, 16'384> part{};
     const auto got = ::recv(fd_, part.data(), part.size(), MSG_DONTWAIT);
     if (got > 0) answers.append(part.data(), static_cast<std::size_t>(got));
-    return got > 0 || (got < 0 && errno == EAGAIN);
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
   }
 
  private:
