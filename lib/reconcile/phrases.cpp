@@ -2,6 +2,7 @@
 
 #include "lease/outbox.hpp"
 #include "reconcile/family/ending.hpp"
+#include "reconcile/family/let_finish.hpp"
 #include "reconcile/family/replay.hpp"
 
 namespace ff::reconcile {
@@ -228,7 +229,8 @@ const Fragments& phrases() {
         .add(of_time())
         .add(of_events())
         .add(ending::phrases())
-        .add(replay::phrases());
+        .add(replay::phrases())
+        .add(let_finish::phrases());
     // Filled in by the connection, which knows where it is connected.
     made.add(Fragment{"schema", "{schema}"});
     return made;

@@ -191,3 +191,52 @@ TEST_CASE("a hundred servers that died in mid-cancel leave an empty backlog, and
     CHECK(world.states(member.execution) == "cancelled unowned not_applicable cancelled cancelled");
   }
 }
+
+// Of a former suspension: the worker reads its signals still, and makes a waitpoint that it suspends with later.
+TEST_CASE(
+    "what a worker that may finish has left of a suspension, and made for the next one, is left to it") {
+  const auto timeout = GENERATE(1, 3'600'000);
+  CAPTURE(timeout);
+  World world;
+  Cancelled its(world);
+  const std::string member = its.working("a");
+  const Json waitpoint = world.real
+                             .call("suspend", {{"handle", "a"},
+                                               {"timeout_in_ms", timeout},
+                                               {"timeout_behavior", "auto_resume_with_timeout_signal"}})
+                             .at("waitpoints")
+                             .at(0);
+  REQUIRE(world.real
+              .refusal("deliver_signal", {{"execution", member},
+                                          {"waitpoint", waitpoint.at("waitpoint")},
+                                          {"token", waitpoint.at("token")}})
+              .empty());
+  world.real.call("claim_resumed_execution", {{"execution", member}, {"as", "a"}, {"lane", "a"}});
+  const Json made = world.real.call("create_waitpoint", {{"handle", "a"}, {"key", "k"}});
+  its.cancel("cancel_pending");
+  REQUIRE(world.core(member).at("lifecycle_phase") == "cancelled");
+  world.pass();
+
+  CHECK(world.tick("suspension_timeout") == (timeout == 1 ? "resumed_before=1" : ""));
+
+  CHECK(world.waitpoints(member) == 1);
+  SECTION("while it works") {
+    CHECK(world.real.call("observe_signals", {{"handle", "a"}}).size() == 1);
+    const Json used =
+        world.real
+            .call("suspend",
+                  {{"handle", "a"}, {"waitpoints", {{{"pending", made.at("waitpoint")}, {"key", "k"}}}}})
+            .at("waitpoints")
+            .at(0);
+    CHECK(used.at("key") == "k");
+    CHECK(world.tick("suspension_timeout").empty());
+    CHECK(world.suspension(member).at("member_map").empty());
+  }
+  SECTION("until its lease has run out") {
+    world.connection.execute(
+        "UPDATE ff_attempt SET lease_expires_at_ms = 1 WHERE lease_expires_at_ms IS NOT NULL");
+    CHECK(world.tick("suspension_timeout") == "orphan_cleared=1");
+    CHECK(world.waitpoints(member) == 0);
+    CHECK(world.suspension(member).is_null());
+  }
+}

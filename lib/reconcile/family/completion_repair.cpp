@@ -22,6 +22,7 @@
 #include <iterator>
 
 #include "reconcile/family/ending.hpp"
+#include "reconcile/family/let_finish.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/replay.hpp"
 #include "reconcile/family/shortcut.hpp"
@@ -145,24 +146,6 @@ std::vector<Fragment> of_the_ended() {
      AND {core}.flow_id IS NOT NULL
      AND {core}.raw_fields->'completion_repaired_for' IS DISTINCT FROM to_jsonb({core}.terminal_at_ms))sql"},
       {"is_untold(core)", "{told_end:{core}} IS NULL"},
-      // "The header of its flow cancelled it, under a policy that lets its worker finish." The backlog names it as text.
-      {"may_finish(core)",
-       R"sql(({core}.lifecycle_phase = 'cancelled'
-      AND (SELECT true
-             FROM {schema}.ff_cancel_backlog b
-             JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
-            WHERE {in_partitions:b} AND {in_partitions:m} AND b.partition_key = {core}.partition_key
-              AND b.flow_id = {core}.flow_id AND b.cancellation_policy <> 'cancel_all'
-              AND m.execution_id = concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)
-            LIMIT 1) IS NOT NULL))sql"},
-      // "That worker has its lease still": what it does is the end, or cancel_backlog once the lease has run out.
-      {"is_still_at_work(core)",
-       R"sql(({may_finish:{core}}
-      AND EXISTS (SELECT
-                    FROM {schema}.ff_attempt l
-                   WHERE {in_partitions:l} AND l.partition_key = {core}.partition_key
-                     AND l.execution_id = {core}.execution_id
-                     AND l.lease_expires_at_ms + 0 >= (SELECT now_ms FROM clock))))sql"},
       // IS TRUE: a bare IN becomes a join, which compares each row with each.
       {"taken_leases",
        R"sql(doomed_attempt
@@ -233,11 +216,8 @@ Reconciler completion_repair() {
       .scan = kScan,
       .act = kAct,
       .fragments = own_fragments(),
-      .privileges = ending::privileges(replay::privileges({{"ff_edge", "SELECT"},
-                                                           {"ff_edge_group", "SELECT"},
-                                                           {"ff_lease_event", "SELECT"},
-                                                           {"ff_cancel_backlog", "SELECT"},
-                                                           {"ff_cancel_backlog_member", "SELECT"}})),
+      .privileges = ending::privileges(replay::privileges(let_finish::privileges(
+          {{"ff_edge", "SELECT"}, {"ff_edge_group", "SELECT"}, {"ff_lease_event", "SELECT"}}))),
       .interval = 5s,
       .settings =
           {{.name = "max_age",

@@ -9,13 +9,15 @@
 //          member_map.__timeout__ and leaves the execution resumable, as a signal that satisfies the suspension
 //          would; any other behaviour ends it: core terminal, suspension and waitpoints deleted, one completion event.
 //          Where the execution has ended already, suspension and waitpoints go. Where it was resumed before, only
-//          the time-out goes: a resumed worker still reads its signals in member_map.
+//          the time-out goes: a resumed worker still reads its signals in member_map. So does a worker that may finish
+//          what its flow's cancel calls cancelled, while its lease holds.
 // Others   Workers and signals resume the same execution, signals append to the same member_map, other reconcilers
 //          end it: whoever has locked any of its rows makes it wait for the next tick, waitpoints included, which a
 //          signal locks first.
 // Repeat   Afterwards the suspension is gone or has no time-out, so it is not found again.
 
 #include "reconcile/family/ending.hpp"
+#include "reconcile/family/let_finish.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/shortcut.hpp"
 #include "reconcile/hold.hpp"
@@ -42,7 +44,8 @@ suspension AS MATERIALIZED (
 with_core AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, c.flow_id, c.raw_fields, c.cancelled_by,
          s.due_at_ms, s.now_ms, {next_attempt:c} AS next_attempt, {current_attempt:c} AS current_attempt,
-         CASE WHEN {has_ended:c} THEN 'orphan_cleared'
+         CASE WHEN {has_ended:c} AND {is_still_at_work:c} THEN 'resumed_before'
+              WHEN {has_ended:c} THEN 'orphan_cleared'
               WHEN c.lifecycle_phase <> 'suspended' THEN 'resumed_before'
               WHEN s.timeout_behavior = 'auto_resume_with_timeout_signal' THEN 'auto_resumed'
               WHEN s.timeout_behavior = 'expire' THEN 'expired'
@@ -149,7 +152,8 @@ constexpr std::string_view kOrphanScan = R"sql(
   SELECT w.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
     FROM {schema}.ff_waitpoint_pending w
     JOIN {core_of:w} c ON true
-   WHERE {in_partitions:w} AND {in_slice:w} AND {has_ended:c} AND {filter:c} AND {has_suspension:c})sql";
+   WHERE {in_partitions:w} AND {in_slice:w} AND {has_ended:c} AND {filter:c} AND {has_suspension:c}
+     AND NOT {is_still_at_work:c})sql";
 
 // Of ended executions that lost a lease in the last seconds. What these miss, because so many came at once or because the
 // transaction that wrote them lasted so long, the walk finds.
@@ -163,7 +167,8 @@ constexpr std::string_view kAnnouncedScan = R"sql(
                           AND w.execution_id = a.execution_id
                        OFFSET 0) w
     JOIN {core_of:w} c ON true
-   WHERE {has_ended:c} AND {filter:c} AND {has_suspension:c})sql";
+   WHERE {has_ended:c} AND {filter:c} AND {has_suspension:c}
+     AND NOT {is_still_at_work:c})sql";
 
 // Each waitpoint by itself: the first one takes the suspension along.
 constexpr std::string_view kOrphanAct = R"sql(
@@ -180,7 +185,7 @@ orphan AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON c.partition_key = w.partition_key AND c.execution_id = w.execution_id
     {as_seen:c}
    WHERE {in_partitions:c} AND coalesce(c.terminal_at_ms, w.created_at_ms) <= w.due_ms AND {has_ended:c}
-     AND {filter:c}
+     AND NOT {is_still_at_work:c} AND {filter:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 suspension AS MATERIALIZED (
@@ -248,7 +253,7 @@ Reconciler suspension_timeout() {
                  WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
                    AND i.execution_id = {core}.execution_id
                  LIMIT 1) IS NOT NULL)sql"}},
-      .privileges = ending::privileges({{"ff_lease_event", "SELECT"}}),
+      .privileges = ending::privileges(let_finish::privileges({{"ff_lease_event", "SELECT"}})),
       .interval = 2s,
       .settings = {kHoldAbove}};
   Reconciler orphans = timeouts;

@@ -1,0 +1,39 @@
+#include "reconcile/family/let_finish.hpp"
+
+namespace ff::reconcile::let_finish {
+namespace {
+
+// The backlog names a member as text.
+constexpr std::string_view kMayFinish =
+    R"sql(({core}.lifecycle_phase = 'cancelled'
+      AND (SELECT true
+             FROM {schema}.ff_cancel_backlog b
+             JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
+            WHERE {in_partitions:b} AND {in_partitions:m} AND b.partition_key = {core}.partition_key
+              AND b.flow_id = {core}.flow_id AND b.cancellation_policy <> 'cancel_all'
+              AND m.execution_id = concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)
+            LIMIT 1) IS NOT NULL))sql";
+
+constexpr std::string_view kIsStillAtWork =
+    R"sql(({may_finish:{core}}
+      AND EXISTS (SELECT
+                    FROM {schema}.ff_attempt l
+                   WHERE {in_partitions:l} AND l.partition_key = {core}.partition_key
+                     AND l.execution_id = {core}.execution_id
+                     AND l.lease_expires_at_ms + 0 >= (SELECT now_ms FROM clock))))sql";
+
+}  // namespace
+
+std::vector<Fragment> phrases() {
+  return {{"may_finish(core)", std::string(kMayFinish)},
+          {"is_still_at_work(core)", std::string(kIsStillAtWork)}};
+}
+
+std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {
+  std::vector<Privileges> all{
+      {"ff_attempt", "SELECT"}, {"ff_cancel_backlog", "SELECT"}, {"ff_cancel_backlog_member", "SELECT"}};
+  all.insert(all.end(), beside.begin(), beside.end());
+  return all;
+}
+
+}  // namespace ff::reconcile::let_finish

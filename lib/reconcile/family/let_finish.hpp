@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "base/fragments.hpp"
+#include "reconcile/reconciler.hpp"
+
+/// Members of a cancelled flow whose workers may finish: FlowFabric's cancel of a flow's header calls them cancelled and
+/// leaves them their leases, and under every policy but cancel_all what such a worker does then is the end.
+namespace ff::reconcile::let_finish {
+
+/// Every reconciler may use them; the core is the execution's row in ff_exec_core, `as_seen` where it is locked:
+///
+///   {may_finish:core}        "the header of its flow cancelled it, under a policy that lets its worker finish"
+///   {is_still_at_work:core}  "and that worker has its lease still". Of one that has run out it may think better yet:
+///                            FlowFabric renews it all the same
+std::vector<Fragment> phrases();
+
+/// What they need, beside ff_exec_core.
+std::vector<Privileges> privileges(const std::vector<Privileges>& beside = {});
+
+}  // namespace ff::reconcile::let_finish
