@@ -41,7 +41,7 @@ bool names_a_secret(std::string_view keyword) {
   std::ranges::transform(name, name.begin(), lower_case);
   const auto has = [&](std::string_view part) { return name.find(part) != npos; };
   return (has("pass") && name != "passfile") || has("pw") || has("secret") || has("token") ||
-         !nearest(name, {"password"}).empty();
+         (has("scram") && has("key")) || !nearest(name, {"password"}).empty();
 }
 
 std::string_view behind_last(std::string_view text, std::string_view signs) {

@@ -326,7 +326,9 @@ Conninfo parse_conninfo(const std::string& text) {
   if (attrs == "any" && !conninfo.given.contains("target_session_attrs") &&
       std::getenv("PGTARGETSESSIONATTRS") == nullptr)
     conninfo.effective.erase("target_session_attrs");  // libpq's own default
-  for (const char* secret : {"password", "sslpassword"}) conninfo.effective.erase(secret);
+  for (const char* secret :
+       {"password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret"})
+    conninfo.effective.erase(secret);
   refuse_impossible(conninfo);
   return conninfo;
 }

@@ -35,6 +35,10 @@ TEST_CASE("a password is hidden in every form of a connection string") {
   CHECK(hidden("postgresql://h/d?user=u&password=hunter2&x=y") == "postgresql://h/d?user=u&password=***&x=y");
   CHECK(hidden("postgresql://h/d?sslpassword=hunter2") == "postgresql://h/d?sslpassword=***");
   CHECK(hidden("postgresql://h/d?p%61ssword=hunter2") == "postgresql://h/d?p%61ssword=***");
+  for (const std::string key : {"scram_client_key", "scram_server_key", "oauth_client_secret"}) {
+    CHECK(hidden("postgresql://h/d?" + key + "=hunter2") == "postgresql://h/d?" + key + "=***");
+    CHECK(hidden("host=h " + key + "=hunter2 user=u") == "host=h " + key + "=*** user=u");
+  }
   CHECK(hidden("host=h password=hunter2 user=u") == "host=h password=*** user=u");
   CHECK(hidden("password = 'hunter2 it\\'s'  user=u") == "password = ***  user=u");
   CHECK(hidden("password=hunter2\\ too user=u") == "password=*** user=u");
