@@ -77,6 +77,13 @@ Response text_response(http::status status, std::string text) {
   return response;
 }
 
+// Also of an IPv4 address in IPv6's clothes, which Asio's own does not know.
+bool is_loopback(const asio::ip::address& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
+  return address.is_loopback();
+}
+
 // What is said to a request that cannot be read to its end; nothing where nobody is left to hear it.
 std::optional<Response> refusal(error_code error) {
   if (error == http::error::header_limit || error == http::error::buffer_overflow)
@@ -159,7 +166,7 @@ struct HttpServer::Impl {
         limits(limits_),
         on_displaced(std::move(on_displaced_)),
         bound_port(acceptor.local_endpoint().port()),
-        on_loopback(acceptor.local_endpoint().address().is_loopback()) {}
+        on_loopback(is_loopback(acceptor.local_endpoint().address())) {}
 
   static asio::awaitable<void> accept_all(std::shared_ptr<Impl> self);
   static asio::awaitable<void> serve(std::unique_ptr<Connection> connection);

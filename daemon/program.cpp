@@ -1,5 +1,8 @@
 #include "program.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <iostream>
 
@@ -26,6 +29,13 @@ std::string command_of(const std::vector<std::string>& line, const std::vector<C
 }
 
 }  // namespace
+
+void occupy_standard_descriptors() {
+  const auto open_next = [] { return ::open("/dev/null", O_RDONLY); };
+  int descriptor = open_next();
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = open_next();
+  if (descriptor > STDERR_FILENO) ::close(descriptor);
+}
 
 int run_program(const std::vector<std::string>& line, const std::vector<Command>& commands) {
   try {

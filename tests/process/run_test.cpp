@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "support/database.hpp"
@@ -240,4 +241,21 @@ TEST_CASE("a port that is taken ends the daemon with an error that names the add
       run_binary({"run"}, {{"FF_DATABASE_URL", database.conninfo()}, {"FF_RECONCILER_HTTP_LISTEN", address}});
   CHECK(second.code == 70);
   CHECK_THAT(second.err, Catch::Contains(address));
+}
+
+TEST_CASE("where standard descriptors are closed, no socket and no file takes their numbers") {
+  const TemporaryDirectory directory;
+  const std::string config = directory.write(
+      "config.yaml", "database: {url: 'host=/nonexistent dbname=flow'}\nhttp: {listen: '127.0.0.1:0'}\n");
+  Process daemon({"sh", "-c", "exec \"$1\" run --config \"$2\" <&- >&- 2>&-", "sh", FF_BINARY, config});
+  const std::filesystem::path descriptors = "/proc/" + std::to_string(daemon.pid()) + "/fd";
+  const auto target = [&](const char* number) {
+    std::error_code none;
+    return std::filesystem::read_symlink(descriptors / number, none).string();
+  };
+  for (const char* number : {"0", "1", "2"}) {
+    CAPTURE(number, target(number));
+    CHECK(wait_until([&] { return target(number) == "/dev/null"; }));
+  }
+  CHECK(daemon.running());
 }

@@ -40,7 +40,7 @@ TEST_CASE("a query string does not matter, an unknown path is a 404") {
 }
 
 TEST_CASE("on loopback a name that anybody may point there is refused, an address and localhost are not") {
-  const RunningServer server;
+  const RunningServer server({}, {}, some_routes(), GENERATE("127.0.0.1", "::ffff:127.0.0.1"));
   Client client(server.port());
   const auto called = [&](const std::string& host) {
     return status_of(client.ask("GET /livez HTTP/1.1\r\nHost: " + host + "\r\n\r\n"));
