@@ -137,6 +137,19 @@ SELECT pg_catalog.quote_ident(found.name), pg_catalog.quote_literal(pg_catalog.q
                         pg_catalog.current_schema())::pg_catalog.text AS name) found
  WHERE found.name IS NOT NULL)sql";
 
+// Whoever answers may not be a server, and what it answers no answer.
+template <typename Connect>
+Connection understood(std::string_view place, Connect connect) {
+  try {
+    return connect();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    throw Error(Error::Kind::connection,
+                std::string(place) + " does not answer as PostgreSQL does: " + printable(error.what()));
+  }
+}
+
 void refuse_statement_mode(Connection& connection, SteadyTime deadline) {
   const std::string place = connection.description();
   try {
@@ -159,6 +172,8 @@ Connector::Connector(ConnectOptions options) : options_(std::move(options)) {
   accept_default_read_only_ = attrs == "primary";
   accept_read_only_ = !attrs.empty() && attrs != "read-write" && attrs != "primary";
   conninfo.given["target_session_attrs"] = "any";  // checked by connect_one, which can say what it found
+  conninfo.given["client_encoding"] =
+      "UTF8";  // as the configuration is, whatever a role or PGCLIENTENCODING says
   if (!options_.password.empty()) conninfo.given["password"] = options_.password;
   for (const auto& [keyword, value] : kDetection)
     if (conninfo.value(keyword).empty()) conninfo.given[keyword] = value;
@@ -188,8 +203,9 @@ Connection Connector::connect(SteadyTime deadline, const Interrupt* interrupt) c
     const bool is_hurried = some_answered && now < place.dark_until;
     const Milliseconds most = is_hurried ? options_.connect_timeout / kDarkPart : options_.connect_timeout;
     try {
-      Connection connection =
-          connect_one(place.server, now + std::min<SteadyTime::duration>(share, most), interrupt);
+      Connection connection = understood(place.name, [&] {
+        return connect_one(place.server, now + std::min<SteadyTime::duration>(share, most), interrupt);
+      });
       next_ = place.number;
       no_longer_dark(place);
       return connection;

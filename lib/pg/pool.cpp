@@ -51,6 +51,9 @@ PooledConnection Pool::acquire(SteadyTime deadline, std::string_view familiar) {
     give_up_slot();
     if (observer_ != nullptr) observer_->connected(&error);
     throw;
+  } catch (...) {
+    give_up_slot();
+    throw;
   }
 }
 

@@ -43,6 +43,9 @@ SELECT pg_catalog.set_config('statement_timeout', $1, true),
        pg_catalog.set_config('row_security', 'off', true),
        CASE WHEN pg_catalog.strpos(pg_catalog.version(), 'linux') OPERATOR(pg_catalog.>) 0
             THEN pg_catalog.set_config('client_connection_check_interval', '2s', true) END,
+       CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL
+            THEN pg_catalog.set_config('transaction_timeout', '0', true) END,
+       pg_catalog.set_config('exit_on_error', 'off', true),
        pg_catalog.set_config('standard_conforming_strings', 'on', true),
        pg_catalog.set_config('array_nulls', 'on', true),
        pg_catalog.set_config('transform_null_equals', 'off', true),

@@ -60,6 +60,40 @@ TEST_CASE("settings that a database gives its sessions are not relied on") {
   CHECK(report.processed == 14);
 }
 
+TEST_CASE("a name beyond Latin-1 holds nobody up where sessions are given that encoding") {
+  const Database database;
+  auto db = database.connect();
+  db.execute(
+      "INSERT INTO ff_worker_registry (partition_key, namespace, worker_instance_id, worker_id, lanes, "
+      "capabilities_csv, last_heartbeat_ms, liveness_ttl_ms, registered_at_ms) "
+      "SELECT 3, 'café', name, 'w', '{}', '', 5, 30000, 5 FROM unnest('{wł,w}'::text[]) name");
+  db.execute_script("ALTER DATABASE " + database.name() + " SET client_encoding = 'LATIN1'");
+  EngineFixture engine(database, "worker_registry_ttl", {.filter = for_namespace("café")});
+  const auto report = engine->tick();
+  CHECK_FALSE(report.failure);
+  CHECK(report.processed == 2);
+}
+
+TEST_CASE("a time limit for whole transactions is not relied on, where the server has one") {
+  const Database database;
+  auto db = database.connect();
+  if (number(db, "SELECT count(*) FROM pg_settings WHERE name = 'transaction_timeout'") == 0) {
+    WARN("not tried: this server knows no transaction_timeout");
+    return;
+  }
+  insert_many_lapsed(db, {.count = 14, .partitions = {{3}}});
+  db.execute_script(
+      "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
+      " $$BEGIN PERFORM pg_catalog.pg_sleep(0.1); RETURN new; END$$;"
+      "CREATE TRIGGER slow BEFORE UPDATE ON ff_attempt FOR EACH ROW EXECUTE FUNCTION slow();"
+      "ALTER DATABASE " +
+      database.name() + " SET transaction_timeout = '500ms'");
+  EngineFixture engine(database, "attempt_timeout");
+  const auto report = engine->tick();
+  CHECK_FALSE(report.failure);
+  CHECK(report.processed == 14);
+}
+
 TEST_CASE("row security that would hide rows is an error, and changes none") {
   const Database database;
   auto db = database.connect();

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/printable.hpp"
+#include "pg/pool.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
 #include "support/log_capture.hpp"
@@ -97,22 +98,32 @@ class SilentPort {
   asio::ip::tcp::acceptor acceptor_;
 };
 
-/// What a server sends instead of letting somebody in (PostgreSQL documentation, "Message Formats").
-std::string refusal(const std::string& sqlstate, const std::string& message) {
-  std::string fields;
-  for (const auto& field :
-       {std::string("SFATAL"), std::string("VFATAL"), "C" + sqlstate, "M" + message, std::string()})
-    fields += field + '\0';
-  const auto length = static_cast<std::uint32_t>(fields.size() + sizeof(std::uint32_t));
-  std::string answer = "E";
-  for (const unsigned shift : {24U, 16U, 8U, 0U}) answer += static_cast<char>(length >> shift);
-  return answer + fields;
+std::string two_bytes(std::uint32_t number) {
+  return {static_cast<char>(number >> 8U), static_cast<char>(number)};
+}
+std::string four_bytes(std::uint32_t number) {
+  return two_bytes(number >> 16U) + two_bytes(number);
 }
 
-/// One that gives the first who comes and asks this answer.
+/// As a server says it (PostgreSQL documentation, "Message Formats").
+std::string message(char kind, const std::string& content) {
+  return kind + four_bytes(static_cast<std::uint32_t>(content.size() + sizeof(std::uint32_t))) + content;
+}
+
+/// What a server sends instead of letting somebody in.
+std::string refusal(const std::string& sqlstate, const std::string& text) {
+  std::string fields;
+  for (const auto& field :
+       {std::string("SFATAL"), std::string("VFATAL"), "C" + sqlstate, "M" + text, std::string()})
+    fields += field + '\0';
+  return message('E', fields);
+}
+
+/// One that gives the first who comes and asks this answer, and another one when he asks again.
 class Impostor : public SilentPort {
  public:
-  explicit Impostor(std::string answer) : answer_(std::move(answer)) {}
+  explicit Impostor(std::string answer, std::string next = {})
+      : answer_(std::move(answer)), next_(std::move(next)) {}
 
  private:
   void say() {
@@ -121,8 +132,11 @@ class Impostor : public SilentPort {
     asio::read(peer, asio::buffer(asked));
     boost::system::error_code error;  // who has heard enough may hang up
     asio::write(peer, asio::buffer(answer_), error);
+    if (!error) peer.read_some(asio::buffer(asked), error);
+    if (!error) asio::write(peer, asio::buffer(next_), error);
+    while (!error) peer.read_some(asio::buffer(asked), error);
   }
-  const std::string answer_;
+  const std::string answer_, next_;
   std::jthread thread_{[this] { say(); }};
 };
 
@@ -260,6 +274,27 @@ TEST_CASE("whatever a peer says before it has shown who it is, it is told in sho
   const std::string said = error.what();
   CHECK(said.size() <= 2 * kLongestShown);
   CHECK(said.find_first_of("\n\x1b") == std::string::npos);
+}
+
+TEST_CASE("a peer that answers what is no answer is refused, and takes no place of a pool") {
+  std::string said = message('R', four_bytes(0));  // nobody asks who it is
+  for (const auto& [name, value] :
+       {std::pair{"in_hot_standby", "off"}, {"default_transaction_read_only", "off"}})
+    said += message('S', std::string(name) + '\0' + value + '\0');
+  said += message('K', four_bytes(7) + four_bytes(7)) + message('Z', "I");
+  // One row of one column, an integer that is none.
+  std::string next = message('1', "") + message('2', "");
+  next += message('T', two_bytes(1) + std::string("pid") + '\0' + four_bytes(0) + two_bytes(0) +
+                           four_bytes(23) + two_bytes(4) + four_bytes(0) + two_bytes(0));
+  next += message('D', two_bytes(1) + four_bytes(11) + "99999999999") +
+          message('C', std::string("SELECT 1") + '\0');
+  next += message('Z', "I");
+  const Impostor impostor(said, next);
+  const pg::Connector connector(
+      to("host=127.0.0.1 sslmode=disable user=u dbname=d port=" + std::to_string(impostor.number())));
+  pg::Pool pool(connector, 1, 5s);
+  CHECK_THROWS_WITH(pool.acquire(), Catch::Contains("does not answer as PostgreSQL does"));
+  CHECK(pool.state().in_use == 0);
 }
 
 TEST_CASE("a database that does not exist is an error of authentication") {
