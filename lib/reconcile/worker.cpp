@@ -108,7 +108,8 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
 }
 
 void Worker::move_rows(Candidates batch) {
-  if (!move_whole(batch)) bisect(batch);
+  // The youngest first: where a hundred of the oldest fail alike, it tells whether everybody does.
+  if (!move_whole(batch) && batch.size() > 1) move_apart(batch.last(1), batch.first(batch.size() - 1));
   hurried_ = false;
 }
 
@@ -132,12 +133,15 @@ bool Worker::move_whole(Candidates batch) {
   }
 }
 
-// One row spoils the others: halve until it is alone. The others are committed on the way. Where the first half was
-// clean, the row is in the second, which need not be tried as a whole.
+// One row spoils the others: halve until it is alone. The others are committed on the way.
 void Worker::bisect(Candidates batch) {
   if (batch.size() == 1) return;
-  const Candidates first = batch.first(batch.size() / 2);
-  const Candidates second = batch.last(batch.size() - first.size());
+  const std::size_t half = batch.size() / 2;
+  move_apart(batch.first(half), batch.last(batch.size() - half));
+}
+
+// Where the first part was clean, the row is in the second, which need not be tried as a whole.
+void Worker::move_apart(Candidates first, Candidates second) {
   const bool clean = move_whole(first);
   if (!clean) bisect(first);
   if ((clean && second.size() > 1) || !move_whole(second)) bisect(second);

@@ -49,6 +49,7 @@ class Worker {
   bool may_write() const;
   bool move_whole(Candidates batch);
   void bisect(Candidates batch);
+  void move_apart(Candidates first, Candidates second);
   bool try_once(Candidates batch);
   std::vector<Candidate> lock(pg::Transaction& transaction, Candidates batch) const;
   bool act_on(pg::Transaction& transaction, Candidates rows_to_move, Candidates batch, SteadyTime started);

@@ -103,14 +103,14 @@ TEST_CASE("a row that takes too long is not given all that time in each half of 
               "PERFORM setval('given', 1000 * extract(epoch FROM "
               "current_setting('statement_timeout')::interval)::bigint);"
               "PERFORM nextval('times'); PERFORM pg_sleep(600);");
-  insert_many_lapsed(db, {.count = 3, .partitions = {{3}}});
+  insert_many_lapsed(db, {.count = 4, .partitions = {{3}}});
   insert_poison(db, 90'000);
   EngineFixture engine(database, "attempt_timeout", {.statement_timeout = Milliseconds{3000}});
   const LogCapture log;
   const TickReport report = engine->tick();
-  CHECK(report.processed == 3);
+  CHECK(report.processed == 4);
   CHECK(report.errors == decltype(report.errors){{"timeout", 1}});
-  CHECK(number(db, "SELECT last_value FROM times") == 3);  // all, half, alone
+  CHECK(number(db, "SELECT last_value FROM times") == 3);  // all, half of those but the youngest, alone
   CHECK(number(db, "SELECT last_value FROM given") == 2000);
   engine.clock().advance(Milliseconds{5000});
   CHECK(engine->tick().error_count() == 1);
@@ -148,6 +148,33 @@ TEST_CASE("a row that fails as the whole system might is set aside all the same,
   CHECK(report.error_count() == 3);
   CHECK(report.quarantined == 3);
   CHECK(log.lines().size() == 3);
+}
+
+TEST_CASE("the oldest rows of a batch are found however many they are, because its youngest does not fail") {
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "RAISE EXCEPTION USING ERRCODE = '42501';");
+  insert_many_lapsed(db, {.count = 40, .partitions = {{3}}});
+  for (int i = 0; i < 128; ++i) insert_poison(db, 90'000 + i);
+  EngineFixture engine(database, "attempt_timeout");
+  const TickReport report = engine->tick();
+  CHECK_FALSE(report.failure);
+  CHECK(report.processed == 40);
+  CHECK(report.quarantined == 128);
+}
+
+TEST_CASE("a poison row is found also by a role whose sessions would end at an error") {
+  const Database database;
+  auto db = database.connect();
+  add_trigger(db, "RAISE EXCEPTION 'spoiled';");
+  insert_many_lapsed(db, {.count = 40});
+  insert_poison(db, 59'990);
+  db.execute_script("ALTER DATABASE " + database.name() + " SET exit_on_error = on");
+  EngineFixture engine(database, "attempt_timeout");
+  const TickReport report = engine->tick();
+  CHECK_FALSE(report.failure);
+  CHECK(report.processed == 40);
+  CHECK(report.quarantined == 1);
 }
 
 TEST_CASE("when all rows fail alike it is no row's fault") {
