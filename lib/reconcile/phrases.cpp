@@ -87,7 +87,8 @@ const std::vector<Fragment>& of_executions() {
        R"sql((
     WITH RECURSIVE {lanes}
     SELECT lanes.partition_key, r.execution_id, r.flow_id, r.lifecycle_phase, r.ownership_state, r.eligibility_state,
-           r.public_state, r.attempt_state, r.attempt_index, r.blocking_reason, r.created_at_ms, r.raw_fields
+           r.public_state, r.attempt_state, r.attempt_index, r.blocking_reason, r.created_at_ms, r.deadline_at_ms,
+           r.raw_fields
       FROM lanes
      CROSS JOIN LATERAL (SELECT *
                            FROM {schema}.ff_exec_core r
@@ -138,8 +139,12 @@ const std::vector<Fragment>& of_attempts() {
       // the index that stands there, as text.
       {"attempt_count(index)", "jsonb_build_object('total_attempt_count', ({index})::text)"},
 
-      // How often lease_expiry has given this attempt back.
+      // How often lease_expiry has given this attempt back, and how often of that in the present run of its execution: an
+      // operator's replay begins another, in the same row.
       {"reclaims(attempt)", "{whole_number:{attempt}.raw_fields->'lease_reclaims'}"},
+      {"reclaims_of_run(attempt, core)",
+       R"sql(CASE WHEN {attempt}.raw_fields->'reclaimed_in_replay' IS NOT DISTINCT FROM {core}.raw_fields->'replay_count'
+              THEN {reclaims:{attempt}} ELSE 0 END)sql"},
 
       // "Somebody has been promised the execution of this row": an unexpired grant to reclaim it is out. FlowFabric's
       // reclaim asks only that the execution has not ended, so two workers would hold what is given to another. A grant

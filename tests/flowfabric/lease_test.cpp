@@ -260,3 +260,27 @@ TEST_CASE("a deadline that was still ahead at the replay holds") {
   CHECK(world.tick("execution_deadline") == "expired=1");
   CHECK(world.real.refusal("complete", {{"handle", "h"}}) == "Contention.LeaseConflict");
 }
+
+TEST_CASE("what a replay begins has all its reclaims before it, however often the run before was reclaimed") {
+  const EngineOptions together{.together_with = {{"attempt_timeout", {}}, {"lease_expiry", {}}}};
+  const bool ends_itself = GENERATE(true, false);
+  CAPTURE(ends_itself);
+  World world;
+  const std::string execution = world.execution();
+  const auto lapse = [&] {
+    world.take("claim", execution, "late", kLapsesAtOnce);
+    return world.tick("lease_expiry", together) + world.tick("attempt_timeout", together);
+  };
+  for (int run = 0; run < 3; ++run) {
+    for (int crash = 0; crash < 3; ++crash) CHECK(lapse() == "reclaimable=1");
+    if (ends_itself) {
+      world.take("claim", execution);
+      world.real.call("fail", {{"handle", "h"}, {"class", "permanent"}});
+    } else {
+      CHECK(lapse() == "expired=1");
+    }
+    REQUIRE(world.core(execution).at("lifecycle_phase") == "terminal");
+    world.real.call("replay_execution", {{"execution", execution}});
+  }
+  CHECK(world.taken_by("claim", execution).empty());
+}

@@ -99,7 +99,7 @@ Reconciler attempt_timeout() {
       .fragments =
           {// An active execution's, or one that an older attempt has left behind.
            {"is_left", "(c.lifecycle_phase = 'active' OR a.attempt_index <> {current_attempt:c})"},
-           {"is_ours", "({reclaims_before} IS NULL OR {reclaims:a} >= {reclaims_before})"}},
+           {"is_ours", "({reclaims_before} IS NULL OR {reclaims_of_run:a, c} >= {reclaims_before})"}},
       .privileges = {{"ff_attempt", "SELECT, UPDATE"},
                      {"ff_exec_core", "SELECT, UPDATE"},
                      {"ff_claim_grant", "SELECT"},

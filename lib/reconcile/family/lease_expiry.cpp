@@ -2,7 +2,7 @@
 //
 // Rows     ff_attempt with a lease older than `grace`, whatever the phase of its execution, and even when its core
 //          row is missing, unless it is promised to somebody (a reclaim grant that has not expired).
-// Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in raw_fields.lease_reclaims), the
+// Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in raw_fields.lease_reclaims, from none after an operator's replay), the
 //          core where it is active and this is its current attempt (runnable again, for the same attempt), one
 //          lease event. A lease on an older attempt than the current one is only cleared, without an event. One
 //          that an execution kept over its end or suspension leaves the outcome as it is, and the core without an
@@ -45,6 +45,7 @@ attempt AS MATERIALIZED (
 ),
 with_core AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, {event_origin:c},
+         {reclaims_of_run:a, c} AS reclaims, c.raw_fields->'replay_count' AS replay_count,
          CASE WHEN a.attempt_index <> {current_attempt:c} THEN 'stale_cleared'
               WHEN c.lifecycle_phase = 'active' THEN 'reclaimable'
               ELSE 'released' END AS outcome
@@ -58,7 +59,7 @@ with_core AS MATERIALIZED (
 lapsed AS MATERIALIZED (
   SELECT * FROM with_core
    UNION ALL
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, 'released'
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, {reclaims:a}, NULL, 'released'
     FROM attempt a
    WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
                       WHERE {in_partitions:e} AND e.partition_key = a.partition_key
@@ -73,7 +74,9 @@ cleared AS (
          lease_expires_at_ms = NULL,
          lease_epoch = a.lease_epoch + 1,
          raw_fields = CASE WHEN l.outcome = 'stale_cleared' THEN a.raw_fields
-                           ELSE {object:a.raw_fields} || jsonb_build_object('lease_reclaims', {reclaims:a} + 1) END
+                           ELSE {object:a.raw_fields} || jsonb_build_object('lease_reclaims', l.reclaims + 1)
+                             || CASE WHEN l.replay_count IS NULL THEN '{}'
+                                     ELSE jsonb_build_object('reclaimed_in_replay', l.replay_count) END END
     FROM lapsed l
    WHERE {in_partitions:a} AND a.partition_key = l.partition_key
      AND a.execution_id = l.execution_id AND a.attempt_index = l.attempt_index
@@ -117,7 +120,7 @@ Reconciler lease_expiry() {
       // attempt_timeout takes active executions only.
       .fragments = {{"is_ours",
                      R"sql(({most_reclaims} IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active'
-          OR {reclaims:a} < {most_reclaims}))sql"}},
+          OR {reclaims_of_run:a, c} < {most_reclaims}))sql"}},
       .privileges = {{"ff_attempt", "SELECT, UPDATE"},
                      {"ff_exec_core", "SELECT, UPDATE"},
                      {"ff_claim_grant", "SELECT"},
