@@ -10,7 +10,8 @@ namespace {
 // As delayed_promoter has it.
 bool delayed_for(const Core& core, std::string_view reason) {
   return core.delayed() && core.public_state == "delayed" && core.blocking_reason == reason &&
-         (core.attempt_state == "pending_retry_attempt" || core.newest_outcome != "interrupted");
+         (core.attempt_state == "pending_retry_attempt" || !core.deadline_at ||
+          core.newest_outcome != "interrupted");
 }
 
 }  // namespace

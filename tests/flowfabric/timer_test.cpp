@@ -82,6 +82,26 @@ TEST_CASE("an operator's resume with a delay is promoted at once, and keeps the 
   }
 }
 
+// FlowFabric's own attempt_timeout retries without telling the SDK, which claims the attempt before once more.
+TEST_CASE("an operator's resume with a delay is promoted also below an attempt that was interrupted") {
+  World world;
+  const std::string execution = world.execution({{"max_retries", 5}});
+  world.take("claim", execution);
+  world.real.call("fail", {{"handle", "h"}, {"class", "transient"}});
+  world.take("claim", execution, "late", 1);
+  world.pass();
+  world.real.call("scan", {{"name", "attempt_timeout"}, {"partitions", {0}}});
+  REQUIRE(world.attempt(execution, 1).at("outcome") == "interrupted");
+  world.take("claim_execution", execution, "below", 60'000, {{"attempt", 0}});
+  world.real.call("suspend", {{"handle", "below"}});
+  world.real.call("resume_execution", {{"execution", execution}, {"resume_delay_ms", 60'000}});
+  REQUIRE(world.core(execution).at("deadline_at_ms").is_null());
+
+  CHECK(world.tick("delayed_promoter") == "promoted=1");
+
+  CHECK(world.taken_by("claim", execution).empty());
+}
+
 TEST_CASE("a reason that an earlier backoff left does not cut a later delay short") {
   World world;
   const std::string execution = world.execution();

@@ -4,7 +4,8 @@
 //          others leave that column alone, where it stays the deadline of the whole execution: a retry with backoff
 //          ends at raw_fields.delay_until, an operator's resume with a delay at once, for no moment is stored. They
 //          are told by blocking_reason, but it is never cleared, and claim_from_resume_grant leaves public_state as well:
-//          it counts unless the attempt has been interrupted by its worker's delay since.
+//          it counts unless the attempt has been interrupted by its worker's delay since, which would have written a
+//          deadline_at_ms.
 //          No index finds those by time, so a companion reads the runnable executions of each lane, the more seldom the
 //          longer that takes. Another one meanwhile takes the retries that the newest lease events name.
 // Changes  the core row: eligible_now, waiting; deadline_at_ms to null after a worker's delay, blocking_reason to null
@@ -69,7 +70,7 @@ std::vector<Fragment> fragments(const char* is_ours, const char* due_at) {
       {"is_retry_or_resume",
        R"sql((c.public_state = 'delayed'
       AND coalesce(c.blocking_reason, '') IN ('waiting_for_retry_backoff', 'waiting_for_resume_delay')
-      AND (c.attempt_state = 'pending_retry_attempt'
+      AND (c.attempt_state = 'pending_retry_attempt' OR c.deadline_at_ms IS NULL
            OR (SELECT i.outcome
                  FROM {schema}.ff_attempt i
                 WHERE {in_partitions:i} AND i.partition_key = c.partition_key AND i.execution_id = c.execution_id
