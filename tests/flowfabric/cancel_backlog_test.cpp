@@ -240,3 +240,30 @@ TEST_CASE(
     CHECK(world.suspension(member).is_null());
   }
 }
+
+TEST_CASE(
+    "a signal that answers what a worker that may finish has suspended since the cancel is a part of its "
+    "work") {
+  World world;
+  Cancelled its(world);
+  const std::string member = its.working("a");
+  its.cancel("cancel_pending");
+  world.pass();
+  const Json waitpoint = its.suspend("a");
+  const auto signal = [&](const Json& to) {
+    return world.real.refusal(
+        "deliver_signal",
+        {{"execution", member}, {"waitpoint", to.at("waitpoint")}, {"token", to.at("token")}});
+  };
+  REQUIRE(signal(waitpoint).empty());
+  const bool is_claimed = GENERATE(false, true);
+  if (is_claimed)
+    world.real.call("claim_resumed_execution", {{"execution", member}, {"as", "a"}, {"lane", "a"}});
+
+  CHECK(its.tick() == "flow_done=1 member_left=1");
+
+  if (!is_claimed)
+    world.real.call("claim_resumed_execution", {{"execution", member}, {"as", "a"}, {"lane", "a"}});
+  CHECK(world.real.refusal("complete", {{"handle", "a"}}).empty());
+  CHECK(world.ends_of(member, "success") == 1);
+}
