@@ -137,17 +137,23 @@ SELECT pg_catalog.quote_ident(found.name), pg_catalog.quote_literal(pg_catalog.q
                         pg_catalog.current_schema())::pg_catalog.text AS name) found
  WHERE found.name IS NOT NULL)sql";
 
-// Whoever answers may not be a server, and what it answers no answer.
-template <typename Connect>
-Connection understood(std::string_view place, Connect connect) {
+// Whoever answers may not be a server, and what he answers no answer.
+template <typename Read>
+auto understood(const Connection& connection, const Read& read) {
   try {
-    return connect();
-  } catch (const Error&) {
-    throw;
+    return read();
   } catch (const std::runtime_error& error) {
     throw Error(Error::Kind::connection,
-                std::string(place) + " does not answer as PostgreSQL does: " + printable(error.what()));
+                connection.description() + " does not answer as PostgreSQL does: " + printable(error.what()));
   }
+}
+
+bool says_writable(Connection& connection, bool accept_default_read_only, SteadyTime deadline) {
+  const Result answer = connection.execute(
+      "SELECT NOT pg_catalog.pg_is_in_recovery() AND ($1 OR "
+      "pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off')",
+      Params::of(accept_default_read_only), deadline);
+  return understood(connection, [&] { return answer.one().get<bool>(0); });
 }
 
 void refuse_statement_mode(Connection& connection, SteadyTime deadline) {
@@ -203,9 +209,8 @@ Connection Connector::connect(SteadyTime deadline, const Interrupt* interrupt) c
     const bool is_hurried = some_answered && now < place.dark_until;
     const Milliseconds most = is_hurried ? options_.connect_timeout / kDarkPart : options_.connect_timeout;
     try {
-      Connection connection = understood(place.name, [&] {
-        return connect_one(place.server, now + std::min<SteadyTime::duration>(share, most), interrupt);
-      });
+      Connection connection =
+          connect_one(place.server, now + std::min<SteadyTime::duration>(share, most), interrupt);
       next_ = place.number;
       no_longer_dark(place);
       return connection;
@@ -262,12 +267,15 @@ void Connector::get_to_know(Connection& connection, SteadyTime deadline) const {
   std::vector<Call> questions{{"SELECT pg_catalog.pg_backend_pid()", none}};
   if (!options_.relation.empty()) questions.push_back({kSchema, relation});
   const std::vector<Result> answers = connection.execute_all(questions, deadline);
-  connection.may_prepare_ =
-      answers[0].one().get<std::int32_t>(0) == PQbackendPID(connection.connection_.get());
+  connection.may_prepare_ = understood(connection, [&] {
+    return answers[0].one().get<std::int32_t>(0) == PQbackendPID(connection.connection_.get());
+  });
   if (!connection.may_prepare_) refuse_statement_mode(connection, deadline);
   if (options_.relation.empty()) return;
-  for (const Row row : answers[1])
-    connection.schema_ = {row.get<std::string>(0) + ".", row.get<std::string>(1)};
+  understood(connection, [&] {
+    for (const Row row : answers[1])
+      connection.schema_ = {row.get<std::string>(0) + ".", row.get<std::string>(1)};
+  });
   connection.catalog_only_ = true;
 }
 
@@ -304,13 +312,7 @@ Connection Connector::connect_one(const Keywords& place, SteadyTime deadline,
     return connection;
   }
   // A pooler may not pass the two parameters on: then the server is asked.
-  if (!known &&
-      connection
-          .execute("SELECT NOT pg_catalog.pg_is_in_recovery() AND ($1 OR "
-                   "pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'off')",
-                   Params::of(accept_default_read_only_), deadline)
-          .one()
-          .get<bool>(0)) {
+  if (!known && says_writable(connection, accept_default_read_only_, deadline)) {
     get_to_know(connection, deadline);
     return connection;
   }

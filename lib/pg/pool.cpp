@@ -42,11 +42,15 @@ PooledConnection Pool::acquire(SteadyTime deadline, std::string_view familiar) {
   if (observer_ != nullptr) observer_->waited(Clock::system().now() - started);
   if (observer_ != nullptr && some_ended) observer_->ended_by_server();
   if (idle) return {*this, generation, std::move(*idle)};
+  PooledConnection connected{*this, generation, connect(deadline)};
+  connected->abandoned_ = std::move(abandoned);
+  if (observer_ != nullptr) observer_->connected(nullptr);
+  return connected;
+}
+
+Connection Pool::connect(SteadyTime deadline) {
   try {
-    PooledConnection connected{*this, generation, connector_.connect(deadline, interrupt_)};
-    connected->abandoned_ = std::move(abandoned);
-    if (observer_ != nullptr) observer_->connected(nullptr);
-    return connected;
+    return connector_.connect(deadline, interrupt_);
   } catch (const Error& error) {
     give_up_slot();
     if (observer_ != nullptr) observer_->connected(&error);

@@ -91,6 +91,7 @@ class Pool {
   Place take_idle_or_slot(SteadyTime deadline, std::string_view familiar);
   std::optional<Connection> take_idle(std::string_view familiar);
   void give_back(Connection connection, std::uint64_t generation);
+  Connection connect(SteadyTime deadline);
   void give_up_slot();
 
   const Connector& connector_;

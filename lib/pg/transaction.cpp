@@ -27,6 +27,7 @@ constexpr Milliseconds kLongestSilence{10'000};
 //   fewer rows.
 // - Whoever is gone waits for no answer: a server that can tell (on Linux; elsewhere the setting may be refused) ends what
 //   runs for him within two seconds, so that replicas that were killed, or gave up, leave no load behind.
+// - An error, or a transaction that takes its time, must not end the session: one row that fails would stop all others.
 // - The others change what a statement means, or how the catalogue spells a name.
 //
 // $1 statement_timeout, $2 lock_timeout, $3 idle_in_transaction_session_timeout, $4 plan_cache_mode, $5 search_path, null

@@ -108,7 +108,7 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
 }
 
 void Worker::move_rows(Candidates batch) {
-  // The youngest first: where a hundred of the oldest fail alike, it tells whether everybody does.
+  // The last first: where a hundred before it fail alike, it tells whether everybody does.
   if (!move_whole(batch) && batch.size() > 1) move_apart(batch.last(1), batch.first(batch.size() - 1));
   hurried_ = false;
 }

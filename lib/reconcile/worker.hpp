@@ -41,7 +41,8 @@ class Worker {
   /// gets on.
   bool may_begin_one();
 
-  /// Moves these rows in one transaction; where that fails, half of them each. They are sorted by group.
+  /// Moves these rows in one transaction; where that fails, the last of them alone, and half of the others each. They are
+  /// sorted by group.
   void move_rows(Candidates batch);
 
  private:

@@ -110,7 +110,7 @@ TEST_CASE("a row that takes too long is not given all that time in each half of 
   const TickReport report = engine->tick();
   CHECK(report.processed == 4);
   CHECK(report.errors == decltype(report.errors){{"timeout", 1}});
-  CHECK(number(db, "SELECT last_value FROM times") == 3);  // all, half of those but the youngest, alone
+  CHECK(number(db, "SELECT last_value FROM times") == 3);  // all, half of those but the last, alone
   CHECK(number(db, "SELECT last_value FROM given") == 2000);
   engine.clock().advance(Milliseconds{5000});
   CHECK(engine->tick().error_count() == 1);
@@ -150,7 +150,7 @@ TEST_CASE("a row that fails as the whole system might is set aside all the same,
   CHECK(log.lines().size() == 3);
 }
 
-TEST_CASE("the oldest rows of a batch are found however many they are, because its youngest does not fail") {
+TEST_CASE("the first rows of a batch are found however many they are, because its last does not fail") {
   const Database database;
   auto db = database.connect();
   add_trigger(db, "RAISE EXCEPTION USING ERRCODE = '42501';");

@@ -128,9 +128,12 @@ class Impostor : public SilentPort {
  private:
   void say() {
     auto peer = acceptor_.accept();
-    std::array<char, 8> asked{};
+    std::array<unsigned char, 8> asked{};
     asio::read(peer, asio::buffer(asked));
+    const std::size_t length = std::size_t{asked[2]} * 256 + asked[3];  // stands first, in four bytes
+    std::vector<char> rest(length - asked.size());
     boost::system::error_code error;  // who has heard enough may hang up
+    asio::read(peer, asio::buffer(rest), error);
     asio::write(peer, asio::buffer(answer_), error);
     if (!error) peer.read_some(asio::buffer(asked), error);
     if (!error) asio::write(peer, asio::buffer(next_), error);

@@ -254,8 +254,9 @@ TEST_CASE("where standard descriptors are closed, no socket and no file takes th
     return std::filesystem::read_symlink(descriptors / number, none).string();
   };
   for (const char* number : {"0", "1", "2"}) {
-    CAPTURE(number, target(number));
-    CHECK(wait_until([&] { return target(number) == "/dev/null"; }));
+    wait_until([&] { return target(number) == "/dev/null"; });
+    CAPTURE(number);
+    CHECK(target(number) == "/dev/null");
   }
   CHECK(daemon.running());
 }

@@ -1,5 +1,6 @@
 // What the server answers to what it is asked.
 #include <catch2/catch.hpp>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -40,8 +41,16 @@ TEST_CASE("a query string does not matter, an unknown path is a 404") {
 }
 
 TEST_CASE("on loopback a name that anybody may point there is refused, an address and localhost are not") {
-  const RunningServer server({}, {}, some_routes(), GENERATE("127.0.0.1", "::ffff:127.0.0.1"));
-  Client client(server.port());
+  const std::string at = GENERATE("127.0.0.1", "::ffff:127.0.0.1");
+  std::optional<RunningServer> server;
+  try {
+    server.emplace(ff::daemon::HttpLimits{}, nullptr, some_routes(), at);
+  } catch (const std::exception& error) {
+    if (at == "127.0.0.1") throw;
+    WARN("not tried on " << at << ": " << error.what());  // a machine without IPv6
+    return;
+  }
+  Client client(server->port());
   const auto called = [&](const std::string& host) {
     return status_of(client.ask("GET /livez HTTP/1.1\r\nHost: " + host + "\r\n\r\n"));
   };

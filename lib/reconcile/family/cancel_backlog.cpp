@@ -197,8 +197,8 @@ std::vector<Fragment> own_fragments() {
                      WHERE {in_partitions:l} AND f.lifecycle_phase = 'cancelled') END)sql"},
       // "A signal has come since the cancel, and made it go on." The header calls its members cancelled, and only a signal
       // calls them resumable after that; what somebody has claimed since, its event tells. One that answers a suspension
-      // which its worker began after the cancel is a part of that work. Not the first of an order: the planner might walk
-      // the outbox.
+      // which its worker began after the cancel is a part of that work; of several, only the last is known. Not the first of
+      // an order: the planner might walk the outbox.
       {"was_signalled(row, core)",
        R"sql((SELECT {core}.public_state = 'resumable' AND since.suspended_at_ms IS NULL
                    OR coalesce((SELECT bool_or(true)
@@ -207,11 +207,11 @@ std::vector<Fragment> own_fragments() {
                   AND v.execution_id = {row}.execution_id AND v.outcome = 'resumable'
                   AND v.occurred_at_ms >= {row}.requested_at_ms
                   AND (since.suspended_at_ms IS NULL OR v.occurred_at_ms < since.suspended_at_ms)), false)
-           FROM (SELECT max(s.suspended_at_ms) AS suspended_at_ms
-                   FROM {schema}.ff_suspension_current s
-                  WHERE {in_partitions:s} AND s.partition_key = {row}.partition_key
-                    AND s.execution_id = {row}.execution_id
-                    AND s.suspended_at_ms >= {row}.requested_at_ms) since))sql"},
+           FROM (SELECT (SELECT s.suspended_at_ms
+                           FROM {schema}.ff_suspension_current s
+                          WHERE {in_partitions:s} AND s.partition_key = {row}.partition_key
+                            AND s.execution_id = {row}.execution_id
+                            AND s.suspended_at_ms >= {row}.requested_at_ms) AS suspended_at_ms) since))sql"},
       // IS TRUE: a bare IN becomes a join, which compares each row with each.
       {"taken_leases",
        R"sql(doomed_attempt

@@ -2,9 +2,9 @@
 //
 // Rows     ff_attempt with a lease older than `grace`, whatever the phase of its execution, and even when its core
 //          row is missing, unless it is promised to somebody (a reclaim grant that has not expired).
-// Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in raw_fields.lease_reclaims, from none after an operator's replay), the
-//          core where it is active and this is its current attempt (runnable again, for the same attempt), one
-//          lease event. A lease on an older attempt than the current one is only cleared, without an event. One
+// Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in raw_fields.lease_reclaims, which
+//          begins anew after an operator's replay), the core where it is active and this is its current attempt
+//          (runnable again, for the same attempt), one lease event. A lease on an older attempt than the current one is only cleared, without an event. One
 //          that an execution kept over its end or suspension leaves the outcome as it is, and the core without an
 //          owner.
 // Others   Workers renew, complete or fail the same attempt: what they hold is skipped here. Workers that claim
