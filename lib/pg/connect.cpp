@@ -178,8 +178,8 @@ Connector::Connector(ConnectOptions options) : options_(std::move(options)) {
   accept_default_read_only_ = attrs == "primary";
   accept_read_only_ = !attrs.empty() && attrs != "read-write" && attrs != "primary";
   conninfo.given["target_session_attrs"] = "any";  // checked by connect_one, which can say what it found
-  conninfo.given["client_encoding"] =
-      "UTF8";  // as the configuration is, whatever a role or PGCLIENTENCODING says
+  // As the configuration is, whatever a role or PGCLIENTENCODING says.
+  conninfo.given["client_encoding"] = "UTF8";
   if (!options_.password.empty()) conninfo.given["password"] = options_.password;
   for (const auto& [keyword, value] : kDetection)
     if (conninfo.value(keyword).empty()) conninfo.given[keyword] = value;

@@ -4,9 +4,9 @@
 //          row is missing, unless it is promised to somebody (a reclaim grant that has not expired).
 // Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in raw_fields.lease_reclaims, which
 //          begins anew after an operator's replay), the core where it is active and this is its current attempt
-//          (runnable again, for the same attempt), one lease event. A lease on an older attempt than the current one is only cleared, without an event. One
-//          that an execution kept over its end or suspension leaves the outcome as it is, and the core without an
-//          owner.
+//          (runnable again, for the same attempt), one lease event. A lease on an older attempt than the current one is
+//          only cleared, without an event. One that an execution kept over its end or suspension leaves the outcome as
+//          it is, and the core without an owner.
 // Others   Workers renew, complete or fail the same attempt: what they hold is skipped here. Workers that claim
 //          write the core, which has to be as this statement has seen it. attempt_timeout takes over once an
 //          attempt of an active execution has been reclaimed `max_reclaims` times, so that a crash loop ends (see
