@@ -4,20 +4,21 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reconcile/candidate.hpp"
 
 namespace ff::reconcile {
 
-/// What is due while it is more than may be given back: one queue for each namespace, and each has its turn. What it has
-/// no room for is left out, and found when it is filled anew. Not thread-safe.
+/// What is due while it is more than may be given back: one queue for each namespace, and each has its turn. Where it is
+/// full, the youngest row of the namespace that has the most gives way: it is found when the queue is filled anew. Not
+/// thread-safe.
 class FairQueue {
  public:
   /// A row takes about half a kilobyte, and up to eight pairs of a daemon may have a queue.
   static constexpr std::size_t kMost = 40'000;
-  /// So that others have room beside one that has everything.
-  static constexpr std::size_t kMostOfOne = 20'000;
 
   /// Those that are in it already are not added again.
   void add(std::vector<Candidate> rows);
@@ -33,8 +34,13 @@ class FairQueue {
   void clear();
 
  private:
-  std::map<std::string, std::multimap<UnixMillis, Candidate>, std::less<>>
-      by_namespace_;  // none of them empty
+  using ByNamespace = std::map<std::string, std::multimap<UnixMillis, Candidate>, std::less<>>;
+  using Place = std::multimap<UnixMillis, Candidate>::iterator;
+  void insert(Candidate row);
+  Candidate remove(ByNamespace::iterator its, Place place);
+
+  ByNamespace by_namespace_;                                    // none of them empty
+  std::set<std::pair<std::size_t, std::string_view>> by_size_;  // how many each of them has
   std::set<RowKey> keys_;
   std::string last_;  // whose turn it was
   std::size_t left_out_ = 0;

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <ranges>
 
 namespace ff::reconcile {
 namespace {
@@ -61,6 +62,10 @@ Groups::Groups(Partitions partitions) {
     group_of_.emplace(each, groups_.size() - 1);
   }
   for (Partitions& group : groups_) std::ranges::sort(group);
+}
+
+bool Groups::are_of(const Partitions& partitions) const {
+  return std::ranges::equal(group_of_ | std::views::keys, partitions);
 }
 
 std::size_t Groups::of(PartitionKey partition) const {

@@ -21,6 +21,8 @@ class Groups {
   const std::vector<Partitions>& all() const { return groups_; }
   std::size_t size() const { return groups_.size(); }
   std::size_t partitions() const { return group_of_.size(); }
+  /// Whether these are all of them, in ascending order.
+  bool are_of(const Partitions& partitions) const;
   /// Which group the partition is in: size() for one that is in none.
   std::size_t of(PartitionKey partition) const;
   /// All partitions of its group; of one that is in none, itself.

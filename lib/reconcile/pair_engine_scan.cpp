@@ -22,8 +22,8 @@ void PairEngine::find_partitions(pg::Connection& connection) {
   const std::string_view count_query = job_->reconciler.partition_count;
   if (count_query.empty()) return;
   const auto count = connection.execute(count_query).one().get<std::int32_t>(0);
-  if (static_cast<std::size_t>(count) == job_->groups.partitions()) return;
-  job_->groups = Groups(partition_range({0}, {static_cast<std::int16_t>(count - 1)}));
+  const Partitions all = partition_range({0}, {static_cast<std::int16_t>(count - 1)});
+  if (!job_->groups.are_of(all)) job_->groups = Groups(all);
 }
 
 // False: nothing would be found.

@@ -123,6 +123,45 @@ TEST_CASE(
   CHECK(number(t.db, "SELECT count(*) FROM ff_budget_usage_by_exec") == 2);
 }
 
+TEST_CASE("budget_reset shortens a ledger that is too long for one transaction, and resets with its last slice") {
+  Stage t;
+  t.add("long", kNow - 5000);
+  t.add("short", kNow - 4000);
+  t.add("later", kNow + 1);
+  for (const char* budget : {"long", "short", "later"})
+    t.db.execute(
+        "INSERT INTO ff_budget_usage_by_exec (partition_key, budget_id, execution_id, dimensions_key, "
+        "delta_total, updated_at_ms) SELECT 3, $1, gen_random_uuid(), 'tokens', 1, 6 FROM generate_series(1, $2)",
+        pg::Params::of(budget, std::string_view(budget) == "short" ? 10'000 : 20'001));
+  const auto in_ledger = [&](const std::string& budget) {
+    return number(t.db, "SELECT count(*) FROM ff_budget_usage_by_exec WHERE budget_id = '" + budget + "'");
+  };
+  const Json policy = t.policy("long");
+  const TickReport first = t.tick();
+  CHECK(outcomes(first) == "reset=1 shortened=1");
+  CHECK(first.more);
+  CHECK(in_ledger("long") == 10'001);
+  CHECK(in_ledger("short") == 0);
+  CHECK(t.policy("long") == policy);
+  CHECK(t.usage("long", "tokens")["current_value"] == 100);
+  CHECK(t.usage("short", "tokens")["current_value"] == 0);
+  {
+    auto other = t.database.connect();
+    pg::Transaction releasing(other);
+    releasing.execute("SELECT FROM ff_budget_usage_by_exec WHERE budget_id = 'long' FOR UPDATE");
+    const TickReport held = t.tick();
+    CHECK(held.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
+    CHECK_FALSE(held.more);
+  }
+  CHECK(outcomes(t.tick()) == "shortened=1");
+  const TickReport last = t.tick();
+  CHECK(outcomes(last) == "reset=1");
+  CHECK_FALSE(last.more);
+  CHECK(in_ledger("long") == 0);
+  CHECK(t.usage("long", "tokens")["current_value"] == 0);
+  CHECK(in_ledger("later") == 20'001);
+}
+
 TEST_CASE("budget_reset resets at the very millisecond at which the period ends") {
   Stage t;
   t.add("past", kNow - 1, 1);
@@ -201,6 +240,15 @@ TEST_CASE("budget_reset looks at as many partitions as there are for budgets") {
   CHECK(number(t.db, "SELECT count(*) FROM ff_budget_usage WHERE current_value = 100") == 2);
   CHECK(number(t.db, "SELECT partition_key FROM ff_budget_policy WHERE next_reset_at_ms = $1",
                pg::Params::of(kNow)) == 300);
+}
+
+TEST_CASE("budget_reset looks at the partitions of budgets also where it has as many of executions") {
+  Stage t;
+  t.db.execute("UPDATE ff_partition_config SET num_budget_partitions = 4");
+  for (const int partition : {0, 3, 4, 40}) t.add("b" + std::to_string(partition), kNow, partition);
+  CHECK(t.tick({.partitions = partition_range({40}, {43})}).processed == 2);
+  CHECK(number(t.db, "SELECT min(partition_key) FROM ff_budget_policy WHERE next_reset_at_ms = $1",
+               pg::Params::of(kNow)) == 4);
 }
 
 TEST_CASE("budget_reset is not filtered because a budget belongs to no execution") {

@@ -95,8 +95,18 @@ TEST_CASE("execution_retention, killed between two slices, leaves a flow that th
     CHECK(outcomes(killed->tick()) == "executions_deleted=1");
   }
   CHECK(number(t.db, "SELECT count(*) FROM ff_exec_core") == 1000);
-  CHECK(outcomes(t.tick()) == "executions_deleted=1");
   CHECK(outcomes(t.tick()) == "flows_deleted=1");
+  CHECK(t.left() == 0);
+}
+
+TEST_CASE("execution_retention deletes a flow of whole slices with its last member, which a filter knows it by") {
+  Stage t;
+  const int slices = GENERATE(1, 2);
+  t.add_large_flow(1000 * slices);
+  t.db.execute("UPDATE ff_exec_core SET raw_fields = '{\"tags\": {\"cairn.instance_id\": \"1\"}}'");
+  for (int i = 1; i < slices; ++i)
+    CHECK(outcomes(t.tick({.filter = for_tag("1")})) == "executions_deleted=1");
+  CHECK(outcomes(t.tick({.filter = for_tag("1")})) == "flows_deleted=1");
   CHECK(t.left() == 0);
 }
 

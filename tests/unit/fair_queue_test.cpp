@@ -1,5 +1,6 @@
 #include "reconcile/fair_queue.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 using namespace ff;
@@ -40,20 +41,27 @@ TEST_CASE("whose turn it was is remembered from one helping to the next") {
   CHECK(order(queue.pop(1)) == "a2");
 }
 
-TEST_CASE("one that has everything leaves room for others, and what finds none is counted") {
+TEST_CASE("where it is full, the youngest row of who has the most gives way, and is counted") {
   FairQueue queue;
-  std::vector<Candidate> rows;
-  for (std::size_t i = 0; i < FairQueue::kMostOfOne + 7; ++i) rows.push_back(row("a", static_cast<int>(i)));
-  queue.add(rows);
-  CHECK(queue.size() == FairQueue::kMostOfOne);
-  CHECK(queue.left_out() == 7);
-  queue.add({row("b", 1), row("a", 1)});
-  CHECK(queue.size() == FairQueue::kMostOfOne + 1);
-  CHECK(queue.left_out() == 7);
-  for (std::size_t i = 0; i < FairQueue::kMost; ++i)
-    queue.add({row("c" + std::to_string(i % 10), static_cast<int>(i))});
+  const auto fill = [&](const std::string& name_space, std::size_t rows) {
+    for (std::size_t i = 0; i < rows; ++i) queue.add({row(name_space, static_cast<int>(i))});
+  };
+  fill("a", FairQueue::kMost + 7);
   CHECK(queue.size() == FairQueue::kMost);
-  CHECK(order(queue.pop(2)) == "a0 b1");
+  CHECK(queue.left_out() == 7);
+  fill("b", FairQueue::kMost);
+  CHECK(queue.size() == FairQueue::kMost);
+  CHECK(queue.left_out() == FairQueue::kMost + 7);
+  // Whom two others have filled it for has its turn all the same, and its rows in their order.
+  queue.add({row("c", 2), row("c", 1)});
+  CHECK(queue.size() == FairQueue::kMost);
+  CHECK(order(queue.pop(6)) == "a0 b0 c1 a1 b1 c2");
+  const std::vector<Candidate> left = queue.pop(FairQueue::kMost);
+  CHECK(left.size() == FairQueue::kMost - 6);
+  CHECK(std::ranges::count(left, std::string("a"), &Candidate::name_space) ==
+        std::ranges::count(left, std::string("b"), &Candidate::name_space));
+  fill("d", 3);
+  CHECK(order(queue.pop(2)) == "d0 d1");
   queue.clear();
   CHECK(queue.empty());
   CHECK(queue.left_out() == 0);

@@ -104,6 +104,11 @@ TEST_CASE("what may lie in one row is worth halving the batch, and some of it ca
     CHECK(server(state).may_be_one_row());
     CHECK_FALSE(server(state).is_of_the_data());
   }
+  for (const char* state : {"54000", "54001"}) {
+    const Error at_commit(Kind::server, "too many notifications", state, "COMMIT");
+    CHECK(at_commit.may_be_one_row());
+    CHECK_FALSE(at_commit.is_of_the_data());
+  }
   for (const char* state : {"55P03", ""}) {
     CHECK_FALSE(server(state).may_be_one_row());
     CHECK_FALSE(server(state).is_of_the_data());

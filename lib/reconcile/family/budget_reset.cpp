@@ -5,7 +5,7 @@
 // Changes  every ff_budget_usage row of the budget (zero), its ledger by execution (deleted: a later release gives
 //          back nothing of the old period), the policy (last breach forgotten; the next
 //          reset one interval from now, or none where policy_json.reset_interval_ms is no positive whole
-//          number).
+//          number). A ledger that is longer than one transaction should delete goes in slices, the rest with the last.
 // Others   Workers count usage up in the same rows, the policy locked first, and give it back, with only the ledger
 //          locked first: a budget of which any row is held, or whose usage was written since this statement began,
 //          waits for the next tick.
@@ -21,7 +21,8 @@ constexpr std::string_view kScan = R"sql(
     FROM {schema}.ff_budget_policy b
    WHERE {in_partitions:b} AND b.next_reset_at_ms IS NOT NULL)sql";
 
-// Eighteen digits always fit a bigint, even when the time is added to them.
+// Of budgets whose ledger is too long a part of it goes first. Until they are reset, their usage is only higher than what
+// is in the ledger. Eighteen digits always fit a bigint, even when the time is added to them.
 constexpr std::string_view kAct = R"sql(
 policy AS MATERIALIZED (
   SELECT b.partition_key, b.budget_id, b.next_reset_at_ms AS due_at_ms, clock.now_ms,
@@ -33,9 +34,33 @@ policy AS MATERIALIZED (
    WHERE {in_partitions:b} AND b.next_reset_at_ms + 0 <= clock.due_ms
      FOR NO KEY UPDATE OF b SKIP LOCKED
 ),
+long AS MATERIALIZED (
+  SELECT p.*
+    FROM policy p
+   WHERE EXISTS (SELECT FROM {schema}.ff_budget_usage_by_exec l
+                  WHERE {in_partitions:l} AND l.partition_key = p.partition_key AND l.budget_id = p.budget_id
+                 OFFSET {slice})
+),
+first AS MATERIALIZED (
+  SELECT l.partition_key, l.budget_id, l.execution_id, l.dimensions_key
+    FROM long p
+    JOIN {schema}.ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
+   WHERE {in_partitions:l}
+   LIMIT {slice}
+     FOR UPDATE OF l SKIP LOCKED
+),
+shortened AS (
+  DELETE FROM {schema}.ff_budget_usage_by_exec l
+   USING first f
+   WHERE {in_partitions:l} AND l.partition_key = f.partition_key AND l.budget_id = f.budget_id
+     AND l.execution_id = f.execution_id AND l.dimensions_key = f.dimensions_key
+),
+short AS MATERIALIZED (
+  SELECT * FROM policy WHERE (partition_key, budget_id) NOT IN (SELECT partition_key, budget_id FROM long)
+),
 usage AS MATERIALIZED (
   SELECT u.partition_key, u.budget_id, u.dimensions_key
-    FROM policy p
+    FROM short p
     JOIN {schema}.ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
     -- As this statement has seen it from its beginning: what was spent since it could not see in the ledger.
     JOIN {schema}.ff_budget_usage seen ON seen.partition_key = u.partition_key AND seen.budget_id = u.budget_id
@@ -45,14 +70,14 @@ usage AS MATERIALIZED (
 ),
 ledger AS MATERIALIZED (
   SELECT l.partition_key, l.budget_id, l.execution_id, l.dimensions_key
-    FROM policy p
+    FROM short p
     JOIN {schema}.ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
    WHERE {in_partitions:l}
      FOR UPDATE OF l SKIP LOCKED
 ),
 withheld AS MATERIALIZED (
   (SELECT u.partition_key, u.budget_id, u.dimensions_key
-     FROM policy p
+     FROM short p
      JOIN {schema}.ff_budget_usage u ON u.partition_key = p.partition_key AND u.budget_id = p.budget_id
     WHERE {in_partitions:u}
    EXCEPT
@@ -60,7 +85,7 @@ withheld AS MATERIALIZED (
    UNION ALL
   SELECT partition_key, budget_id, dimensions_key
     FROM (SELECT l.partition_key, l.budget_id, l.execution_id, l.dimensions_key
-            FROM policy p
+            FROM short p
             JOIN {schema}.ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
            WHERE {in_partitions:l}
           EXCEPT
@@ -68,7 +93,7 @@ withheld AS MATERIALIZED (
 ),
 over AS MATERIALIZED (
   SELECT p.*
-    FROM policy p
+    FROM short p
    WHERE (p.partition_key, p.budget_id) NOT IN (SELECT partition_key, budget_id FROM withheld)
 ),
 zeroed AS (
@@ -89,7 +114,12 @@ restarted AS (
     FROM over o
    WHERE {in_partitions:b} AND b.partition_key = o.partition_key AND b.budget_id = o.budget_id
 ),
-moved AS (SELECT partition_key, budget_id, due_at_ms, 'reset' AS outcome FROM over))sql";
+moved AS (
+  SELECT partition_key, budget_id, due_at_ms, 'reset' AS outcome FROM over
+   UNION ALL
+  SELECT partition_key, budget_id, due_at_ms, 'shortened' FROM long
+   WHERE (partition_key, budget_id) IN (SELECT partition_key, budget_id FROM first)
+))sql";
 
 }  // namespace
 
@@ -97,11 +127,13 @@ Reconciler budget_reset() {
   using namespace std::chrono_literals;
   return {.name = "budget_reset",
           .summary = "Sets the usage of a budget whose period is over to zero.",
-          .outcomes = {"reset"},
+          .outcomes = {"reset", "shortened"},
+          .goes_on = {"shortened"},
           .key = {{"budget_id", "text"}},
           .partition_count = "SELECT num_budget_partitions FROM {schema}.ff_partition_config",
           .scan = kScan,
           .act = kAct,
+          .fragments = {{"slice", "10000"}},
           .privileges = {{"ff_budget_policy", "SELECT, UPDATE"},
                          {"ff_budget_usage", "SELECT, UPDATE"},
                          {"ff_budget_usage_by_exec", "SELECT, UPDATE, DELETE"},

@@ -69,7 +69,8 @@ constexpr std::string_view kFlowScan = R"sql(
    WHERE {in_partitions:f} AND {in_slice:f} AND {due_by_flow:f} <= (SELECT due_ms FROM clock)
      AND {lives:f} IS NULL AND {is_over:f, m})sql";
 
-// What is of the flow and not of a member goes with the last of these, and is held only then.
+// What is of the flow and not of a member goes with the last of these, and is held only then: one more than a slice tells
+// whether they are. A flow that had lost them all would have nothing left by which a filter could know it.
 constexpr std::string_view kFlowLock = R"sql(
 flow AS MATERIALIZED (
   SELECT f.partition_key, f.flow_id
@@ -78,7 +79,7 @@ flow AS MATERIALIZED (
    WHERE {in_partitions:f}
      FOR UPDATE OF f SKIP LOCKED
 ),
-wanted AS MATERIALIZED ({next_members}),
+wanted AS MATERIALIZED ({next_members:{slice} + 1}),
 core AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id
     FROM wanted w
@@ -90,7 +91,7 @@ core AS MATERIALIZED (
 closing AS MATERIALIZED (
   SELECT partition_key, flow_id FROM flow
    WHERE (partition_key, flow_id) NOT IN (
-           SELECT partition_key, flow_id FROM wanted GROUP BY partition_key, flow_id HAVING count(*) = {slice})
+           SELECT partition_key, flow_id FROM wanted GROUP BY partition_key, flow_id HAVING count(*) > {slice})
 ),
 {hold:closing, flow_id, ff_edge, edge_id},
 {hold:closing, flow_id, ff_edge_group, downstream_eid},
@@ -118,10 +119,10 @@ flow AS MATERIALIZED (
     JOIN {members_of:f} m ON true
    WHERE {in_partitions:f} AND {is_over:f, m} AND greatest({due_by_flow:f}, m.due_at_ms) <= clock.due_ms
 ),
-doomed AS MATERIALIZED ({next_members}),
+doomed AS MATERIALIZED ({next_members:{slice}}),
 {remove_doomed},
 shrunk AS MATERIALIZED (
-  SELECT partition_key, flow_id, due_at_ms, members = count(*) AND members < {slice} AS is_whole
+  SELECT partition_key, flow_id, due_at_ms, members = count(*) AS is_whole
     FROM gone
    GROUP BY partition_key, flow_id, due_at_ms, members
 ),

@@ -48,8 +48,8 @@ constexpr std::string_view kIsOver = R"sql(({members}.are_over
                       WHERE {in_partitions:p} AND {in_partitions:g} AND p.partition_key = {flow}.partition_key
                         AND p.flow_id = {flow}.flow_id AND g.cancel_siblings_pending_flag)))sql";
 
-// The members of `flow` that go next: the same ones in `lock` and in `act`, because nobody adds one meanwhile. The barrier
-// keeps the planner from reading the partition in the order of its key.
+// So many members of `flow`, those first that go next: the same ones in `lock` and in `act`, because nobody adds one
+// meanwhile. The barrier keeps the planner from reading the partition in the order of its key.
 constexpr std::string_view kNextMembers = R"sql(
   SELECT f.*, m.execution_id
     FROM flow f
@@ -59,7 +59,7 @@ constexpr std::string_view kNextMembers = R"sql(
                                 WHERE {in_partitions:i} AND i.partition_key = f.partition_key AND i.flow_id = f.flow_id
                                OFFSET 0) n
                         ORDER BY n.execution_id
-                        LIMIT {slice}) m)sql";
+                        LIMIT {most}) m)sql";
 
 // Rows of a table that belong to those in `owners`, each known by its `owner`, and those of which a row is in other hands.
 constexpr std::string_view kHold = R"sql(
@@ -169,7 +169,7 @@ std::vector<Fragment> fragments() {
            WHERE {in_partitions:o} AND o.partition_key = {flow}.partition_key AND o.flow_id = {flow}.flow_id
              AND {has_not_ended:o}
            LIMIT 1))sql"},
-          {"next_members", std::string(kNextMembers)},
+          {"next_members(most)", std::string(kNextMembers)},
           {"hold(owners, owner, table, id)", std::string(kHold)},
           {"hold_remains", std::string(kHoldRemains)},
           {"remove_doomed", std::string(kRemoveDoomed)},
