@@ -124,16 +124,14 @@ void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& se
   try {
     count = migrate::flow_partitions(connection, answer_wanted_by());
     why_uncounted_.clear();
+  } catch (const migrate::UnusablePartitions& problem) {
+    verified_on_.reset();  // it was another when the schema was verified
+    seen.found = Observation::Found::schema_outdated;
+    seen.reason = problem.what();
+    return;
   } catch (const pg::Error& error) {
     if (!coverage_ || error.connection_lost() || error.timed_out()) throw;
     return keep_count(connection, error, seen);
-  }
-  if (count < 1) {
-    verified_on_
-        .reset();  // the row was there when the schema was verified, which will say what has become of it
-    seen.found = Observation::Found::schema_outdated;
-    seen.reason = "ff_partition_config names no partitions";
-    return;
   }
   if (Coverage found = cover(partitions_, count); coverage_ != found) {
     on_coverage_(found);

@@ -89,8 +89,7 @@ explain::Facts facts_of(const ExecutionId& id, const config::Config& config, con
     auto connection = pool.acquire();
     writable = pg::server_info(*connection).writable;
     coverage = cover(config.partitions, migrate::flow_partitions(*connection));
-    facts = explain::Reader(members, partition_range({0}, {static_cast<std::int16_t>(coverage.count - 1)}))
-                .read(*connection, id);
+    facts = explain::Reader(members, all_partitions(coverage.count)).read(*connection, id);
     const pause::Reading pauses = pause::try_to_read(*connection);
     facts.pauses_unread = pauses.why_unreadable;
     for (explain::Inspection& each : facts.inspections)

@@ -108,6 +108,27 @@ bool is_called_by_address(std::string_view host) {
   return !error;
 }
 
+/// What a request asks for, and by which name it calls us.
+struct Target {
+  std::string_view path;
+  std::optional<std::string_view> host;
+};
+
+Target target_of(const Parser::value_type& request) {
+  constexpr std::string_view kScheme = "http://";
+  const std::string_view target{request.target().data(), request.target().size()};
+  // As a proxy is asked (RFC 9112, 3.2.2): the Host counts for nothing then.
+  if (beast::iequals({target.data(), std::min(target.size(), kScheme.size())},
+                     {kScheme.data(), kScheme.size()})) {
+    const std::size_t slash = std::min(target.find('/', kScheme.size()), target.size());
+    const std::string_view path = target.substr(slash);
+    return {path.empty() ? "/" : path, target.substr(kScheme.size(), slash - kScheme.size())};
+  }
+  if (request.count(http::field::host) == 0) return {target, std::nullopt};
+  const auto host = request[http::field::host];
+  return {target, std::string_view{host.data(), host.size()}};
+}
+
 void log_failure(const std::exception_ptr& failure) {
   try {
     if (failure) std::rethrow_exception(failure);
@@ -248,17 +269,17 @@ asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connec
 
 Response HttpServer::Impl::answer(const Parser::value_type& request) const {
   const auto method = request.method();
+  const Target target = target_of(request);
   Response response;
   if (request.count(http::field::expect) != 0) {
     response = text_response(http::status::expectation_failed, "no expectations are met here\n");
-  } else if (on_loopback && request.count(http::field::host) != 0 &&
-             !is_called_by_address({request[http::field::host].data(), request[http::field::host].size()})) {
+  } else if (on_loopback && target.host && !is_called_by_address(*target.host)) {
     response = text_response(http::status::misdirected_request, "Host: an address, or localhost\n");
   } else if (method != http::verb::get && method != http::verb::head) {
     response = text_response(http::status::method_not_allowed, "GET and HEAD only\n");
     response.set(http::field::allow, "GET, HEAD");
   } else {
-    response = answer_path({request.target().data(), request.target().size()});
+    response = answer_path(target.path);
   }
   response.version(request.version());
   if (method == http::verb::head) response.body().clear();

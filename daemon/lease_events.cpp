@@ -174,16 +174,20 @@ Present present(const pg::Connector& connector, bool follow, const pg::Interrupt
   }
 }
 
+// Who follows waits out whatever happens to the database, who asks once is told of it (a pg::Error).
 void print(lease::Subscription& subscription, LeaseLag* lag, bool follow, const End& end) {
   const Closing closing(subscription, end);
+  if (!follow) subscription.wait_until_begun();
   while (!subscription.closed()) {
     const auto delivery = subscription.next(Clock::system().now() + 1h);
     if (!delivery) continue;
     if (const auto* event = std::get_if<lease::Event>(&*delivery)) {
       if (lag) lag->read(occurrence(*event));
       if (!write_out(line_of(*event), end.interrupt())) return;
-    } else if (std::holds_alternative<lease::CaughtUp>(*delivery) && !follow) {
-      return;
+    } else if (!follow) {
+      if (const auto* lost = std::get_if<lease::StreamDisconnected>(&*delivery))
+        std::rethrow_exception(lost->reason);
+      return;  // lease::CaughtUp
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -75,11 +76,19 @@ class JsonFormatter final : public spdlog::formatter {
   std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<JsonFormatter>(); }
 };
 
+// JOURNAL_STREAM names the device and inode of the stream that the service manager has connected to the journal
+// (systemd.exec(5)): another one may have been put in its place since, or have been from the beginning.
+bool is_journal(int descriptor) {
+  const char* stream = std::getenv("JOURNAL_STREAM");
+  struct stat its {};
+  return stream != nullptr && ::fstat(descriptor, &its) == 0 &&
+         std::to_string(its.st_dev) + ':' + std::to_string(its.st_ino) == stream;
+}
+
 std::unique_ptr<spdlog::formatter> text_formatter() {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<ScopeFlag>('*').add_flag<PriorityFlag>('&').add_flag<PrintableFlag>('$');
-  const bool journal = std::getenv("JOURNAL_STREAM") != nullptr;
-  formatter->set_pattern(journal ? "%&%*%$" : "%Y-%m-%dT%H:%M:%S.%e%z %l %*%$");
+  formatter->set_pattern(is_journal(STDERR_FILENO) ? "%&%*%$" : "%Y-%m-%dT%H:%M:%S.%e%z %l %*%$");
   return formatter;
 }
 

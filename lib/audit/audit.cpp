@@ -46,10 +46,6 @@ std::string remedy_for(const Check& check, const pg::Row& row, const std::string
   });
 }
 
-Partitions keys(std::int32_t number) {
-  return number < 1 ? Partitions{} : partition_range({0}, {static_cast<std::int16_t>(number - 1)});
-}
-
 const Partitions& partitions_of(const Spaces& spaces, Space space) {
   static const Partitions none;
   switch (space) {
@@ -108,8 +104,8 @@ const std::vector<std::string>& tables() {
 Spaces all_spaces(pg::Connection& connection) {
   const pg::Result rows = connection.execute(kSizes);
   const pg::Row row = rows.one();
-  return {keys(row.get<std::int32_t>(0)), keys(row.get<std::int32_t>(1)), keys(row.get<std::int32_t>(2)),
-          keys(kWorkerPartitions)};
+  return {all_partitions(row.get<std::int32_t>(0)), all_partitions(row.get<std::int32_t>(1)),
+          all_partitions(row.get<std::int32_t>(2)), all_partitions(kWorkerPartitions)};
 }
 
 Audit::Found Audit::read(const Sweep& sweep, const Partitions& partitions) {

@@ -28,8 +28,7 @@ std::string format_choice(const PartitionChoice& choice) {
 }
 
 Coverage cover(const PartitionChoice& choice, int count) {
-  const Partitions all =
-      count > 0 ? partition_range({0}, {static_cast<std::int16_t>(count - 1)}) : Partitions{};
+  const Partitions all = all_partitions(count);
   const Partitions wanted = chosen(choice, all);
   Coverage coverage;
   coverage.count = count;

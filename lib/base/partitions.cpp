@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <stdexcept>
 
 #include "base/text.hpp"
 
 namespace ff {
 namespace {
+
+constexpr int kMostPartitions = std::numeric_limits<std::int16_t>::max() + 1;
 
 PartitionKey parse_key(std::string_view text, std::string_view part) {
   PartitionKey key;
@@ -25,6 +28,13 @@ Partitions partition_range(PartitionKey first, PartitionKey last) {
   Partitions keys;
   for (int key = first.value; key <= last.value; ++key) keys.push_back({static_cast<std::int16_t>(key)});
   return keys;
+}
+
+Partitions all_partitions(int count) {
+  if (count > kMostPartitions)
+    throw std::invalid_argument(std::to_string(count) + " partitions are more than the " +
+                                std::to_string(kMostPartitions) + " that are possible");
+  return count < 1 ? Partitions{} : partition_range({0}, {static_cast<std::int16_t>(count - 1)});
 }
 
 Partitions parse_partitions(std::string_view text) {

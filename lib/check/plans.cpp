@@ -127,7 +127,7 @@ Plans plans_of(pg::Connection& connection, const reconcile::Reconciler& pair, co
   reconcile::Job job(pair, scope, Clock::system());
   if (!pair.partition_count.empty()) {
     const auto count = connection.execute(pair.partition_count).one().get<std::int32_t>(0);
-    job.groups = reconcile::Groups(partition_range({0}, {static_cast<std::int16_t>(count - 1)}));
+    job.groups = reconcile::Groups(all_partitions(count));
   }
   const auto locks = [&](const Explained& explained, const reconcile::Statement& statement) {
     return explained.locks * static_cast<int>(std::min(statement.groups_together(), job.groups.size()));

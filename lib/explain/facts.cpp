@@ -7,7 +7,7 @@ namespace ff::explain {
 
 namespace {
 
-// As delayed_promoter has it.
+// As the phrase is_retry_or_resume has it.
 bool delayed_for(const Core& core, std::string_view reason) {
   return core.delayed() && core.public_state == "delayed" && core.blocking_reason == reason &&
          (core.attempt_state == "pending_retry_attempt" || !core.deadline_at ||

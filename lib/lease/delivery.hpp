@@ -1,5 +1,6 @@
 #pragma once
 
+#include <exception>
 #include <variant>
 
 #include "lease/event.hpp"
@@ -10,6 +11,7 @@ namespace ff::lease {
 /// without gap or repeat; the notice is for consumers that want to know how fresh they are.
 struct StreamDisconnected {
   Cursor cursor;
+  std::exception_ptr reason;  ///< a pg::Error, or another std::exception
 };
 
 /// Everything that had been committed when the subscription was made has been delivered, or filtered out.

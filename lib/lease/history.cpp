@@ -39,6 +39,9 @@ Cursor Subscription::cursor() const {
 void Subscription::close() {
   stream_->close();
 }
+void Subscription::wait_until_begun() {
+  stream_->wait_until_begun();
+}
 bool Subscription::closed() const {
   return stream_->closed();
 }
@@ -129,10 +132,7 @@ void History::reconnected() {
 }
 
 void History::report_failure(const std::exception& error) {
-  for (const auto& stream : streams()) {
-    stream->fail(std::current_exception());
-    if (connected_) stream->disconnected();
-  }
+  for (const auto& stream : streams()) stream->fail(std::current_exception());
   if (std::exchange(connected_, false)) lost_ = true;
   if (!failing_logged_at_ || now() - *failing_logged_at_ >= kLogAgain) {
     spdlog::warn("lease history: {}; trying again ({} more failures since the last such line)", error.what(),

@@ -1,5 +1,7 @@
 #include "lease/stream.hpp"
 
+#include <utility>
+
 namespace ff::lease {
 
 Stream::Stream(std::optional<PartitionKey> partition, std::optional<Cursor> start, ScannerFilter filter,
@@ -25,6 +27,7 @@ void Stream::begin(std::int64_t newest) {
 std::optional<Stretch> Stream::stretch(std::int64_t settled) {
   const std::lock_guard lock(mutex_);
   if (closed_ || !begun_) return std::nullopt;
+  failed_ = false;
   pass_goal();
   if (read_to_ >= settled) return std::nullopt;
   reader_waits_ = events_waiting_ + kMostRows > kMostWaiting;
@@ -51,19 +54,17 @@ bool Stream::add(const std::vector<OutboxRow>& rows, std::int64_t settled) {
   return more;
 }
 
-void Stream::disconnected() {
-  const std::lock_guard lock(mutex_);
-  if (!begun_ || closed_) return;
-  // A consumer that does not come to look learns of it once, however often it happens.
-  if (!waiting_.empty() && std::holds_alternative<StreamDisconnected>(waiting_.back())) return;
-  put(StreamDisconnected{{*position_}});
-}
-
 void Stream::fail(std::exception_ptr reason) {
   const std::lock_guard lock(mutex_);
-  if (begun_) return;
-  failure_ = std::move(reason);
-  changed_.notify_all();
+  if (!begun_) {
+    failure_ = std::move(reason);
+    changed_.notify_all();
+    return;
+  }
+  if (closed_ || std::exchange(failed_, true)) return;
+  // A consumer that does not come to look learns of it once, however often it happens.
+  if (!waiting_.empty() && std::holds_alternative<StreamDisconnected>(waiting_.back())) return;
+  put(StreamDisconnected{{*position_}, std::move(reason)});
 }
 
 void Stream::pass_goal() {

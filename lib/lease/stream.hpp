@@ -36,8 +36,8 @@ class Stream {
   std::optional<Stretch> stretch(std::int64_t settled);
   /// The first kMostRows rows of the stretch that was asked for. True: there may be more.
   bool add(const std::vector<OutboxRow>& rows, std::int64_t settled);
-  void disconnected();
-  /// What keeps the reader from beginning: whoever waits for that gets it.
+  /// The reader could not go on, and tries again: whoever waits for the beginning gets the reason, whoever reads is told
+  /// once.
   void fail(std::exception_ptr reason);
 
   // The consumer's side.
@@ -70,6 +70,7 @@ class Stream {
   std::int64_t taken_ = 0;            // of the last event that the consumer took, or the start
   std::optional<std::int64_t> goal_;  // the newest event at the beginning, until it has been passed
   bool begun_ = false;
+  bool failed_ = false;  // since stretch() was last asked
   bool reader_waits_ = false;
   bool closed_ = false;
   std::exception_ptr failure_;

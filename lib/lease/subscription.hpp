@@ -24,6 +24,10 @@ class Subscription {
   /// reconnects for as long as it takes. Events come strictly by rising id, each once.
   std::optional<Delivery> next(SteadyTime deadline);
 
+  /// Waits until the newest event of the beginning is known, up to which CaughtUp is told. Throws what keeps it from that: a
+  /// pg::Error, or another std::exception. Returns, too, when the subscription is closed.
+  void wait_until_begun();
+
   /// Behind everything that next() has returned or the filter refused: to go on from here in another life,
   /// pass its to_bytes() to subscribe().
   Cursor cursor() const;

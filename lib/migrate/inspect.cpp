@@ -28,17 +28,16 @@ constexpr std::string_view kAnnotation =
 constexpr std::string_view kFlowFabricLedger =
     "SELECT coalesce(max(version) FILTER (WHERE success), 0)::integer FROM {schema}._sqlx_migrations";
 
-// A sentence where it cannot be worked with. The keys of partitions are smallint.
+// With a sentence where it cannot be worked with. The keys of partitions are smallint.
 constexpr std::string_view kPartitionConfig = R"(
-  SELECT CASE WHEN c.num_flow_partitions IS NULL THEN 'table ff_partition_config has no row'
-              ELSE format('ff_partition_config has %s flow, %s budget and %s quota partitions, 1 to 32768 are possible',
-                          c.num_flow_partitions, c.num_budget_partitions, c.num_quota_partitions) END
+  SELECT c.num_flow_partitions,
+         CASE WHEN c.num_flow_partitions IS NULL THEN 'table ff_partition_config has no row'
+              WHEN (c.num_flow_partitions BETWEEN 1 AND 32768 AND c.num_budget_partitions BETWEEN 1 AND 32768
+                    AND c.num_quota_partitions BETWEEN 1 AND 32768) IS NOT TRUE
+              THEN format('ff_partition_config has %s flow, %s budget and %s quota partitions, 1 to 32768 are possible',
+                          c.num_flow_partitions, c.num_budget_partitions, c.num_quota_partitions) END AS problem
     FROM (VALUES (1)) AS once LEFT JOIN {schema}.ff_partition_config c ON true
-   WHERE (c.num_flow_partitions BETWEEN 1 AND 32768 AND c.num_budget_partitions BETWEEN 1 AND 32768
-          AND c.num_quota_partitions BETWEEN 1 AND 32768) IS NOT TRUE)";
-
-constexpr std::string_view kFlowPartitions =
-    "SELECT coalesce(max(num_flow_partitions), 0) FROM {schema}.ff_partition_config";
+   LIMIT 1)";
 
 // $1 tables of our own
 constexpr std::string_view kMissingTables =
@@ -97,8 +96,8 @@ void check_level(State& state) {
 void check_contract(pg::Connection& connection, State& state) {
   Differences found = compare_with_contract(connection);
   if (found.problems.empty())
-    for (const pg::Row row : connection.execute(kPartitionConfig))
-      found.problems.push_back(row.get<std::string>(0));
+    if (const auto problem = connection.execute(kPartitionConfig).one().get<std::optional<std::string>>(1))
+      found.problems.push_back(*problem);
   state.problems.insert(state.problems.end(), found.problems.begin(), found.problems.end());
   state.warnings = std::move(found.warnings);
 }
@@ -111,9 +110,11 @@ std::optional<std::string> too_old(int version_number, std::string_view version)
 }
 
 int flow_partitions(pg::Connection& connection, std::optional<SteadyTime> deadline) {
-  const pg::Result count =
-      deadline ? connection.execute(kFlowPartitions, {}, *deadline) : connection.execute(kFlowPartitions);
-  return count.one().get<std::int32_t>(0);
+  const pg::Result read =
+      deadline ? connection.execute(kPartitionConfig, {}, *deadline) : connection.execute(kPartitionConfig);
+  const pg::Row row = read.one();
+  if (const auto problem = row.get<std::optional<std::string>>(1)) throw UnusablePartitions(*problem);
+  return row.get<std::int32_t>(0);
 }
 
 std::string version_text(const State& state) {

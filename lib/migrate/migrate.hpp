@@ -56,7 +56,13 @@ struct State {
   }
 };
 
-/// How many flow partitions the database has, by ff_partition_config; 0: it does not say. Throws pg::Error:
+/// Nobody can work with what ff_partition_config says; the message says why.
+class UnusablePartitions : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// How many flow partitions the database has, by ff_partition_config: 1 to 32768. Throws UnusablePartitions, and pg::Error:
 /// timeout, too, where there is a deadline and no answer before it.
 int flow_partitions(pg::Connection& connection, std::optional<SteadyTime> deadline = std::nullopt);
 

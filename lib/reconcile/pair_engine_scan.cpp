@@ -22,7 +22,7 @@ void PairEngine::find_partitions(pg::Connection& connection) {
   const std::string_view count_query = job_->reconciler.partition_count;
   if (count_query.empty()) return;
   const auto count = connection.execute(count_query).one().get<std::int32_t>(0);
-  const Partitions all = partition_range({0}, {static_cast<std::int16_t>(count - 1)});
+  const Partitions all = all_partitions(count);
   if (!job_->groups.are_of(all)) job_->groups = Groups(all);
 }
 

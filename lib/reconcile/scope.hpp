@@ -31,6 +31,8 @@ struct Scope {
 struct Progress {
   std::atomic<std::int64_t> scanned{0};    ///< found due
   std::atomic<std::int64_t> processed{0};  ///< committed
+  std::atomic<SteadyTime>
+      answered{};  ///< when the database last did, well or not: a slow tick gets on as long
 
   struct Reading {
     std::int64_t scanned = 0;

@@ -9,8 +9,8 @@
 namespace ff::reconcile {
 
 /// Since when scans have shown rows with the same key, for pairs whose rows have to stand still for a while (see
-/// Reconciler::still_for). By the database's clock, and in memory only: another process, or a restart, sees them for the
-/// first time. Safe from any thread.
+/// Reconciler::still_for). By the database's clock and by ours, so that none of them has to be right where it is set. In
+/// memory only: another process, or a restart, sees them for the first time. Safe from any thread.
 class StillRows {
  public:
   /// As many rows are remembered. Others are shown again once some of these are gone.
@@ -30,6 +30,7 @@ class StillRows {
  private:
   struct Entry {
     UnixMillis since;
+    SteadyTime met;      // the same by our clock
     std::uint64_t scan;  // that has shown it last
     SteadyTime shown;
   };

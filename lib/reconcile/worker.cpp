@@ -87,6 +87,7 @@ std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions)
   read_in_time_ = sent < job_.deadline;
   const std::vector<pg::Result> results = transaction.read_all(calls_of(questions));
   const SteadyTime answered = job_.clock.now();
+  note_answer();
 
   const std::size_t columns = job_.reconciler.key.size();
   const int due_at = static_cast<int>(columns) + 1;
@@ -117,12 +118,15 @@ bool Worker::move_whole(Candidates batch) {
   for (int tries = 1;; ++tries) {
     const SteadyTime tried = Clock::system().now();
     try {
-      if (try_once(batch)) return true;
+      const bool moved = try_once(batch);
+      note_answer();
+      if (moved) return true;
       if (tries < kTries) continue;
       if (batch.size() == 1) ++report_.skipped[Skip::locked];
       return false;
     } catch (const pg::Error& error) {
       if (error.connection_lost()) throw;
+      note_answer();
       if (error.retryable() && tries < kTries) continue;
       const bool at_once = Clock::system().now() - tried < shortest_lock_wait(*connection_);
       if (!error.may_be_one_row() && !(error.table_locked() && at_once)) throw;
@@ -133,9 +137,18 @@ bool Worker::move_whole(Candidates batch) {
   }
 }
 
-// One row spoils the others: halve until it is alone. The others are committed on the way.
+void Worker::note_answer() const {
+  if (job_.options.progress) job_.options.progress->answered = job_.clock.now();
+}
+
+// One row spoils the others: halve until it is alone. The others are committed on the way. However many there are, it is
+// gone on with, because the next tick would begin with them once more; but for who is to stop.
 void Worker::bisect(Candidates batch) {
   if (batch.size() == 1) return;
+  if (job_.options.stop.stop_requested()) {
+    report_.more = true;
+    return;
+  }
   const std::size_t half = batch.size() / 2;
   move_apart(batch.first(half), batch.last(batch.size() - half));
 }

@@ -49,6 +49,7 @@ class Worker {
   std::vector<Candidate> read_once(const std::vector<Question>& questions);
   bool may_write() const;
   bool move_whole(Candidates batch);
+  void note_answer() const;
   void bisect(Candidates batch);
   void move_apart(Candidates first, Candidates second);
   bool try_once(Candidates batch);

@@ -57,6 +57,9 @@ class Runner {
     bool check_database = false;            ///< the connection broke or the server took no writes
     std::vector<std::string_view> wakes{};  ///< who has work from what it did
   };
+  /// When the database last answered in a tick. Safe from any thread.
+  SteadyTime answered() const { return progress_.answered; }
+
   /// The next tick scans, whatever was known. Not while one runs.
   void wake();
 

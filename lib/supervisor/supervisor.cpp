@@ -173,7 +173,8 @@ void Supervisor::join() {
 }
 
 bool Supervisor::alive() const {
-  const SteadyTime progress{SteadyTime::duration{scheduler_->progress}};
+  SteadyTime progress{SteadyTime::duration{scheduler_->progress}};
+  for (const auto& slot : scheduler_->slots) progress = std::max(progress, slot->runner.answered());
   return scheduler_->clock.now() - progress < scheduler_->stall_after;
 }
 

@@ -38,7 +38,7 @@ class Supervisor {
   /// interrupted.
   void join();
 
-  /// The scheduler makes progress: timers fire, and no tick takes longer than a tick can.
+  /// The scheduler makes progress: timers fire, or the ticks that keep them from it are answered by the database.
   bool alive() const;
 
  private:

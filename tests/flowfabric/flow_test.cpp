@@ -26,6 +26,40 @@ TEST_CASE("who waits for children that ended before it began to wait is woken") 
   CHECK(world.real.refusal("complete", {{"handle", "parent"}}).empty());
 }
 
+TEST_CASE(
+    "who waits for children is not woken by former upstreams while the edge of a child is being staged") {
+  World world;
+  Flow flow(world, {{"policy", "all_of"}}, 1);
+  flow.complete(0);
+  flow.claim("downstream", "parent");
+  const std::string child = world.execution({{"flow", flow.id}, {"lane", "child"}});
+  const Json edge{{"flow", flow.id}, {"upstream", child}, {"downstream", flow.downstream}, {"apply", false}};
+  const Json staged = world.real.call("stage_edge", edge);
+  world.real.call("wait_children", {{"handle", "parent"}});
+  CHECK(world.tick("dependency", Flow::at_once()).empty());
+  CHECK(world.core(flow.downstream).at("eligibility_state") == "blocked_by_dependencies");
+
+  SECTION("it is applied") {
+    world.real.call("apply_edge", {{"flow", flow.id},
+                                   {"upstream", child},
+                                   {"downstream", flow.downstream},
+                                   {"edge", staged.at("edge")}});
+    CHECK(world.tick("dependency", Flow::at_once()).empty());
+    flow.claim("child", "c");
+    world.real.call("complete", {{"handle", "c"}});
+    CHECK(world.tick("dependency", Flow::at_once()) == "advanced=1");
+  }
+  SECTION("who has staged it has died long ago") {
+    world.connection.execute(
+        "UPDATE ff_edge SET policy = jsonb_set(policy, '{staged_at_ms}', "
+        "to_jsonb((policy->>'staged_at_ms')::bigint -"
+        " 660000)) WHERE policy->>'edge_state' = 'pending'");
+    CHECK(world.tick("dependency", Flow::at_once()) == "woken=1");
+  }
+  flow.claim("downstream", "parent");
+  CHECK(world.real.refusal("complete", {{"handle", "parent"}}).empty());
+}
+
 TEST_CASE("who waits for children after a typed claim is woken by the last, and claimed again") {
   for (const std::string judge : {"claim", "issue_grant_and_claim"}) {
     INFO(judge);

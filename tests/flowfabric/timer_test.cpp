@@ -1,5 +1,5 @@
 // Delays and budgets of the real FlowFabric, and what its claims and releases say of them afterwards.
-#include "world.hpp"
+#include "flow.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -30,6 +30,21 @@ TEST_CASE("what was delayed after any claim is promoted, and taken where it was"
       CHECK(world.real.refusal("complete", {{"handle", "next"}}).empty());
     }
   }
+}
+
+TEST_CASE("the end of a delay is no deadline of the run that an operator replays") {
+  World world;
+  Flow flow(world, {{"policy", "all_of"}}, 1);
+  world.take("claim_execution", flow.downstream, "h", 60'000, {{"lane", "downstream"}});
+  world.real.call("delay", {{"handle", "h"}, {"delay_in_ms", 500}});
+  CHECK(flow.fail(0) == "advanced=1");
+  REQUIRE(world.core(flow.downstream).at("public_state") == "skipped");
+  world.real.call("replay_execution", {{"execution", flow.downstream}});
+  world.take("claim_execution", flow.downstream, "again", 60'000, {{"lane", "downstream"}});
+  world.pass(600);
+
+  CHECK(world.tick("execution_deadline").empty());
+  CHECK(world.real.refusal("complete", {{"handle", "again"}}).empty());
 }
 
 TEST_CASE("a retry with backoff is promoted when it is over, and keeps the deadline") {

@@ -72,6 +72,25 @@ TEST_CASE("a partition configuration that goes while the daemon runs is noticed 
   CHECK(stage.told.back().covered == partition_range({0}, {7}));
 }
 
+TEST_CASE("a number of partitions that keys cannot tell apart makes the schema unfit until it is another") {
+  Stage stage(AllPartitions{});
+  CHECK(stage.probe().found == Found::writable);
+  for (const char* column : {"num_flow_partitions", "num_budget_partitions"}) {
+    // As a key, 65792 would be 256.
+    for (const char* count : {"40000", "65792", "0", "-1"}) {
+      stage.db.execute(std::string("UPDATE ff_partition_config SET ") + column + " = " + count);
+      for (int i = 0; i < 2; ++i) {
+        const auto unfit = stage.probe();
+        CHECK(unfit.found == Found::schema_outdated);
+        CHECK_THAT(unfit.reason, Catch::Contains(count) && Catch::EndsWith("1 to 32768 are possible"));
+      }
+    }
+    stage.db.execute(std::string("UPDATE ff_partition_config SET ") + column + " = 256");
+    CHECK(stage.probe().found == Found::writable);
+  }
+  CHECK(stage.told.size() == 1);
+}
+
 TEST_CASE("who may not count the partitions any more goes on with the last count and says so") {
   const test::Database database;
   auto db = database.connect();

@@ -110,6 +110,10 @@ TEST_CASE("what a choice of partitions comes to depends on how many there are") 
   CHECK(cover(keys({0, 2}), 4) == Coverage{4, keys({0, 2}), keys({1, 3}), {}});
   CHECK(cover(keys({2, 4, 9}), 4) == Coverage{4, keys({2}), keys({0, 1, 3}), keys({4, 9})});
   CHECK(cover(AllPartitions{}, 0) == Coverage{});
+  CHECK(cover(AllPartitions{}, std::numeric_limits<int>::min()).covered.empty());
+  for (const int count : {32769, 40000, 65792, std::numeric_limits<int>::max()})
+    CHECK_THROWS_WITH(cover(AllPartitions{}, count),
+                      std::to_string(count) + " partitions are more than the 32768 that are possible");
 }
 
 TEST_CASE("a choice is refused when it names partitions that are not there") {

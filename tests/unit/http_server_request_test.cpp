@@ -65,6 +65,17 @@ TEST_CASE("on loopback a name that anybody may point there is refused, an addres
     CHECK(called(host) == 421);
   }
   CHECK(status_of(client.ask("GET /livez HTTP/1.1\r\n\r\n")) == 200);
+  // As a proxy is asked: then the name in the target is who is called, whatever the Host says.
+  const auto asked = [&](const std::string& target, const std::string& host = "localhost") {
+    return status_of(client.ask("GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"));
+  };
+  CHECK(asked("http://127.0.0.1:9464/livez") == 200);
+  CHECK(asked("HTTP://localhost/livez?x=1", "evil.example") == 200);
+  CHECK(asked("http://localhost") == asked("/"));
+  CHECK(asked("http://evil.example/livez") == 421);
+  CHECK(asked("http:///livez") == 421);
+  CHECK(asked("http://127.0.0.1@evil.example/livez") == 421);
+  CHECK(asked("https://127.0.0.1/livez") == 404);
 }
 
 TEST_CASE("any other method is a 405 that says which are allowed") {

@@ -305,6 +305,28 @@ TEST_CASE("a supervisor whose timers do not fire is not alive") {
   bench.drain();
 }
 
+TEST_CASE(
+    "a supervisor whose only thread is in a tick that the database answers is alive, however long that "
+    "takes") {
+  Bench bench;
+  Counted counted("any", false, bench.clock);
+  std::atomic<bool> go_on{false};
+  counted.work = [&](const TickOptions& options) {
+    wait_until([&] {
+      options.progress->answered = bench.clock.now();
+      return go_on.load();
+    });
+  };
+  bench.start({&counted.runner}, 1, 10s);
+  REQUIRE(wait_until([&] { return counted.inside == 1; }));
+  for (const int minutes : {1, 2, 3}) {
+    bench.clock.ahead = minutes * 60'000;
+    CHECK(wait_until([&] { return bench.supervisor->alive(); }));
+  }
+  go_on = true;
+  bench.drain();
+}
+
 TEST_CASE("an idle supervisor stays alive by its heartbeat") {
   Bench bench;
   bench.found = Found::unreachable;

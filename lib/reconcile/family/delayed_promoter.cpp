@@ -2,10 +2,7 @@
 //
 // Rows     ff_exec_core, `runnable` and `not_eligible_until_time`. A delay by a worker ends at deadline_at_ms. Two
 //          others leave that column alone, where it stays the deadline of the whole execution: a retry with backoff
-//          ends at raw_fields.delay_until, an operator's resume with a delay at once, for no moment is stored. They
-//          are told by blocking_reason, but it is never cleared, and claim_from_resume_grant leaves public_state as well:
-//          it counts unless the attempt has been interrupted by its worker's delay since, which would have written a
-//          deadline_at_ms.
+//          ends at raw_fields.delay_until, an operator's resume with a delay at once, for no moment is stored.
 //          No index finds those by time, so a companion reads the runnable executions of each lane, the more seldom the
 //          longer that takes. Another one meanwhile takes the retries that the newest lease events name.
 // Changes  the core row: eligible_now, waiting; deadline_at_ms to null after a worker's delay, blocking_reason to null
@@ -25,18 +22,18 @@ constexpr std::string_view kScan = R"sql(
   SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms{whose:c, NULL}
     FROM {schema}.ff_exec_core c
    WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL
-     AND NOT {is_retry_or_resume} AND {is_delayed})sql";
+     AND NOT {is_retry_or_resume:c} AND {is_delayed})sql";
 
 constexpr std::string_view kSlowScan = R"sql(
   SELECT c.partition_key, c.execution_id, {retry_at} AS due_at_ms{whose:c, NULL}
     FROM {runnable_by_lane} c
-   WHERE c.eligibility_state = 'not_eligible_until_time' AND {filter:c} AND {is_retry_or_resume})sql";
+   WHERE c.eligibility_state = 'not_eligible_until_time' AND {filter:c} AND {is_retry_or_resume:c})sql";
 
 constexpr std::string_view kAnnouncedScan = R"sql(
   SELECT a.partition_key, c.execution_id, {retry_at} AS due_at_ms{whose:c, NULL}
     FROM {lately_released} a
     JOIN {core_of:a} c ON true
-   WHERE {is_delayed} AND {is_retry_or_resume})sql";
+   WHERE {is_delayed} AND {is_retry_or_resume:c})sql";
 
 // All pairs write the same; is_ours and due_at say which delay it is, and when it ends.
 constexpr std::string_view kAct = R"sql(
@@ -51,8 +48,8 @@ waited AS MATERIALIZED (
 promoted AS (
   UPDATE {schema}.ff_exec_core c
      SET eligibility_state = 'eligible_now', public_state = 'waiting',
-         deadline_at_ms = CASE WHEN {is_retry_or_resume} THEN c.deadline_at_ms END,
-         blocking_reason = CASE WHEN NOT {is_retry_or_resume} THEN c.blocking_reason END,
+         deadline_at_ms = CASE WHEN {is_retry_or_resume:c} THEN c.deadline_at_ms END,
+         blocking_reason = CASE WHEN NOT {is_retry_or_resume:c} THEN c.blocking_reason END,
          attempt_index = w.next_attempt,
          raw_fields = {object:c.raw_fields} || {attempt_count:w.next_attempt}
     FROM waited w
@@ -67,15 +64,6 @@ std::vector<Fragment> fragments(const char* is_ours, const char* due_at) {
       {"is_delayed",
        R"sql(c.lifecycle_phase = 'runnable' AND c.eligibility_state = 'not_eligible_until_time'
      AND {filter:c})sql"},
-      {"is_retry_or_resume",
-       R"sql((c.public_state = 'delayed'
-      AND coalesce(c.blocking_reason, '') IN ('waiting_for_retry_backoff', 'waiting_for_resume_delay')
-      AND (c.attempt_state = 'pending_retry_attempt' OR c.deadline_at_ms IS NULL
-           OR (SELECT i.outcome
-                 FROM {schema}.ff_attempt i
-                WHERE {in_partitions:i} AND i.partition_key = c.partition_key AND i.execution_id = c.execution_id
-                ORDER BY i.attempt_index DESC
-                LIMIT 1) IS DISTINCT FROM 'interrupted')))sql"},
       // A retry whose moment is lost is due like a resume: at once, and that is since it was made.
       {"retry_at",
        R"sql(coalesce(CASE WHEN c.blocking_reason = 'waiting_for_retry_backoff' THEN {moment:c.raw_fields->>'delay_until'} END,
@@ -93,7 +81,7 @@ Reconciler delayed_promoter() {
                       .execution_column = "execution_id",
                       .scan = kScan,
                       .act = kAct,
-                      .fragments = fragments("NOT {is_retry_or_resume}", "c.deadline_at_ms"),
+                      .fragments = fragments("NOT {is_retry_or_resume:c}", "c.deadline_at_ms"),
                       .privileges = {{"ff_exec_core", "SELECT, UPDATE"},
                                      {"ff_attempt", "SELECT"},
                                      {"ff_lease_event", "SELECT"}},
@@ -101,7 +89,7 @@ Reconciler delayed_promoter() {
                       .holdoff = [](const Settings&) { return Milliseconds{0}; }};
   Reconciler retries = promoter;
   retries.scan = kSlowScan;
-  retries.fragments = fragments("{is_retry_or_resume}", "({retry_at})");
+  retries.fragments = fragments("{is_retry_or_resume:c}", "({retry_at})");
   retries.interval = 5s;
   retries.searches = true;
   promoter.companions = {shortcut_of(retries, kAnnouncedScan, 2s), retries};

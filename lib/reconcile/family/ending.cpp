@@ -72,6 +72,10 @@ ended_core AS (
      SET lifecycle_phase = 'terminal', ownership_state = 'unowned', eligibility_state = 'not_applicable',
          attempt_state = e.attempt_state, public_state = e.public_state,
          terminal_at_ms = coalesce(c.terminal_at_ms, e.now_ms),
+         -- The end of a delay would be the deadline of a run that an operator replays.
+         deadline_at_ms = CASE WHEN c.lifecycle_phase = 'runnable' AND c.eligibility_state = 'not_eligible_until_time'
+                                AND NOT {is_retry_or_resume:c}
+                               THEN NULL ELSE c.deadline_at_ms END,
          cancellation_reason = e.cancellation_reason, cancelled_by = e.cancelled_by,
          raw_fields = {object:c.raw_fields} || e.raw_patch
     FROM ending e

@@ -160,15 +160,17 @@ std::vector<Fragment> own_fragments() {
                    AND n.execution_id = {upstream}.execution_id AND n.dispatched_at_ms + 0 IS NULL
                    AND n.outcome <> 'resumable'
                  LIMIT 1) IS NULL))sql"},
-       // All that has to stand still.
+       // All that has to stand still. A flow that has grown for so long since the last of the ends may grow for ever.
        {"digest(group, ends)",
         R"sql(hashtextextended(concat_ws('|', {group}.policy::text, {group}.success_count, {group}.fail_count,
                                         {group}.skip_count, {group}.running_count,
                                         (SELECT f.graph_revision
                                            FROM {schema}.ff_flow_core f
                                           WHERE {in_partitions:f} AND f.partition_key = {group}.partition_key
-                                            AND f.flow_id = {group}.flow_id),
+                                            AND f.flow_id = {group}.flow_id
+                                            AND {ends}.last_end > (SELECT now_ms FROM clock) - {longest_growth}),
                                         {ends}.ends), 0)::text)sql"},
+       {"longest_growth", "600000"},
        {"is_not_in_other_hands(core, ends)",
         R"sql(({core}.raw_fields->>'replay_count' IS NULL OR {core}.eligibility_state = 'blocked_by_dependencies'
          OR {replayed_at:{core}} < {ends}.first_end))sql"}});

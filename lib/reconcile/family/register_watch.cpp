@@ -207,9 +207,8 @@ void RegisterWatch::read_leases(Round& round, const Instances* of) {
   static const Statement statement = worded(kLeases);
   std::vector<std::string> wanted;
   if (of != nullptr) wanted.assign(of->begin(), of->end());
-  const auto last = static_cast<std::int16_t>(round.flow_partitions - 1);
   std::vector<Question> questions;
-  round.lease_groups = Groups(partition_range({0}, {last})).all();
+  round.lease_groups = Groups(all_partitions(round.flow_partitions)).all();
   for (const Partitions& group : round.lease_groups)
     questions.push_back(
         {statement.over(group), pg::Params::of(group, of == nullptr ? std::nullopt : std::optional(wanted))});

@@ -3,7 +3,7 @@
 // Rows     ff_exec_core that waits for its children, with an edge group of which nobody is running and somebody has
 //          been counted. No index leads to them, so the runnable executions of each lane are read, the more seldom the
 //          longer that takes; another pair meanwhile takes those that the newest lease events name. Such a row is due
-//          since it was made: nothing tells when it began to wait.
+//          since it was made: nothing tells when it began to wait. Not while an edge is being staged.
 // Changes  the core row: eligible_now, waiting, at the attempt that it continues. No event: no lease and no ending is
 //          involved.
 // Others   The event of a child that ends later wakes it as well (dependency), whoever comes first. An edge that is
@@ -21,14 +21,14 @@ constexpr std::string_view kScan = R"sql(
   SELECT c.partition_key, c.execution_id, {not_later:c.created_at_ms} AS due_at_ms
     FROM {runnable_by_lane} c
     JOIN {group_of:c} g ON true
-   WHERE {nobody_is_left:g} AND {waits_for_children:c} AND {filter:c})sql";
+   WHERE {nobody_is_left:g} AND {is_staged:g} AND {waits_for_children:c} AND {filter:c})sql";
 
 constexpr std::string_view kAnnouncedScan = R"sql(
   SELECT a.partition_key, c.execution_id, {not_later:c.created_at_ms} AS due_at_ms
     FROM {lately_released} a
     JOIN {core_of:a} c ON true
     JOIN {group_of:c} g ON true
-   WHERE c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {waits_for_children:c} AND {filter:c})sql";
+   WHERE c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {is_staged:g} AND {waits_for_children:c} AND {filter:c})sql";
 
 constexpr std::string_view kAct = R"sql(
 waited AS MATERIALIZED (
@@ -39,7 +39,7 @@ waited AS MATERIALIZED (
     JOIN {schema}.ff_edge_group g ON g.partition_key = c.partition_key AND g.flow_id = c.flow_id
                                  AND g.downstream_eid = c.execution_id
    WHERE {in_partitions:c} AND {in_partitions:g}
-     AND c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {waits_for_children:c} AND {filter:c}
+     AND c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {is_staged:g} AND {waits_for_children:c} AND {filter:c}
      FOR NO KEY UPDATE OF c, g SKIP LOCKED
 ),
 eligible AS (
@@ -54,20 +54,31 @@ moved AS (SELECT partition_key, execution_id, due_at_ms, 'woken' AS outcome FROM
 
 std::vector<Fragment> fragments() {
   // Looked up by its key, execution by execution.
-  return {{"group_of(core)",
-           R"sql(LATERAL (SELECT *
+  return {
+      {"group_of(core)",
+       R"sql(LATERAL (SELECT *
                      FROM {schema}.ff_edge_group i
                     WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
                       AND i.flow_id = {core}.flow_id AND i.downstream_eid = {core}.execution_id
                    OFFSET 0))sql"},
-          {"waits_for_children(core)",
-           R"sql({core}.eligibility_state = 'blocked_by_dependencies'
+      {"waits_for_children(core)",
+       R"sql({core}.eligibility_state = 'blocked_by_dependencies'
      AND {core}.blocking_reason = 'waiting_for_children')sql"},
-          {"nobody_is_left(group)",
-           R"sql({group}.running_count = 0
+      {"nobody_is_left(group)",
+       R"sql({group}.running_count = 0
      AND greatest({group}.success_count, {group}.fail_count, {group}.skip_count) > 0)sql"},
-          {"made_eligible",
-           R"sql(eligibility_state = 'eligible_now', public_state = 'waiting',
+      // "No child is still to be counted": an edge is staged first and applied later. Who stages one may have died
+      // before the other, so that none is waited for for ever.
+      {"is_staged(group)",
+       R"sql((SELECT true
+            FROM {schema}.ff_edge i
+           WHERE {in_partitions:i} AND i.partition_key = {group}.partition_key AND i.flow_id = {group}.flow_id
+             AND i.downstream_eid = {group}.downstream_eid AND i.policy->>'edge_state' = 'pending'
+             AND {moment:i.policy->>'staged_at_ms'} > (SELECT now_ms FROM clock) - {longest_staging}
+           LIMIT 1) IS NULL)sql"},
+      {"longest_staging", "600000"},
+      {"made_eligible",
+       R"sql(eligibility_state = 'eligible_now', public_state = 'waiting',
          attempt_index = {next_attempt:c},
          raw_fields = {object:c.raw_fields} || {attempt_count:{next_attempt:c}})sql"}};
 }
