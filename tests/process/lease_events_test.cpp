@@ -161,6 +161,27 @@ TEST_CASE("lease-events without a database ends with 69, but waits for it when i
   CHECK(following.wait(2s) == 0);
 }
 
+TEST_CASE("lease-events that cannot read on says so and ends, unless it follows") {
+  Bench bench;
+  bench.add({});
+  // The newest event can be read, and no page of them.
+  bench.db.execute_script(
+      "CREATE ROLE halfway LOGIN; GRANT SELECT (event_id, execution_id, event_type, occurred_at_ms) ON "
+      "ff_lease_event "
+      "TO halfway");
+  const Environment environment{{"FF_DATABASE_URL", bench.database.conninfo() + " user=halfway"}};
+  const Ended once = run_binary({"lease-events"}, environment);
+  CHECK(once.code == 1);
+  CHECK(once.out.empty());
+  CHECK_THAT(once.err, Catch::Contains("permission denied for table ff_lease_event"));
+  Process following({FF_BINARY, "lease-events", "--follow", "--after", "020000000000000000"}, environment);
+  REQUIRE(wait_until([&] { return following.err_has("permission denied"); }));
+  bench.db.execute_script("GRANT SELECT ON ff_lease_event TO halfway");
+  CHECK(wait_until([&] { return !following.out().empty(); }));
+  following.signal(SIGTERM);
+  CHECK(following.wait() == 0);
+}
+
 TEST_CASE("lease-events --follow goes on with what happens, line by line, until a signal ends it with 0") {
   for (const int number : {SIGINT, SIGTERM}) {
     Bench bench;
