@@ -11,6 +11,7 @@
 #include "configuration.hpp"
 #include "exit_codes.hpp"
 #include "log.hpp"
+#include "migrate/migrate.hpp"
 #include "pasted.hpp"
 #include "report_json.hpp"
 
@@ -149,6 +150,7 @@ int audit_database(const Arguments& arguments) {
   audit::Report report;
   {  // whoever reads the report holds no session
     auto connection = pool.acquire();
+    migrate::flow_partitions(*connection);  // refuses numbers that nobody can work with
     spaces = chosen(audit::all_spaces(*connection), named, config);
     audit::Audit audit(*connection, spaces);
     if (!audit.check()) {

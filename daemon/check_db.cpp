@@ -57,6 +57,9 @@ class Report {
             fmt::format("{} could not be checked: {}", reconciler, printable(error.what())),
             "mend what the other lines name, then run check-db again"}});
       return false;
+    } catch (const migrate::UnusablePartitions& error) {  // since the schema was looked at
+      add({{check, Verdict::problem, error.what(), "mend ff_partition_config, then run check-db again"}});
+      return false;
     }
   }
 

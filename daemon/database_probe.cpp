@@ -125,7 +125,7 @@ void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& se
     count = migrate::flow_partitions(connection, answer_wanted_by());
     why_uncounted_.clear();
   } catch (const migrate::UnusablePartitions& problem) {
-    verified_on_.reset();  // it was another when the schema was verified
+    verified_on_.reset();  // it was usable when the schema was verified
     seen.found = Observation::Found::schema_outdated;
     seen.reason = problem.what();
     return;

@@ -8,6 +8,7 @@
 
 #include "config/problem.hpp"
 #include "exit_codes.hpp"
+#include "migrate/migrate.hpp"
 #include "pg/error.hpp"
 
 namespace ff::daemon {
@@ -71,6 +72,9 @@ int run_program(const std::vector<std::string>& line, const std::vector<Command>
       std::cerr << "-> ff-reconcilerd check-db  # says what of the schema is missing\n";
     if (error.connection_lost() || error.not_writable() || error.timed_out()) return kUnreachable;
     return error.kind() == pg::Error::Kind::server ? kProblem : kInternal;
+  } catch (const migrate::UnusablePartitions& error) {
+    std::cerr << "ff-reconcilerd: " << error.what() << '\n';
+    return kProblem;
   } catch (const std::exception& error) {
     std::cerr << "ff-reconcilerd: " << error.what() << '\n';
     return kInternal;

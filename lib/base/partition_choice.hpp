@@ -33,7 +33,7 @@ struct Coverage {
   Partitions not_there;  ///< named, but beyond the last
   bool operator==(const Coverage&) const = default;
 };
-/// Throws as all_partitions() does.
+/// Throws std::invalid_argument where there are more than keys can tell apart, as all_partitions() does.
 Coverage cover(const PartitionChoice& choice, int count);
 
 /// Why a daemon cannot work so, in one line that names the partitions which are not there; empty: it can.

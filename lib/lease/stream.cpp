@@ -27,9 +27,11 @@ void Stream::begin(std::int64_t newest) {
 std::optional<Stretch> Stream::stretch(std::int64_t settled) {
   const std::lock_guard lock(mutex_);
   if (closed_ || !begun_) return std::nullopt;
-  failed_ = false;
   pass_goal();
-  if (read_to_ >= settled) return std::nullopt;
+  if (read_to_ >= settled) {
+    failed_ = false;
+    return std::nullopt;
+  }
   reader_waits_ = events_waiting_ + kMostRows > kMostWaiting;
   if (reader_waits_) return std::nullopt;
   return Stretch{partition_, read_to_};
@@ -44,6 +46,7 @@ bool Stream::add(const std::vector<OutboxRow>& rows, std::int64_t settled) {
     if (auto event = event_of(row)) events.push_back(std::move(*event));
   }
   const std::lock_guard lock(mutex_);
+  failed_ = false;
   if (!rows.empty()) position_ = rows.back().event_id;
   const bool more = rows.size() == kMostRows;
   read_to_ = more ? *position_ : settled;

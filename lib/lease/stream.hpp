@@ -70,7 +70,7 @@ class Stream {
   std::int64_t taken_ = 0;            // of the last event that the consumer took, or the start
   std::optional<std::int64_t> goal_;  // the newest event at the beginning, until it has been passed
   bool begun_ = false;
-  bool failed_ = false;  // since stretch() was last asked
+  bool failed_ = false;  // since the last row was read, or none was there to read
   bool reader_waits_ = false;
   bool closed_ = false;
   std::exception_ptr failure_;

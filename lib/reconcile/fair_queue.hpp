@@ -17,6 +17,13 @@ namespace ff::reconcile {
 /// thread-safe.
 class FairQueue {
  public:
+  FairQueue() = default;
+  FairQueue(const FairQueue&) = delete;  // it refers to its own keys, which a move leaves where they are
+  FairQueue(FairQueue&&) = default;
+  FairQueue& operator=(const FairQueue&) = delete;
+  FairQueue& operator=(FairQueue&&) = default;
+  ~FairQueue() = default;
+
   /// A row takes about half a kilobyte, and up to eight pairs of a daemon may have a queue.
   static constexpr std::size_t kMost = 40'000;
 

@@ -86,6 +86,7 @@ TickReport PairEngine::tick_one(const ExecutionId& execution, const TickOptions&
   begin_tick(options);
   TickReport report = with_worker([&](Worker& worker) {
     ask_first(worker);
+    job_->still_rows.begin_scan(job_->clock.now());
     auto rows = rows_of(*job_, worker, execution);
     leave_restless(worker.report(), rows);
     for (const Candidate& row : rows) {
@@ -269,9 +270,8 @@ bool PairEngine::work_off(Worker& worker, std::vector<Candidate> rows) {
 // Those that may still be moving are none of the due ones yet. One that an earlier scan saw coming is seen as it was then.
 void PairEngine::leave_restless(TickReport& report, std::vector<Candidate>& rows) {
   if (job_->reconciler.still_for <= Milliseconds{0}) return;
-  const auto now = job_->clock.now();
   const auto left = std::erase_if(
-      rows, [&](const Candidate& row) { return !job_->still_rows.has_stood(row, job_->still_for(), now); });
+      rows, [&](const Candidate& row) { return !job_->still_rows.has_stood(row, job_->still_for()); });
   report.watched += static_cast<std::int64_t>(left);
   for (Candidate& row : rows) {
     row.due_at = std::max(row.due_at, job_->could_be_taken(row.key));

@@ -31,8 +31,7 @@ struct Scope {
 struct Progress {
   std::atomic<std::int64_t> scanned{0};    ///< found due
   std::atomic<std::int64_t> processed{0};  ///< committed
-  std::atomic<SteadyTime>
-      answered{};  ///< when the database last did, well or not: a slow tick gets on as long
+  std::atomic<SteadyTime> answered{};  ///< when a worker last had an answer, or an error, from the database
 
   struct Reading {
     std::int64_t scanned = 0;

@@ -9,26 +9,28 @@ namespace {
 // no longer this engine's.
 constexpr std::chrono::hours kForgetAfter{1};
 
-// Two clocks that nobody sets differ by less over the minute that a row has to stand still. Ours is read before the row.
-constexpr Milliseconds kClockDrift{1000};
+// Ours is read when a scan begins, the database's when it reads the row: one scan may take so much longer to come to it than
+// another.
+constexpr Milliseconds kSlack{1000};
 
 }  // namespace
 
 void StillRows::begin_scan(SteadyTime now) {
   const std::lock_guard lock(mutex_);
   ++scan_;
+  began_ = now;
   std::erase_if(rows_, [&](const auto& row) { return row.second.shown + kForgetAfter < now; });
 }
 
-bool StillRows::has_stood(const Candidate& row, Milliseconds span, SteadyTime now) {
+bool StillRows::has_stood(const Candidate& row, Milliseconds span) {
   const std::lock_guard lock(mutex_);
   if (rows_.size() >= kMost && !rows_.contains(row.key)) return false;
-  Entry& entry = rows_.try_emplace(row.key, Entry{row.seen_at, now, scan_, now}).first->second;
+  Entry& entry = rows_.try_emplace(row.key, Entry{row.seen_at, began_, scan_, began_}).first->second;
   // Another server, or its clock was set back.
   entry.since = std::min(entry.since, row.seen_at);
   entry.scan = scan_;
-  entry.shown = now;
-  return row.seen_at - entry.since >= span && now - entry.met + kClockDrift >= span;
+  entry.shown = began_;
+  return row.seen_at - entry.since >= span && began_ - entry.met + kSlack >= span;
 }
 
 void StillRows::end_scan(const Partitions& partitions) {

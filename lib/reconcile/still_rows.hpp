@@ -16,10 +16,10 @@ class StillRows {
   /// As many rows are remembered. Others are shown again once some of these are gone.
   static constexpr std::size_t kMost = 100'000;
 
-  /// Called before the rows of a scan are told apart.
+  /// Called before the rows of a scan are read.
   void begin_scan(SteadyTime now);
-  /// The row has been shown. Returns whether it had stood still for `span` by then.
-  bool has_stood(const Candidate& row, Milliseconds span, SteadyTime now);
+  /// The scan has shown the row. Returns whether it had stood still for `span` by then.
+  bool has_stood(const Candidate& row, Milliseconds span);
   /// The scan has shown all rows of these partitions: the others are forgotten.
   void end_scan(const Partitions& partitions);
 
@@ -30,12 +30,13 @@ class StillRows {
  private:
   struct Entry {
     UnixMillis since;
-    SteadyTime met;      // the same by our clock
+    SteadyTime met;      // the same by our clock: when that scan began
     std::uint64_t scan;  // that has shown it last
     SteadyTime shown;
   };
   mutable std::mutex mutex_;
   std::uint64_t scan_ = 0;        // guarded by mutex_
+  SteadyTime began_{};            // the same: when the scan did
   std::map<RowKey, Entry> rows_;  // guarded by mutex_
 };
 

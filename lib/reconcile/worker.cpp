@@ -59,6 +59,12 @@ bool Worker::may_write() const {
   return !job_.options.may_write || job_.options.may_write();
 }
 
+bool Worker::has_to_stop() {
+  const bool has = job_.options.stop.stop_requested();
+  if (has) report_.more = true;
+  return has;
+}
+
 bool Worker::out_of_time() {
   const bool is_out = job_.clock.now() >= job_.deadline || job_.options.stop.stop_requested() ||
                       !may_write() || job_.has_to_rest();
@@ -76,6 +82,7 @@ std::vector<Candidate> Worker::read(const std::vector<Question>& questions) {
   try {
     return read_once(questions);
   } catch (const pg::Error& error) {
+    if (!error.connection_lost()) note_answer();
     if (!error.retryable()) throw;
   }
   return read_once(questions);
@@ -141,22 +148,20 @@ void Worker::note_answer() const {
   if (job_.options.progress) job_.options.progress->answered = job_.clock.now();
 }
 
-// One row spoils the others: halve until it is alone. The others are committed on the way. However many there are, it is
-// gone on with, because the next tick would begin with them once more; but for who is to stop.
+// One row spoils the others: halve until it is alone. The others are committed on the way. This goes on past the deadline,
+// because the next tick would meet the same rows first; only a stop ends it.
 void Worker::bisect(Candidates batch) {
   if (batch.size() == 1) return;
-  if (job_.options.stop.stop_requested()) {
-    report_.more = true;
-    return;
-  }
   const std::size_t half = batch.size() / 2;
   move_apart(batch.first(half), batch.last(batch.size() - half));
 }
 
 // Where the first part was clean, the row is in the second, which need not be tried as a whole.
 void Worker::move_apart(Candidates first, Candidates second) {
+  if (has_to_stop()) return;
   const bool clean = move_whole(first);
   if (!clean) bisect(first);
+  if (has_to_stop()) return;
   if ((clean && second.size() > 1) || !move_whole(second)) bisect(second);
 }
 

@@ -48,6 +48,7 @@ class Worker {
  private:
   std::vector<Candidate> read_once(const std::vector<Question>& questions);
   bool may_write() const;
+  bool has_to_stop();
   bool move_whole(Candidates batch);
   void note_answer() const;
   void bisect(Candidates batch);

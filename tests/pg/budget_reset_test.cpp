@@ -123,23 +123,28 @@ TEST_CASE(
   CHECK(number(t.db, "SELECT count(*) FROM ff_budget_usage_by_exec") == 2);
 }
 
-TEST_CASE("budget_reset shortens a ledger that is too long for one transaction, and resets with its last slice") {
+TEST_CASE(
+    "budget_reset shortens a ledger that is too long for one transaction, and resets with its last slice") {
   Stage t;
   t.add("long", kNow - 5000);
+  t.add("longer", kNow - 4500);
   t.add("short", kNow - 4000);
   t.add("later", kNow + 1);
-  for (const char* budget : {"long", "short", "later"})
+  for (const char* budget : {"long", "longer", "short", "later"})
     t.db.execute(
         "INSERT INTO ff_budget_usage_by_exec (partition_key, budget_id, execution_id, dimensions_key, "
-        "delta_total, updated_at_ms) SELECT 3, $1, gen_random_uuid(), 'tokens', 1, 6 FROM generate_series(1, $2)",
+        "delta_total, updated_at_ms) SELECT 3, $1, gen_random_uuid(), 'tokens', 1, 6 FROM generate_series(1, "
+        "$2)",
         pg::Params::of(budget, std::string_view(budget) == "short" ? 10'000 : 20'001));
   const auto in_ledger = [&](const std::string& budget) {
     return number(t.db, "SELECT count(*) FROM ff_budget_usage_by_exec WHERE budget_id = '" + budget + "'");
   };
   const Json policy = t.policy("long");
   const TickReport first = t.tick();
-  CHECK(outcomes(first) == "reset=1 shortened=1");
+  CHECK(outcomes(first) == "reset=1 shortened=2");
+  CHECK(first.skipped.empty());
   CHECK(first.more);
+  CHECK(in_ledger("longer") == 10'001);
   CHECK(in_ledger("long") == 10'001);
   CHECK(in_ledger("short") == 0);
   CHECK(t.policy("long") == policy);
@@ -148,14 +153,14 @@ TEST_CASE("budget_reset shortens a ledger that is too long for one transaction, 
   {
     auto other = t.database.connect();
     pg::Transaction releasing(other);
-    releasing.execute("SELECT FROM ff_budget_usage_by_exec WHERE budget_id = 'long' FOR UPDATE");
+    releasing.execute("SELECT FROM ff_budget_usage_by_exec WHERE budget_id LIKE 'long%' FOR UPDATE");
     const TickReport held = t.tick();
-    CHECK(held.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 1}});
+    CHECK(held.skipped == std::map<Skip, std::int64_t>{{Skip::locked, 2}});
     CHECK_FALSE(held.more);
   }
-  CHECK(outcomes(t.tick()) == "shortened=1");
+  CHECK(outcomes(t.tick()) == "shortened=2");
   const TickReport last = t.tick();
-  CHECK(outcomes(last) == "reset=1");
+  CHECK(outcomes(last) == "reset=2");
   CHECK_FALSE(last.more);
   CHECK(in_ledger("long") == 0);
   CHECK(t.usage("long", "tokens")["current_value"] == 0);

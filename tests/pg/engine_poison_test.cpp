@@ -117,6 +117,33 @@ TEST_CASE("a row that takes too long is not given all that time in each half of 
   CHECK(number(db, "SELECT last_value FROM given") == 3000);
 }
 
+TEST_CASE("a stop ends the search for the rows at fault, and each answer on the way shows that it gets on") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE SEQUENCE met");
+  add_trigger(db, "PERFORM nextval('met'); RAISE EXCEPTION 'spoiled';");
+  insert_many_lapsed(db, {.count = 30, .partitions = {{3}}});
+  for (int i = 0; i < 30; ++i) insert_poison(db, 90'000 + i);
+  EngineFixture engine(database, "attempt_timeout");
+  std::stop_source stop;
+  reconcile::Progress progress;
+  TickReport report = engine->tick({.stop = stop.get_token(),
+                                    .may_write =
+                                        [&] {
+                                          if (number(db, "SELECT count(*) FROM met WHERE is_called") == 1)
+                                            stop.request_stop();
+                                          return true;
+                                        },
+                                    .progress = &progress});
+  CHECK(report.more);
+  CHECK(report.processed == 1);
+  CHECK(report.quarantined == 0);
+  CHECK(number(db, "SELECT last_value FROM met") == 1);
+  CHECK(progress.answered.load() == engine.clock().now());
+  report = engine->tick();
+  CHECK(report.quarantined == 30);
+}
+
 TEST_CASE("several poison rows over several partitions are each found") {
   const Database database;
   auto db = database.connect();

@@ -172,7 +172,7 @@ TEST_CASE(
   ManualClock clock;
   StillRows still;
   const auto shown = [&](const std::string& words, Milliseconds at) {
-    return still.has_stood(seen(words, at), 60s, clock.now());
+    return still.has_stood(seen(words, at), 60s);
   };
   still.begin_scan(clock.now());
   CHECK_FALSE(shown("a", 0s));
@@ -215,18 +215,18 @@ TEST_CASE(
   ManualClock clock;
   StillRows still;
   still.begin_scan(clock.now());
-  for (std::size_t i = 0; i < StillRows::kMost; ++i)
-    still.has_stood(seen(std::to_string(i), 0s), 60s, clock.now());
+  for (std::size_t i = 0; i < StillRows::kMost; ++i) still.has_stood(seen(std::to_string(i), 0s), 60s);
   CHECK(still.size() == StillRows::kMost);
-  CHECK_FALSE(still.has_stood(seen("one more", 0s), 0s, clock.now()));
+  CHECK_FALSE(still.has_stood(seen("one more", 0s), 0s));
   clock.advance(1min);
-  CHECK(still.has_stood(seen("7", 60s), 60s, clock.now()));
+  still.begin_scan(clock.now());
+  CHECK(still.has_stood(seen("7", 60s), 60s));
   CHECK(still.size() == StillRows::kMost);
   clock.advance(59min);
   still.begin_scan(clock.now());
-  CHECK(still.has_stood(seen("7", 60s), 60s, clock.now()));
+  CHECK(still.has_stood(seen("7", 60s), 60s));
   clock.advance(2min);
   still.begin_scan(clock.now());
   CHECK(still.size() == 1);
-  CHECK(still.has_stood(seen("one more", 0s), 0s, clock.now()));
+  CHECK(still.has_stood(seen("one more", 0s), 0s));
 }

@@ -61,6 +61,32 @@ TEST_CASE("a lost session is told to each consumer with its cursor, and nothing 
   }
 }
 
+TEST_CASE(
+    "a consumer is told once of a reader that fails at the same page again and again, with the reason") {
+  pg::Wake wake;
+  lease::HistoryObserver deaf;
+  lease::Stream stream(PartitionKey{3}, lease::Cursor{0}, ScannerFilter{}, wake, deaf);
+  const auto fail = [&] {
+    stream.fail(std::make_exception_ptr(pg::Error(pg::Error::Kind::timeout, "too slow")));
+  };
+  fail();
+  CHECK_THROWS_WITH(stream.wait_until_begun(), "too slow");
+  stream.begin(7);
+  stream.wait_until_begun();
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(stream.stretch(7));
+    fail();
+    const auto notice = stream.next(SteadyTime::min());
+    CHECK(notice.has_value() == (i == 0));
+    if (notice)
+      CHECK_THROWS_WITH(std::rethrow_exception(std::get<StreamDisconnected>(*notice).reason), "too slow");
+  }
+  stream.add({}, 7);
+  CHECK(std::holds_alternative<lease::CaughtUp>(stream.next(SteadyTime::min()).value()));
+  fail();
+  CHECK(std::holds_alternative<StreamDisconnected>(stream.next(SteadyTime::min()).value()));
+}
+
 TEST_CASE("a consumer that sleeps slows only its own reading, and then gets everything") {
   Outbox outbox;
   constexpr int kMany = 5000;

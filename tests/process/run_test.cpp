@@ -236,7 +236,7 @@ TEST_CASE("under journald each line begins with its priority instead of a time")
   for (std::string line; std::getline(lines, line);) ++priorities[line.substr(0, 3)];
   if (!is_journal) {
     CHECK(priorities.size() == 1);
-    CHECK(priorities.begin()->first == "202");
+    CHECK(priorities.begin()->first.substr(0, 2) == "20");
     return;
   }
   CHECK(priorities["<6>"] >= 2);

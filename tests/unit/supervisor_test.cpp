@@ -311,9 +311,10 @@ TEST_CASE(
   Bench bench;
   Counted counted("any", false, bench.clock);
   std::atomic<bool> go_on{false};
+  std::atomic<bool> answers{true};
   counted.work = [&](const TickOptions& options) {
     wait_until([&] {
-      options.progress->answered = bench.clock.now();
+      if (answers) options.progress->answered = bench.clock.now();
       return go_on.load();
     });
   };
@@ -323,6 +324,9 @@ TEST_CASE(
     bench.clock.ahead = minutes * 60'000;
     CHECK(wait_until([&] { return bench.supervisor->alive(); }));
   }
+  answers = false;
+  bench.clock.ahead = 240'000;
+  CHECK(wait_until([&] { return !bench.supervisor->alive(); }));
   go_on = true;
   bench.drain();
 }

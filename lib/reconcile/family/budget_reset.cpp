@@ -5,7 +5,7 @@
 // Changes  every ff_budget_usage row of the budget (zero), its ledger by execution (deleted: a later release gives
 //          back nothing of the old period), the policy (last breach forgotten; the next
 //          reset one interval from now, or none where policy_json.reset_interval_ms is no positive whole
-//          number). A ledger that is longer than one transaction should delete goes in slices, the rest with the last.
+//          number). Of a ledger of more than 10,000 rows so many go a time, and the rest with the reset.
 // Others   Workers count usage up in the same rows, the policy locked first, and give it back, with only the ledger
 //          locked first: a budget of which any row is held, or whose usage was written since this statement began,
 //          waits for the next tick.
@@ -42,12 +42,13 @@ long AS MATERIALIZED (
                  OFFSET {slice})
 ),
 first AS MATERIALIZED (
-  SELECT l.partition_key, l.budget_id, l.execution_id, l.dimensions_key
+  SELECT l.*
     FROM long p
-    JOIN {schema}.ff_budget_usage_by_exec l ON l.partition_key = p.partition_key AND l.budget_id = p.budget_id
-   WHERE {in_partitions:l}
-   LIMIT {slice}
-     FOR UPDATE OF l SKIP LOCKED
+   CROSS JOIN LATERAL (SELECT i.partition_key, i.budget_id, i.execution_id, i.dimensions_key
+                         FROM {schema}.ff_budget_usage_by_exec i
+                        WHERE {in_partitions:i} AND i.partition_key = p.partition_key AND i.budget_id = p.budget_id
+                        LIMIT {slice}
+                          FOR UPDATE OF i SKIP LOCKED) l
 ),
 shortened AS (
   DELETE FROM {schema}.ff_budget_usage_by_exec l

@@ -160,7 +160,8 @@ std::vector<Fragment> own_fragments() {
                    AND n.execution_id = {upstream}.execution_id AND n.dispatched_at_ms + 0 IS NULL
                    AND n.outcome <> 'resumable'
                  LIMIT 1) IS NULL))sql"},
-       // All that has to stand still. A flow that has grown for so long since the last of the ends may grow for ever.
+       // All that has to stand still. Ten minutes after the last of the ends the growth of its
+       // flow counts no more: it may go on for ever.
        {"digest(group, ends)",
         R"sql(hashtextextended(concat_ws('|', {group}.policy::text, {group}.success_count, {group}.fail_count,
                                         {group}.skip_count, {group}.running_count,

@@ -21,14 +21,14 @@ constexpr std::string_view kScan = R"sql(
   SELECT c.partition_key, c.execution_id, {not_later:c.created_at_ms} AS due_at_ms
     FROM {runnable_by_lane} c
     JOIN {group_of:c} g ON true
-   WHERE {nobody_is_left:g} AND {is_staged:g} AND {waits_for_children:c} AND {filter:c})sql";
+   WHERE {nobody_is_left:g} AND {none_is_staged:g} AND {waits_for_children:c} AND {filter:c})sql";
 
 constexpr std::string_view kAnnouncedScan = R"sql(
   SELECT a.partition_key, c.execution_id, {not_later:c.created_at_ms} AS due_at_ms
     FROM {lately_released} a
     JOIN {core_of:a} c ON true
     JOIN {group_of:c} g ON true
-   WHERE c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {is_staged:g} AND {waits_for_children:c} AND {filter:c})sql";
+   WHERE c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {none_is_staged:g} AND {waits_for_children:c} AND {filter:c})sql";
 
 constexpr std::string_view kAct = R"sql(
 waited AS MATERIALIZED (
@@ -39,7 +39,7 @@ waited AS MATERIALIZED (
     JOIN {schema}.ff_edge_group g ON g.partition_key = c.partition_key AND g.flow_id = c.flow_id
                                  AND g.downstream_eid = c.execution_id
    WHERE {in_partitions:c} AND {in_partitions:g}
-     AND c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {is_staged:g} AND {waits_for_children:c} AND {filter:c}
+     AND c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {none_is_staged:g} AND {waits_for_children:c} AND {filter:c}
      FOR NO KEY UPDATE OF c, g SKIP LOCKED
 ),
 eligible AS (
@@ -69,7 +69,7 @@ std::vector<Fragment> fragments() {
      AND greatest({group}.success_count, {group}.fail_count, {group}.skip_count) > 0)sql"},
       // "No child is still to be counted": an edge is staged first and applied later. Who stages one may have died
       // before the other, so that none is waited for for ever.
-      {"is_staged(group)",
+      {"none_is_staged(group)",
        R"sql((SELECT true
             FROM {schema}.ff_edge i
            WHERE {in_partitions:i} AND i.partition_key = {group}.partition_key AND i.flow_id = {group}.flow_id
