@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <ranges>
 
 namespace ff::reconcile {
 namespace {
@@ -65,7 +64,7 @@ Groups::Groups(Partitions partitions) {
 }
 
 bool Groups::are_of(const Partitions& partitions) const {
-  return std::ranges::equal(group_of_ | std::views::keys, partitions);
+  return std::ranges::equal(group_of_, partitions, {}, [](const auto& its) { return its.first; });
 }
 
 std::size_t Groups::of(PartitionKey partition) const {

@@ -53,6 +53,20 @@ constexpr std::string_view kLatelyReleased = R"sql((
      CROSS JOIN LATERAL unnest(announced.execution_ids) AS e(execution_id)
   ))sql";
 
+// "The delay of this delayed execution is no worker's": that of a retry with backoff, or of an operator's resume, which
+// leave deadline_at_ms alone. They are told by blocking_reason, but it is never cleared, and claim_from_resume_grant leaves
+// public_state as well: it counts unless the attempt has been interrupted by its worker's delay since, which would have
+// written a deadline_at_ms.
+constexpr std::string_view kIsRetryOrResume = R"sql(({core}.public_state = 'delayed'
+      AND coalesce({core}.blocking_reason, '') IN ('waiting_for_retry_backoff', 'waiting_for_resume_delay')
+      AND ({core}.attempt_state = 'pending_retry_attempt' OR {core}.deadline_at_ms IS NULL
+           OR (SELECT i.outcome
+                 FROM {schema}.ff_attempt i
+                WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
+                  AND i.execution_id = {core}.execution_id
+                ORDER BY i.attempt_index DESC
+                LIMIT 1) IS DISTINCT FROM 'interrupted')))sql";
+
 const std::vector<Fragment>& of_executions() {
   static const std::vector<Fragment> all{
       // The core row of the execution of a row, as something to join with ON true. It is looked up by its key, row by
@@ -139,20 +153,7 @@ const std::vector<Fragment>& of_attempts() {
       // the index that stands there, as text.
       {"attempt_count(index)", "jsonb_build_object('total_attempt_count', ({index})::text)"},
 
-      // "The delay of this delayed execution is no worker's": that of a retry with backoff, or of an operator's resume, which
-      // leave deadline_at_ms alone. They are told by blocking_reason, but it is never cleared, and claim_from_resume_grant
-      // leaves public_state as well: it counts unless the attempt has been interrupted by its worker's delay since, which
-      // would have written a deadline_at_ms.
-      {"is_retry_or_resume(core)",
-       R"sql(({core}.public_state = 'delayed'
-      AND coalesce({core}.blocking_reason, '') IN ('waiting_for_retry_backoff', 'waiting_for_resume_delay')
-      AND ({core}.attempt_state = 'pending_retry_attempt' OR {core}.deadline_at_ms IS NULL
-           OR (SELECT i.outcome
-                 FROM {schema}.ff_attempt i
-                WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
-                  AND i.execution_id = {core}.execution_id
-                ORDER BY i.attempt_index DESC
-                LIMIT 1) IS DISTINCT FROM 'interrupted')))sql"},
+      {"is_retry_or_resume(core)", std::string(kIsRetryOrResume)},
 
       // How often lease_expiry has given this attempt back, and how often of that in the present run of its execution: an
       // operator's replay begins another, in the same row.

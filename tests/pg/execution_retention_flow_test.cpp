@@ -99,7 +99,8 @@ TEST_CASE("execution_retention, killed between two slices, leaves a flow that th
   CHECK(t.left() == 0);
 }
 
-TEST_CASE("execution_retention deletes a flow of whole slices with its last member, which a filter knows it by") {
+TEST_CASE(
+    "execution_retention deletes a flow of whole slices with its last member, which a filter knows it by") {
   Stage t;
   const int slices = GENERATE(1, 2);
   t.add_large_flow(1000 * slices);
