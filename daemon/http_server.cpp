@@ -13,7 +13,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/string.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <exception>
@@ -23,6 +22,7 @@
 #include <string_view>
 
 #include "authority.hpp"
+#include "request_target.hpp"
 
 #ifndef __clang__
 // GCC 12 takes Asio's pair of operators for coroutine frames for a mismatch once it has inlined one of them.
@@ -96,37 +96,12 @@ std::optional<Response> refusal(error_code error) {
   return text_response(http::status::bad_request, "malformed request\n");
 }
 
-/// A page of somebody else's, open in a browser on this machine, can give its own name our address and then read what we
-/// answer (DNS rebinding): so who is asked on loopback wants to be called by address, or localhost.
-bool is_called_by_address(std::string_view host) {
-  const std::size_t port = host.starts_with('[') ? host.find("]:") : host.find(':');
-  if (port != std::string_view::npos) host = host.substr(0, host[port] == ']' ? port + 1 : port);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (beast::iequals({host.data(), host.size()}, "localhost")) return true;
-  error_code error;
-  asio::ip::make_address(std::string(host), error);
-  return !error;
-}
-
-/// What a request asks for, and by which name it calls us.
-struct Target {
-  std::string_view path;
-  std::optional<std::string_view> host;
-};
-
-Target target_of(const Parser::value_type& request) {
-  constexpr std::string_view kScheme = "http://";
-  const std::string_view target{request.target().data(), request.target().size()};
-  // As a proxy is asked (RFC 9112, 3.2.2): the Host counts for nothing then.
-  if (beast::iequals({target.data(), std::min(target.size(), kScheme.size())},
-                     {kScheme.data(), kScheme.size()})) {
-    const std::size_t slash = std::min(target.find('/', kScheme.size()), target.size());
-    const std::string_view path = target.substr(slash);
-    return {path.empty() ? "/" : path, target.substr(kScheme.size(), slash - kScheme.size())};
-  }
-  if (request.count(http::field::host) == 0) return {target, std::nullopt};
+RequestTarget target_of(const Parser::value_type& request) {
   const auto host = request[http::field::host];
-  return {target, std::string_view{host.data(), host.size()}};
+  return daemon::target_of({request.target().data(), request.target().size()},
+                           request.count(http::field::host) == 0
+                               ? std::nullopt
+                               : std::optional(std::string_view{host.data(), host.size()}));
 }
 
 void log_failure(const std::exception_ptr& failure) {
@@ -269,11 +244,11 @@ asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connec
 
 Response HttpServer::Impl::answer(const Parser::value_type& request) const {
   const auto method = request.method();
-  const Target target = target_of(request);
+  const RequestTarget target = target_of(request);
   Response response;
   if (request.count(http::field::expect) != 0) {
     response = text_response(http::status::expectation_failed, "no expectations are met here\n");
-  } else if (on_loopback && target.host && !is_called_by_address(*target.host)) {
+  } else if (on_loopback && target.host && !is_address(*target.host)) {
     response = text_response(http::status::misdirected_request, "Host: an address, or localhost\n");
   } else if (method != http::verb::get && method != http::verb::head) {
     response = text_response(http::status::method_not_allowed, "GET and HEAD only\n");
