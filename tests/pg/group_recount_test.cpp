@@ -47,6 +47,15 @@ struct Stage : StillStage {
     end(fan_in, 0);
     return fan_in;
   }
+  /// The flow of a fan-in, which is looked at for its graph only.
+  void add_flow(const FanIn& fan_in) {
+    insert(db, "ff_flow_core",
+           {{"partition_key", 3},
+            {"flow_id", to_string(fan_in.flow)},
+            {"graph_revision", 7},
+            {"public_flow_state", "open"},
+            {"created_at_ms", 1}});
+  }
   void set_core(const Uuid& execution, const std::string& what) {
     db.execute("UPDATE ff_exec_core SET " + what + " WHERE execution_id = $1", pg::Params::of(execution));
   }
@@ -97,12 +106,7 @@ TEST_CASE("group_recount waits until all of it has stood still for a minute") {
     t.db.execute("UPDATE ff_edge_group SET running_count = 2");
   }
   SECTION("the graph") {
-    insert(t.db, "ff_flow_core",
-           {{"partition_key", 3},
-            {"flow_id", to_string(misled.flow)},
-            {"graph_revision", 7},
-            {"public_flow_state", "open"},
-            {"created_at_ms", 1}});
+    t.add_flow(misled);
   }
   SECTION("the edges") {
     insert_edge(t.db, {3}, misled.flow, misled.upstreams.at(0), misled.downstream);
@@ -124,12 +128,7 @@ TEST_CASE("group_recount waits until all of it has stood still for a minute") {
 TEST_CASE("group_recount does not wait for ever for a flow that goes on growing") {
   Stage t;
   const FanIn misled = t.add_misled();
-  insert(t.db, "ff_flow_core",
-         {{"partition_key", 3},
-          {"flow_id", to_string(misled.flow)},
-          {"graph_revision", 1},
-          {"public_flow_state", "open"},
-          {"created_at_ms", 1}});
+  t.add_flow(misled);
   EngineFixture engine(t.database, recount(), {.still_for = std::nullopt});
   int minutes = 0;
   while (outcomes(engine->tick()).empty() && minutes < 20) {
