@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <mutex>
 
 namespace ff::reconcile {
@@ -42,6 +43,50 @@ void Crew::for_each(Worker& worker, std::size_t count,
   together(worker, count - 1, [&](Worker& any) {
     for (std::size_t i = taken++; i < count; i = taken++) work(any, i);
   });
+}
+
+std::vector<Candidate> Crew::move(Worker& worker, std::vector<Candidate> rows) {
+  // What has failed before goes alone: most of it fails again, and would cost the others of a batch their first try.
+  const auto failed = std::stable_partition(
+      rows.begin(), rows.end(), [&](const Candidate& row) { return !job_.quarantine.contains(row.key); });
+  const Candidates fresh(rows.begin(), failed);
+  const std::size_t most_groups = job_.one_group_each ? 1
+                                                      : std::min(job_.statements.lock.groups_together(),
+                                                                 job_.statements.act.groups_together());
+  std::mutex mutex;
+  std::size_t from = 0;
+  const auto next = [&](Worker& any) -> Candidates {
+    const std::lock_guard lock(mutex);
+    if (from == fresh.size() || (from == 0 ? !any.may_begin_one() : any.out_of_time())) return {};
+    const std::size_t begin = from;
+    from = end_of_batch(fresh, begin, job_.batch_size.now(), job_.groups, most_groups);
+    return fresh.subspan(begin, from - begin);
+  };
+  const auto work = [&](Worker& any) {
+    for (Candidates batch = next(any); !batch.empty(); batch = next(any)) any.move_rows(batch);
+  };
+  const std::size_t whole_batches = fresh.size() / job_.batch_size.now();
+  if (whole_batches > 1 && !job_.reconciler.rows_meet)
+    together(worker, whole_batches - 1, work);
+  else
+    work(worker);
+  std::vector<Candidate> left(fresh.begin() + static_cast<std::ptrdiff_t>(from), fresh.end());
+  for (const Candidate& row : Candidates(failed, rows.end()))
+    if (worker.out_of_time())
+      left.push_back(row);
+    else
+      worker.move_rows({&row, 1});
+  return left;
+}
+
+TickReport Crew::lead(const std::function<void(Worker&)>& work) {
+  try {
+    return alone(connection(), work);
+  } catch (const pg::Error& error) {
+    TickReport report;
+    report.failure = error;
+    return report;
+  }
 }
 
 // What went wrong with the whole is part of its report, so that what was committed before is not forgotten.

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "reconcile/fork_join.hpp"
 #include "reconcile/worker.hpp"
@@ -20,13 +22,21 @@ class Crew {
   /// Calls `work` for 0, 1, … below `count`, each once; whoever is done takes the next.
   void for_each(Worker& worker, std::size_t count, const std::function<void(Worker&, std::size_t)>& work);
 
-  /// A worker's report of what `work` did with a connection of its own, its failure included. Throws nothing.
-  TickReport alone(pg::PooledConnection connection, const std::function<void(Worker&)>& work);
+  /// Moves the rows, which are sorted by group, in batches, one group after the other, with others where they are many.
+  /// Returns those that it did not come to.
+  std::vector<Candidate> move(Worker& worker, std::vector<Candidate> rows);
 
-  /// No further connection was to be had in this tick: nobody else need try.
+  /// The report of what `work` did with the tick's first worker, its failure included. Never throws pg::Error.
+  TickReport lead(const std::function<void(Worker&)>& work);
+
+  /// One that has served this pair, if there is. Throws pg::Error.
+  pg::PooledConnection connection() { return pool_.acquire(job_.familiar()); }
+
+  /// No further connection was to be had in the last tick: in this one it may.
   void begin_tick() { no_connection_to_spare_ = false; }
 
  private:
+  TickReport alone(pg::PooledConnection connection, const std::function<void(Worker&)>& work);
   std::optional<pg::PooledConnection> spare_connection();
 
   Job& job_;

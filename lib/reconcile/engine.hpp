@@ -20,8 +20,8 @@ class Engine {
   Engine(const Reconciler& reconciler, const Scope& scope, pg::Pool& pool,
          const Clock& clock = Clock::system(), ForkJoin& fork_join = ForkJoin::none());
 
-  const Reconciler& reconciler() const { return pairs_.front().reconciler(); }
-  const Scope& scope() const { return pairs_.front().scope(); }
+  const Reconciler& reconciler() const { return pairs_.front()->reconciler(); }
+  const Scope& scope() const { return pairs_.front()->scope(); }
   /// For the ticks to come. Quarantine is kept, and what an operator has released (see Hold) unless settings or filter
   /// are others.
   void set_scope(const Scope& scope);
@@ -38,19 +38,14 @@ class Engine {
   Backlog backlog(std::int64_t cap);
 
  private:
-  TickReport tick_pair(PairEngine& pair, const TickOptions& options);
-  void tick_companion(PairEngine& companion, const TickOptions& options, TickReport& report);
-  void tick_shortcut(PairEngine& shortcut, const TickOptions& options, TickReport& report);
-  PairEngine& pair_of(const PairEngine& shortcut);
-  std::optional<std::int64_t> allowance(PairEngine& acting, const TickOptions& options, Worker& worker,
-                                        bool any_due);
+  std::optional<std::int64_t> may_try(PairEngine& acting, const TickOptions& options, Worker& worker,
+                                      bool any_due);
   Backlog due_of_all(PairEngine& acting, const TickOptions& options, pg::Connection& connection,
                      std::int64_t most);
 
   std::shared_ptr<SharedByPairs> shared_ = std::make_shared<SharedByPairs>();
-  std::vector<PairEngine> pairs_;  // the reconciler's own, and its companions
+  std::vector<std::unique_ptr<PairEngine>> pairs_;  // the reconciler's own, and its companions
   std::optional<Hold> hold_;
-  bool holds_back_ = false;  // in this tick
 };
 
 }  // namespace ff::reconcile

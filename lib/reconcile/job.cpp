@@ -1,8 +1,41 @@
 #include "reconcile/job.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
+#include "base/log_fields.hpp"
+
 namespace ff::reconcile {
+
+void Job::begin_tick(const TickOptions& its) {
+  options = its;
+  deadline = its.deadline;
+  quarantine.forget_old(clock.now());
+  suspects.start_over();
+  one_group_each = false;
+  held_rows.begin_tick();
+}
+
+void Job::end_tick(TickReport& report) {
+  if (const auto error = suspects.error_of_all()) {
+    if (!report.failure) report.failure = error;
+  } else {
+    for (const auto& [row, its] : suspects.rows()) put_in_quarantine(row, its, report);
+  }
+  if (report.more) report.wait = std::max(report.wait, rest());
+  report.quarantined = quarantine.size();
+  if (report.quarantined == 0) return;
+  report.quarantine_rows = quarantine.told(clock.now());
+  for (QuarantinedRow& row : report.quarantine_rows) row.pair = &reconciler;
+}
+
+void Job::find_partitions(pg::Connection& connection) {
+  if (reconciler.partition_count.empty()) return;
+  const Partitions all =
+      all_partitions(connection.execute(reconciler.partition_count).one().get<std::int32_t>(0));
+  if (!groups.are_of(all)) groups = Groups(all);
+}
 
 pg::Params Job::params(const Partitions& partitions, const Slice& slice) const {
   const auto& tag = scope.filter.instance_tag;
@@ -21,6 +54,12 @@ bool Job::ask(pg::Transaction& transaction) {
   return !told->worth_a_scan.empty();
 }
 
+bool Job::is_time_to_ask_again() const {
+  if (!told || !told->ask_again) return false;
+  const auto now = shared->server_clock.at(clock.now());
+  return now && *now >= *told->ask_again + holdoff();
+}
+
 bool Job::is_worth_a_scan(const Partitions& partitions) const {
   return !told || std::ranges::any_of(partitions, [&](PartitionKey partition) {
     return told->worth_a_scan.contains(partition);
@@ -34,6 +73,24 @@ Milliseconds Job::still_for() const {
 
 UnixMillis Job::could_be_taken(const RowKey& key) const {
   return reconciler.still_for > Milliseconds{0} ? still_rows.since(key) + still_for() : UnixMillis{};
+}
+
+void Job::put_in_quarantine(const Candidate& row, const pg::Error& error, TickReport& report) {
+  ++report.errors[std::string(error.error_class())];
+  if (options.dry_run) {
+    report.faults.push_back({&reconciler, row.key, error});
+    return;
+  }
+  const bool known = quarantine.contains(row.key);
+  const Milliseconds pause = quarantine.add(row.key, clock.now(), error);
+  if (known) return;
+  const auto execution = execution_of(reconciler, row.key);
+  const LogFields fields(
+      reconciler.name, {{"partition", row.key.partition.value}},
+      {{"execution", execution ? to_string(*execution) : ""}, {"sqlstate", error.sqlstate()}});
+  spdlog::error("{}: this row cannot be moved and is quarantined for {} s{}: {}{}: {}", reconciler.name,
+                pause.count() / 1000, error.lacks_resources() ? "" : ", then longer",
+                describe(reconciler, row.key), execution ? ' ' + to_string(*execution) : "", error.what());
 }
 
 std::string Job::familiar() const {

@@ -42,8 +42,16 @@ struct Job {
 
   /// The parameters that every statement begins with.
   pg::Params params(const Partitions& partitions, const Slice& slice = {}) const;
+  /// What is of a tick begins anew; at its end the report has who is in quarantine.
+  void begin_tick(const TickOptions& its);
+  void end_tick(TickReport& report);
+
+  /// Where the database says how many partitions there are: not while a scan is under way. Throws pg::Error.
+  void find_partitions(pg::Connection& connection);
   /// Finds out what the pair has to know before it is looked at; true where there is nothing to find out.
   bool ask(pg::Transaction& transaction);
+  /// The moment has come that the prelude's last answer named.
+  bool is_time_to_ask_again() const;
   void learn_time(const TimeReading& reading) {
     shared->server_clock.learn(reading);
     if (options.told_time) options.told_time(reading);
@@ -76,6 +84,9 @@ struct Job {
     return options.rate_limited ? shared->rate_limit.rest(clock.now()) : Milliseconds{0};
   }
 
+  /// Leaves a row that cannot be moved out for a while, and tells why once. Any thread, with a report of its own.
+  void put_in_quarantine(const Candidate& row, const pg::Error& error, TickReport& report);
+
   /// A statement by which a session is known that has planned those of this pair.
   std::string familiar() const;
 
@@ -97,9 +108,7 @@ struct Job {
   TickOptions options;
   SteadyTime deadline = SteadyTime::max();  ///< no further batch is started after it
   Suspects suspects;
-  std::atomic<std::int64_t> allowance{0};  ///< so many rows may still be tried: see Hold
   bool asks_whose = false;
-  std::atomic<bool> short_of_tokens{false};  ///< more was due than storm control lets go
   std::atomic<bool> one_group_each{
       false};  ///< a statement failed because somebody holds a lock on one group's tables
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pg/transaction.hpp"
+
 namespace ff::reconcile {
 namespace {
 
@@ -91,6 +93,27 @@ Question Pager::rest_of(const End& end, int limit) const {
     params.add(end.last ? std::optional(end.last->key.columns[i]) : std::nullopt);
   const Statement& statement = job_.whose() ? job_.statements.rest_whose : job_.statements.rest;
   return {statement.over(job_.groups.around(end.partition)), std::move(params)};
+}
+
+Backlog count_due(const Job& job, pg::Connection& connection, const std::vector<GroupSlice>& slices,
+                  std::int64_t cap) {
+  Backlog backlog;
+  for (const auto& [group, slice] : slices) {
+    const Partitions& partitions = job.groups.all()[group];
+    pg::Params params = job.params(slice.partitions_of(partitions), slice);
+    params.add(cap - backlog.due);
+    pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
+    const std::string sql = job.statements.backlog.over(partitions);
+    const pg::Result counted = std::move(transaction.read_all({{sql, params}}).front());
+    const pg::Row row = counted.one();
+    backlog.due += row.get<std::int64_t>("due");
+    if (const auto oldest = row.get<std::optional<std::int64_t>>("oldest_due_ms"))
+      keep_earlier(backlog.oldest_due, unix_millis(*oldest));
+    backlog.database_time = unix_millis(row.get<std::int64_t>("now_ms"));
+    if (backlog.due >= cap) backlog.capped = true;
+    if (backlog.due >= cap) break;
+  }
+  return backlog;
 }
 
 std::vector<Candidate> rows_of(const Job& job, Worker& worker, const ExecutionId& execution) {

@@ -4,6 +4,8 @@
 #include <set>
 #include <vector>
 
+#include "reconcile/backlog.hpp"
+#include "reconcile/walk.hpp"
 #include "reconcile/worker.hpp"
 
 namespace ff::reconcile {
@@ -51,6 +53,10 @@ class Pager {
 /// or will be within `ahead`.
 Question page(const Job& job, const Partitions& partitions, const Slice& slice, int limit, Milliseconds ahead,
               UnixMillis from = UnixMillis::min());
+
+/// How much is due in these slices, up to `cap`. Throws pg::Error.
+Backlog count_due(const Job& job, pg::Connection& connection, const std::vector<GroupSlice>& slices,
+                  std::int64_t cap);
 
 /// The rows of one execution, due or not, oldest first; none where rows cannot be named so.
 std::vector<Candidate> rows_of(const Job& job, Worker& worker, const ExecutionId& execution);

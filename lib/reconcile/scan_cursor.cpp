@@ -1,8 +1,10 @@
 #include "reconcile/scan_cursor.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <random>
 
-#include "reconcile/seen.hpp"
+#include "reconcile/breaker.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -15,7 +17,99 @@ constexpr std::int64_t kRich = 10;
 constexpr int kSearchDepth = 64;
 constexpr int kShortcutDepth = 1000;
 
+// So many groups of partitions more than could be read may be locked, before it is taken for a lock on all of them.
+constexpr std::size_t kMostLocked = 2;
+
+std::vector<Partitions> by_group(const Groups& groups, std::vector<Candidate> oldest) {
+  std::ranges::sort(oldest, {}, &Candidate::due_at);
+  std::vector<Partitions> found;
+  std::map<std::size_t, std::size_t> place_of;
+  for (const Candidate& row : oldest) {
+    const auto [place, is_new] = place_of.emplace(groups.of(row.key.partition), found.size());
+    if (is_new) found.emplace_back();
+    found[place->second].push_back(row.key.partition);
+  }
+  static thread_local std::minstd_rand random{std::random_device{}()};
+  if (!found.empty())
+    std::rotate(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(random() % found.size()),
+                found.end());
+  return found;
+}
+
+Slice slice_of(const std::vector<GroupSlice>& slices, std::size_t group) {
+  const auto found = std::ranges::find(slices, group, &GroupSlice::group);
+  return found == slices.end() ? Slice{} : found->slice;
+}
+
+// Of the rows of a scan, at most `depth` of each partition, those of one together and the oldest first.
+Seen sort_out(const std::vector<Candidate>& rows, int depth) {
+  Seen seen;
+  for (std::size_t i = 0; i < rows.size();) {
+    std::size_t end = i;
+    while (end < rows.size() && rows[end].key.partition == rows[i].key.partition) ++end;
+    const bool full = end - i == static_cast<std::size_t>(depth);
+    const bool many = i + kScanDepth <= end && rows[i + kScanDepth - 1].due;
+    const Candidate& last = rows[end - 1];
+    if (rows[i].due) seen.oldest_due_in.emplace(rows[i].key.partition, rows[i].due_at);
+    if (many) seen.oldest_of_many.push_back(rows[i]);
+    if (full && !last.due && (!seen.cut_off || last.due_at < *seen.cut_off)) seen.cut_off = last.due_at;
+    for (; i < end; ++i) {
+      if (!rows[i].due)
+        seen.coming.push_back(rows[i]);
+      else if (!many)
+        seen.few.push_back(rows[i]);
+    }
+  }
+  return seen;
+}
+
+// The oldest `depth` rows of each partition of these slices.
+std::vector<Candidate> scan(Job& job, Worker& worker, std::vector<GroupSlice> slices, int depth,
+                            Milliseconds ahead) {
+  std::erase_if(slices,
+                [&](const GroupSlice& each) { return !job.is_worth_a_scan(job.groups.all()[each.group]); });
+  std::vector<Candidate> all;
+  std::size_t read = 0;
+  std::size_t locked = 0;
+  for (std::size_t from = 0; from < slices.size();) {
+    const std::size_t most = job.one_group_each ? 1 : job.statements.page.groups_together();
+    const std::size_t to = std::min(from + most, slices.size());
+    std::vector<Question> questions;
+    for (std::size_t i = from; i < to; ++i)
+      questions.push_back(page(job, slices[i].slice.partitions_of(job.groups.all()[slices[i].group]),
+                               slices[i].slice, depth, ahead));
+    try {
+      std::ranges::move(worker.read(questions), std::back_inserter(all));
+      read += to - from;
+    } catch (const pg::Error& error) {
+      if (!error.table_locked() || slices.size() == 1) throw;
+      if (to - from > 1) {
+        job.one_group_each = true;
+        continue;
+      }
+      // Each has cost the longest wait for a lock.
+      if (++locked > kMostLocked + read) throw;
+      worker.report().failure = error;
+    }
+    from = to;
+  }
+  return all;
+}
+
 }  // namespace
+
+// Of a partition that shows many there may be any number more: enough for the breaker to count them.
+std::int64_t Seen::due() const {
+  const auto shown = static_cast<std::int64_t>(few.size() + kScanDepth * oldest_of_many.size());
+  return oldest_of_many.empty() ? shown : std::max(shown, Breaker::kLeastLeases);
+}
+
+std::vector<Pager> pagers_of(const Job& job, const Seen& seen) {
+  std::vector<Pager> pagers;
+  for (const Partitions& partitions : by_group(job.groups, seen.oldest_of_many))
+    pagers.emplace_back(job, partitions, slice_of(seen.slices, job.groups.of(partitions.front())));
+  return pagers;
+}
 
 bool ScanCursor::rests() const {
   return job_.options.in_slices && duty_.rests(job_.clock.now());
@@ -57,14 +151,33 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
   return slices;
 }
 
-void ScanCursor::end_scan(TickReport& report, const std::vector<GroupSlice>& slices,
-                          SteadyTime::duration took, std::optional<Milliseconds> shows_for) {
+Seen ScanCursor::read(Worker& worker) {
+  const SteadyTime began = job_.clock.now();
+  auto slices = next(worker.connection());
+  job_.still_rows.begin_scan(began);
+  Seen seen = read(worker, std::move(slices), ahead());
+  seen.took = job_.clock.now() - began;
+  if (job_.options.deadline != SteadyTime::max()) job_.deadline = job_.options.deadline + seen.took;
+  return seen;
+}
+
+Seen ScanCursor::read(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead) {
+  Seen seen = sort_out(scan(job_, worker, slices, depth(), ahead), depth());
+  seen.slices = std::move(slices);
+  seen.due_now = worker.report().database_time - job_.holdoff();
+  seen.up_to = seen.due_now + ahead;
+  return seen;
+}
+
+// Behind the cut-off the scan may not have shown what falls due; where there is none, it has, as far as it saw ahead.
+void ScanCursor::end_scan(TickReport& report, const Seen& seen) {
+  const std::vector<GroupSlice>& slices = seen.slices;
   const Reconciler& pair = job_.reconciler;
   const SteadyTime now = job_.clock.now();
   // Where a table is read in one scan, or comes to its end, there is little to read, however long that took.
   const bool read_little = !slices.empty() && (slices.front().slice == Slice::nothing() || walker_.at_end());
-  if (pair.searches || (pair.walk && !read_little)) duty_.ran(now, took);
-  if (pair.searches && shows_for) duty_.rest_at_most_until(now + *shows_for);
+  if (pair.searches || (pair.walk && !read_little)) duty_.ran(now, seen.took);
+  if (pair.searches && seen.cut_off) duty_.rest_at_most_until(now + (*seen.cut_off - seen.due_now));
   if (pair.walk && report.processed > 0) duty_.rest_at_most_until(now + pair.interval);
   if (report.more || !job_.options.in_slices) return;
   if (pair.walk) {

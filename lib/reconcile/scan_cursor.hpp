@@ -1,16 +1,44 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "reconcile/duty_cycle.hpp"
+#include "reconcile/pager.hpp"
 #include "reconcile/report.hpp"
 #include "reconcile/walk.hpp"
 
 namespace ff::reconcile {
 
-/// What a pair's next scan reads, and when one is worth it. Most pairs have an index that leads to what is due: each of
+/// A partition that shows this many due rows in a scan is paged through; the others show all that is due there
+/// and, behind it, what falls due next.
+constexpr int kScanDepth = 4;
+
+/// What a scan has read, and what that has shown.
+struct Seen {
+  std::vector<Candidate> few;                        ///< all due rows of the partitions that have few
+  std::vector<Candidate> oldest_of_many;             ///< the oldest row of each partition that may have more
+  std::vector<Candidate> coming;                     ///< rows that are not due yet
+  std::optional<UnixMillis> cut_off;                 ///< there may be more rows coming behind this due time
+  std::map<PartitionKey, UnixMillis> oldest_due_in;  ///< of each partition with a due row
+
+  std::vector<GroupSlice> slices;  ///< what was read
+  SteadyTime::duration took{};     ///< to read it
+  UnixMillis due_now{};            ///< what fell due by then could be taken when it was read
+  UnixMillis up_to{};              ///< as far ahead it was read: due times
+
+  /// How many rows are due: at least so many, where a partition shows as many as it may show.
+  std::int64_t due() const;
+};
+
+/// A pager for each group of which a scan has shown partitions with much due, the group that has waited longest first, but
+/// begun anywhere and gone round: so that replicas that meet the same backlog do not meet at each group.
+std::vector<Pager> pagers_of(const Job& job, const Seen& seen);
+
+/// What a pair's next scan reads, when one is worth it, and what it shows. Most pairs have an index that leads to what is due: each of
 /// their scans reads all partitions. Of the others, where a scan is one of many (TickOptions::in_slices),
 ///
 ///   - one that walks (Reconciler::walk) reads the next slice of its table,
@@ -23,29 +51,26 @@ namespace ff::reconcile {
 /// for the tick under way, or the last one, by the options of that (Job::options).
 class ScanCursor {
  public:
-  explicit ScanCursor(const Job& job) : job_(job) {}
+  explicit ScanCursor(Job& job) : job_(job) {}
 
   /// No scan yet: what was seen coming will do.
   bool rests() const;
   /// A scan shows nothing of what lies outside its part.
   bool reads_a_part() const;
-  /// So many rows of each partition it shows.
-  int depth() const;
-  /// What falls due so much later it shows as well.
-  Milliseconds ahead() const;
   /// Whoever knows of rows by other means may be sooner than this pair's scans, which rest or read in parts.
   bool may_show_late() const;
 
-  /// What the next scan reads: the same until end_scan(). Throws pg::Error.
-  std::vector<GroupSlice> next(pg::Connection& connection);
-  /// The same of a pair that walks, where a scan is one of many.
+  /// Scans what is next: the same until end_scan(). The tick's deadline is put off by as long as it takes. Throws pg::Error.
+  Seen read(Worker& worker);
+  /// The same of these slices, as far ahead. Where somebody holds a child of a table, the groups that other children hold
+  /// are read all the same; that some could not be is the report's failure.
+  Seen read(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead);
+  /// What the next scan of a pair reads that walks, where a scan is one of many. Throws pg::Error.
   std::vector<GroupSlice> next_slice(pg::Connection& connection);
 
-  /// These were read, which `took` so long, and what was found has been tried. `shows_for`: what falls due later than that
-  /// from now it may not have shown; nothing: it has, as far as it saw ahead. Says in the report that there is more, where
-  /// a walk came through a stretch with so much due that it goes on at once.
-  void end_scan(TickReport& report, const std::vector<GroupSlice>& slices, SteadyTime::duration took,
-                std::optional<Milliseconds> shows_for);
+  /// What was seen has been tried. Says in the report that there is more, where a walk came through a stretch with so much
+  /// due that it goes on at once.
+  void end_scan(TickReport& report, const Seen& seen);
 
   /// A rest ends at once where a tick has left rows or failed, and after an interval where some were locked.
   void end_tick(const TickReport& report);
@@ -54,11 +79,15 @@ class ScanCursor {
   void end_rest() { duty_.end_rest(); }
 
  private:
+  int depth() const;
+  Milliseconds ahead() const;
+  std::vector<GroupSlice> next(pg::Connection& connection);
+
   // Half a percent of the time goes into scans, if no rest is longer than that.
   static constexpr int kRestToRun = 200;
   static constexpr Milliseconds kLongestRest{120'000};
 
-  const Job& job_;
+  Job& job_;
   Walker walker_;
   std::size_t first_group_ = 0;
   DutyCycle duty_{kRestToRun, kLongestRest};

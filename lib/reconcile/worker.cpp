@@ -1,11 +1,7 @@
 #include "reconcile/worker.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <set>
-
-#include "base/log_fields.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -63,6 +59,17 @@ bool Worker::has_to_stop() {
   const bool has = job_.options.stop.stop_requested();
   if (has) report_.more = true;
   return has;
+}
+
+bool Worker::ask_first() {
+  if (!job_.prelude) return true;
+  pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
+  const SteadyTime sent = job_.clock.now();
+  const bool worth_a_scan = job_.ask(transaction);
+  transaction.rollback();
+  job_.learn_time({sent, job_.clock.now(), job_.told->database_time});
+  if (report_.database_time == UnixMillis{}) report_.database_time = job_.told->database_time;
+  return worth_a_scan;
 }
 
 bool Worker::out_of_time() {
@@ -369,28 +376,9 @@ void Worker::count_each_left(Candidates left) {
 
 void Worker::blame(const Candidate& row, const pg::Error& error) {
   if (error.is_of_the_data())
-    quarantine(job_, row, error, report_);
+    job_.put_in_quarantine(row, error, report_);
   else if (!job_.suspects.add(row, error))
     throw error;
-}
-
-void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickReport& report) {
-  ++report.errors[std::string(error.error_class())];
-  if (job.options.dry_run) {
-    report.faults.push_back({&job.reconciler, row.key, error});
-    return;
-  }
-  const bool known = job.quarantine.contains(row.key);
-  const Milliseconds pause = job.quarantine.add(row.key, job.clock.now(), error);
-  if (known) return;
-  const auto execution = execution_of(job.reconciler, row.key);
-  const LogFields fields(
-      job.reconciler.name, {{"partition", row.key.partition.value}},
-      {{"execution", execution ? to_string(*execution) : ""}, {"sqlstate", error.sqlstate()}});
-  spdlog::error("{}: this row cannot be moved and is quarantined for {} s{}: {}{}: {}", job.reconciler.name,
-                pause.count() / 1000, error.lacks_resources() ? "" : ", then longer",
-                describe(job.reconciler, row.key), execution ? ' ' + to_string(*execution) : "",
-                error.what());
 }
 
 }  // namespace ff::reconcile

@@ -32,6 +32,9 @@ class Worker {
   TickReport& report() { return report_; }
   pg::Connection& connection() { return *connection_; }
 
+  /// Of the pair's prelude, whether a scan is worth it; without one it is.
+  bool ask_first();
+
   /// The rows that page, rest or of_execution show, of several questions in one round trip.
   std::vector<Candidate> read(const std::vector<Question>& questions);
 
@@ -76,8 +79,5 @@ class Worker {
   bool hurried_ = false;      // a row of the batch that is being halved takes far too long
   pg::PooledConnection connection_;
 };
-
-/// Leaves a row that cannot be moved out for a while, and tells why once.
-void quarantine(Job& job, const Candidate& row, const pg::Error& error, TickReport& report);
 
 }  // namespace ff::reconcile
