@@ -41,7 +41,8 @@ Runner::Runner(std::string name, bool takes_leases, Timing timing, Tick tick, Un
       unchanged_(std::move(unchanged)),
       observer_(observer),
       clock_(clock),
-      timing_(std::move(timing)) {}
+      timing_(std::move(timing)),
+      schedule_(random_share) {}
 
 Timing Runner::timing() const {
   const std::lock_guard lock(mutex_);
@@ -62,11 +63,7 @@ void Runner::take_over_changes() {
   }
   if (!apply) return;
   apply();
-  next_scan_.reset();
-  next_companions_scan_.reset();
-  next_shortcuts_scan_.reset();
-  last_scan_.reset();
-  last_shortcuts_scan_.reset();
+  schedule_.start_over();
 }
 
 Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
@@ -74,20 +71,15 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   const LogScope scope(next_log_id());
   const LogFields fields(name_);
   const Timing now = timing();
-  const Milliseconds interval = now.interval;
   const SteadyTime started = clock_.now();
-  const Wanted turn = wanted(now, started);
-  const bool scan = turn.first && !scan_is_skipped(started, interval);
-  // As far as the next scan is away, which is further while nothing is announced.
-  const Milliseconds scan_ahead =
-      2 * interval + (is_unchanged() ? safety_interval(interval) : Milliseconds{0});
+  const Turn turn = schedule_.begin(now, started, unchanged_);
   progress_.scanned = progress_.processed = 0;
   observer_.tick_started({name_, progress_});
   const reconcile::TickReport report =
       tick({.deadline = started + kTickBudget,
             .stop = stop,
-            .scan_ahead = scan_ahead,
-            .scan = scan,
+            .scan_ahead = turn.ahead,
+            .scan = turn.scan,
             .companions_scan_ahead = 2 * now.companions.value_or(Milliseconds{0}),
             .companions_scan = turn.companions,
             .shortcuts_scan = turn.shortcuts,
@@ -96,70 +88,40 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
             .rate_limited = true,
             .progress = &progress_});
   const SteadyTime finished = clock_.now();
-  consecutive_failures_ = report.failure ? consecutive_failures_ + 1 : 0;
+  // The database's moments, by our clock.
+  const auto ours = [&](std::optional<UnixMillis> its) {
+    return its ? std::optional<SteadyTime>(started + (*its - report.database_time)) : std::nullopt;
+  };
+  const bool away = report.failure && (report.failure->connection_lost() || report.failure->not_writable());
+  const SteadyTime next =
+      schedule_.end(now, {.turn = turn,
+                          .started = started,
+                          .finished = finished,
+                          .failed = report.failure.has_value(),
+                          .table_locked = report.failure && report.failure->table_locked(),
+                          .database_away = away,
+                          .more = report.more,
+                          .wait = report.wait,
+                          .paged = report.paged,
+                          .found = report.scanned,
+                          .moved = report.processed,
+                          .next_due = ours(report.next_due),
+                          .known_until = ours(report.known_until)});
   const auto late = std::max(started - planned, SteadyTime::duration::zero());
   observer_.tick_finished({.reconciler = name_,
                            .report = report,
                            .start_delay = late,
                            .duration = finished - started,
-                           .missed = late / std::max<Milliseconds>(interval, 1ms),
-                           .consecutive_failures = consecutive_failures_});
+                           .missed = late / std::max<Milliseconds>(now.interval, 1ms),
+                           .consecutive_failures = schedule_.failures()});
   // The helpings of a storm make one line at its end.
   log(report, (turn.first || turn.companions || turn.shortcuts) && report.wait == Milliseconds{0});
   if (!report.failure) log_hold(report);
-
-  // The database's moments, by our clock.
-  const auto ours = [&](std::optional<UnixMillis> its) {
-    return its ? std::optional<SteadyTime>(started + (*its - report.database_time)) : std::nullopt;
-  };
-  const Turn ended{started, finished, turn.first, scan};
-  note_scan(ended, interval, report, ours(report.known_until));
-  note_companions(turn, ended, now, report);
-  const bool away = report.failure && (report.failure->connection_lost() || report.failure->not_writable());
-  const NextRun next = next_run(interval,
-                                {.started = started,
-                                 .finished = finished,
-                                 .more = report.more,
-                                 .wait = report.wait,
-                                 .consecutive_failures = failures_to_back_off_from(report),
-                                 .database_away = away,
-                                 .next_due = ours(report.next_due),
-                                 .next_scan = *next_scan_,
-                                 .companions_scan = next_of_companions(now, finished)},
-                                random_share());
-  if (next.scan) next_scan_ = next.at;
-  return {next.at, away, report.processed > 0 ? now.wakes : std::vector<std::string_view>{}};
+  return {next, away, report.processed > 0 ? now.wakes : std::vector<std::string_view>{}};
 }
 
 void Runner::wake() {
-  next_scan_.reset();
-  last_scan_.reset();
-}
-
-// In turn, so that none waits for a backlog of another.
-Runner::Wanted Runner::wanted(const Timing& timing, SteadyTime now) {
-  const auto due = [&](std::optional<Milliseconds> interval, std::optional<SteadyTime> next) {
-    return interval && next_scan_ && (!next || now >= *next);
-  };
-  Wanted turn;
-  // Not between the tries of what fails, which would scan as if it worked again.
-  turn.shortcuts =
-      due(timing.shortcuts, next_shortcuts_scan_) && !shortcuts_had_turn_ && consecutive_failures_ == 0;
-  if (turn.shortcuts && shortcuts_are_skipped()) {
-    turn.shortcuts = false;
-    next_shortcuts_scan_ = next_scan(*timing.shortcuts, now, {}, random_share());
-  }
-  shortcuts_had_turn_ = turn.shortcuts;
-  if (turn.shortcuts) return turn;
-  turn.companions = due(timing.companions, next_companions_scan_) && !companions_had_turn_;
-  companions_had_turn_ = turn.companions;
-  turn.first = !turn.companions && (!next_scan_ || now >= *next_scan_ || consecutive_failures_ > 0);
-  return turn;
-}
-
-// A lock ends when it ends, and waiting for it has been a pause already.
-int Runner::failures_to_back_off_from(const reconcile::TickReport& report) const {
-  return report.failure && report.failure->table_locked() ? 1 : consecutive_failures_;
+  schedule_.scan_at_once();
 }
 
 // Not the database but we ourselves are at fault where something else is thrown: it is counted and said, and the next
@@ -173,56 +135,6 @@ reconcile::TickReport Runner::tick(const reconcile::TickOptions& options) const 
     report.failure.emplace(pg::Error::Kind::internal, std::string("internal error: ") + error.what());
     return report;
   }
-}
-
-void Runner::note_scan(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
-                       std::optional<SteadyTime> known_until) {
-  const bool settled = !report.paged && !report.more && !report.failure && report.processed == report.scanned;
-  if (turn.scanned)
-    last_scan_ = {turn.started, known_until, settled};
-  else if (last_scan_)
-    last_scan_->settled = last_scan_->settled && settled;
-  if (turn.scan_wanted)
-    next_scan_ = next_scan(interval, turn.started, last_scan_ ? last_scan_->known_until : std::nullopt,
-                           random_share());
-  if (turn.scanned && report.scanned == 0 && !report.failure)
-    next_scan_ = std::max(*next_scan_, rested_from_scan(interval, turn.started, turn.finished));
-}
-
-void Runner::note_companions(const Wanted& scanned, const Turn& turn, const Timing& timing,
-                             const reconcile::TickReport& report) {
-  const auto again = [&](Milliseconds interval) {
-    return std::max(next_scan(interval, turn.started, {}, random_share()),
-                    rested_from_scan(interval, turn.started, turn.finished));
-  };
-  const bool all_seen = !report.failure && !report.more;
-  if (scanned.companions && all_seen) next_companions_scan_ = again(*timing.companions);
-  if (scanned.shortcuts && all_seen) next_shortcuts_scan_ = again(*timing.shortcuts);
-  if (scanned.shortcuts)
-    last_shortcuts_scan_ = {turn.started, {}, all_seen && report.processed == report.scanned};
-}
-
-std::optional<SteadyTime> Runner::next_of_companions(const Timing& timing, SteadyTime now) const {
-  std::optional<SteadyTime> next;
-  if (timing.companions) next = next_companions_scan_.value_or(now);
-  if (timing.shortcuts) next = std::min(next.value_or(SteadyTime::max()), next_shortcuts_scan_.value_or(now));
-  return next;
-}
-
-bool Runner::is_unchanged() const {
-  return unchanged_.first && last_scan_ && unchanged_.first(last_scan_->at);
-}
-
-// However long: a shortcut sees what was announced in the last seconds only.
-bool Runner::shortcuts_are_skipped() const {
-  return last_shortcuts_scan_ && last_shortcuts_scan_->settled && unchanged_.shortcuts &&
-         unchanged_.shortcuts(last_shortcuts_scan_->at);
-}
-
-bool Runner::scan_is_skipped(SteadyTime now, Milliseconds interval) const {
-  return next_scan_ && consecutive_failures_ == 0 && last_scan_ && last_scan_->settled &&
-         last_scan_->known_until && now < *last_scan_->known_until &&
-         now < last_scan_->at + safety_interval(interval) && is_unchanged();
 }
 
 // An idle tick says nothing; what the many small ticks between two scans, taken or skipped, have moved is said

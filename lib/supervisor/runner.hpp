@@ -13,33 +13,10 @@
 
 namespace ff::supervisor {
 
-/// When a reconciler runs, if at all. It can change while it runs.
-struct Timing {
-  bool enabled = true;
-  Milliseconds interval{1000};
-  /// Of the companions: how often it is worth scanning for rows that cost more to find. Nothing: there are none.
-  std::optional<Milliseconds> companions{};
-  /// Of those companions that scan where announcements lead. Nothing: there are none.
-  std::optional<Milliseconds> shortcuts{};
-  /// Who is to look for work at once when it has moved something.
-  std::vector<std::string_view> wakes{};
-};
-
-/// One reconciler's ticks, one after the other, each reported to the observer and logged, and the
-/// decision when the next one is due.
+/// One reconciler's ticks, one after the other, each as its schedule has it, reported to the observer and logged.
 class Runner {
  public:
   using Tick = std::function<reconcile::TickReport(const reconcile::TickOptions&)>;
-  /// Whether it is certain that since this moment no row was written that a scan could find.
-  using UnchangedSince = std::function<bool(SteadyTime since)>;
-  /// The same of a scan at the first pair, and of one at the shortcuts.
-  struct Unchanged {
-    UnchangedSince first;
-    UnchangedSince shortcuts;
-  };
-
-  /// While nothing is announced and all that was found has been moved, scans are skipped for up to the safety interval, and
-  /// those at the shortcuts for as long as that is so.
   Runner(std::string name, bool takes_leases, Timing timing, Tick tick, Unchanged unchanged,
          Observer& observer, const Clock& clock);
 
@@ -67,40 +44,8 @@ class Runner {
   Step step(SteadyTime planned, const std::stop_token& stop);
 
  private:
-  /// The last scan.
-  struct Scan {
-    SteadyTime at;
-    std::optional<SteadyTime> known_until;  ///< it has seen what falls due before that
-    bool settled;                           ///< all that was due then, or has been since, was moved
-  };
-
-  /// Whose turn it is to be scanned.
-  struct Wanted {
-    bool first = false;  ///< may be skipped
-    bool companions = false;
-    bool shortcuts = false;
-  };
-
-  /// A tick that has ended.
-  struct Turn {
-    SteadyTime started;
-    SteadyTime finished;
-    bool scan_wanted;
-    bool scanned;  ///< a scan that is wanted may be skipped
-  };
-
   void take_over_changes();
-  Wanted wanted(const Timing& timing, SteadyTime now);
   reconcile::TickReport tick(const reconcile::TickOptions& options) const;
-  int failures_to_back_off_from(const reconcile::TickReport& report) const;
-  void note_scan(const Turn& turn, Milliseconds interval, const reconcile::TickReport& report,
-                 std::optional<SteadyTime> known_until);
-  void note_companions(const Wanted& scanned, const Turn& turn, const Timing& timing,
-                       const reconcile::TickReport& report);
-  std::optional<SteadyTime> next_of_companions(const Timing& timing, SteadyTime now) const;
-  bool is_unchanged() const;
-  bool scan_is_skipped(SteadyTime now, Milliseconds interval) const;
-  bool shortcuts_are_skipped() const;
   void log(const reconcile::TickReport& report, bool scans);
   void log_hold(const reconcile::TickReport& report);
 
@@ -115,18 +60,11 @@ class Runner {
   Timing timing_;
   std::function<void()> apply_;
 
-  std::optional<SteadyTime> next_scan_;             // nothing: at once
-  std::optional<SteadyTime> next_companions_scan_;  // the same
-  bool companions_had_turn_ = false;
-  std::optional<SteadyTime> next_shortcuts_scan_;  // the same
-  bool shortcuts_had_turn_ = false;
-  std::optional<Scan> last_shortcuts_scan_;
-  std::optional<Scan> last_scan_;
+  Schedule schedule_;
   std::optional<reconcile::Hold> hold_;  // as logged
   reconcile::Progress progress_;         // of the tick under way
   reconcile::TickReport unlogged_;       // counts of the ticks since the last line
-  int consecutive_failures_ = 0;
-  std::string last_failure_;  // as logged, so that a repetition is counted instead
+  std::string last_failure_;             // as logged, so that a repetition is counted instead
   SteadyTime last_failure_logged_;
   std::int64_t failures_unlogged_ = 0;
 };

@@ -63,4 +63,89 @@ Milliseconds reconnect_delay(int failures, bool refused, double jitter) {
   return std::chrono::duration_cast<Milliseconds>(longest * (0.5 + 0.5 * jitter));
 }
 
+Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unchanged) {
+  const auto is_due = [&](std::optional<Milliseconds> interval, const Line& line) {
+    return interval && first_.next && !line.had_turn && (!line.next || now >= *line.next);
+  };
+  const auto stands_still = [](const UnchangedSince& unchanged_since, const Line& line) {
+    return unchanged_since && line.last && unchanged_since(line.last->at);
+  };
+  const bool nothing_new = stands_still(unchanged.first, first_);
+  const Milliseconds safety = safety_interval(timing.interval);
+  // As far as the next scan is away, which is further while nothing is announced.
+  Turn turn{.ahead = 2 * timing.interval + (nothing_new ? safety : Milliseconds{0})};
+
+  // Not between the tries of what fails, which would scan as if it worked again.
+  turn.shortcuts = is_due(timing.shortcuts, shortcuts_) && failures_ == 0;
+  if (turn.shortcuts && stands_still(unchanged.shortcuts, shortcuts_) && shortcuts_.last->settled) {
+    turn.shortcuts = false;
+    shortcuts_.next = next_scan(*timing.shortcuts, now, {}, jitter_());
+  }
+  shortcuts_.had_turn = turn.shortcuts;
+  if (turn.shortcuts) return turn;
+
+  turn.companions = is_due(timing.companions, companions_);
+  companions_.had_turn = turn.companions;
+  turn.first = !turn.companions && (!first_.next || now >= *first_.next || failures_ > 0);
+  const bool may_be_skipped = nothing_new && first_.next && failures_ == 0 && first_.last->settled &&
+                              first_.last->known_until && now < *first_.last->known_until &&
+                              now < first_.last->at + safety;
+  turn.scan = turn.first && !may_be_skipped;
+  return turn;
+}
+
+SteadyTime Schedule::end(const Timing& timing, const Run& run) {
+  failures_ = run.failed ? failures_ + 1 : 0;
+  note_first(timing.interval, run);
+  note_companions(timing, run);
+  LastRun last{.started = run.started,
+               .finished = run.finished,
+               .more = run.more,
+               .wait = run.wait,
+               .consecutive_failures = run.table_locked ? 1 : failures_,
+               .database_away = run.database_away,
+               .next_due = run.next_due,
+               .next_scan = *first_.next};
+  if (timing.companions) last.companions_scan = companions_.next.value_or(run.finished);
+  if (timing.shortcuts)
+    last.companions_scan =
+        std::min(last.companions_scan.value_or(SteadyTime::max()), shortcuts_.next.value_or(run.finished));
+  const NextRun next = next_run(timing.interval, last, jitter_());
+  if (next.scan) first_.next = next.at;
+  return next.at;
+}
+
+void Schedule::note_first(Milliseconds interval, const Run& run) {
+  const bool settled = !run.paged && !run.more && !run.failed && run.moved == run.found;
+  if (run.turn.scan)
+    first_.last = {run.started, settled, run.known_until};
+  else if (first_.last)
+    first_.last->settled = first_.last->settled && settled;
+  if (run.turn.first)
+    first_.next =
+        next_scan(interval, run.started, first_.last ? first_.last->known_until : std::nullopt, jitter_());
+  if (run.turn.scan && run.found == 0 && !run.failed)
+    first_.next = std::max(*first_.next, rested_from_scan(interval, run.started, run.finished));
+}
+
+void Schedule::note_companions(const Timing& timing, const Run& run) {
+  const auto again = [&](Milliseconds interval) {
+    return std::max(next_scan(interval, run.started, {}, jitter_()),
+                    rested_from_scan(interval, run.started, run.finished));
+  };
+  const bool all_seen = !run.failed && !run.more;
+  if (run.turn.companions && all_seen) companions_.next = again(*timing.companions);
+  if (run.turn.shortcuts && all_seen) shortcuts_.next = again(*timing.shortcuts);
+  if (run.turn.shortcuts) shortcuts_.last = {run.started, all_seen && run.moved == run.found};
+}
+
+void Schedule::scan_at_once() {
+  first_.next.reset();
+  first_.last.reset();
+}
+
+void Schedule::start_over() {
+  first_ = companions_ = shortcuts_ = {};
+}
+
 }  // namespace ff::supervisor

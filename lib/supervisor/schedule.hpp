@@ -1,12 +1,28 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "base/time.hpp"
 
 namespace ff::supervisor {
 
-/// What the schedule has to know of a run that ended.
+/// When a reconciler runs, if at all. It can change while it runs.
+struct Timing {
+  bool enabled = true;
+  Milliseconds interval{1000};
+  /// Of the companions: how often it is worth scanning for rows that cost more to find. Nothing: there are none.
+  std::optional<Milliseconds> companions{};
+  /// Of those companions that scan where announcements lead. Nothing: there are none.
+  std::optional<Milliseconds> shortcuts{};
+  /// Who is to look for work at once when it has moved something.
+  std::vector<std::string_view> wakes{};
+};
+
+/// What next_run has to know of a run that ended.
 struct LastRun {
   SteadyTime started;
   SteadyTime finished;
@@ -55,5 +71,82 @@ NextRun next_run(Milliseconds interval, const LastRun& last, double jitter);
 /// than that once it is back. To 8 s where it has `refused` who we are, which fills its log and does not pass by itself.
 /// `failures` counts from 1.
 Milliseconds reconnect_delay(int failures, bool refused, double jitter);
+
+/// Whether it is certain that since this moment no row was written that a scan could find. Empty: it never is.
+using UnchangedSince = std::function<bool(SteadyTime since)>;
+/// The same of a scan at the first pair, and of one at the shortcuts.
+struct Unchanged {
+  UnchangedSince first;
+  UnchangedSince shortcuts;
+};
+
+/// What one run is to do.
+struct Turn {
+  bool first = false;  ///< it is time for a scan at the first pair
+  bool scan = false;   ///< that scan is not skipped
+  bool companions = false;
+  bool shortcuts = false;
+  Milliseconds ahead{0};  ///< so far the scan sees
+};
+
+/// A run that ended, and what it found; counts are of rows, and moments by our clock.
+struct Run {
+  Turn turn;
+  SteadyTime started;
+  SteadyTime finished;
+  bool failed = false;
+  bool table_locked = false;   ///< why: a lock ends when it ends, and waiting for it has been a pause already
+  bool database_away = false;  ///< why: see LastRun
+  bool more = false;           ///< as in LastRun, as is the next
+  Milliseconds wait{0};
+  bool paged = false;  ///< what falls due next was not seen everywhere
+  std::int64_t found = 0;
+  std::int64_t moved = 0;
+  std::optional<SteadyTime> next_due{};     ///< when the next row that has been seen coming may be taken
+  std::optional<SteadyTime> known_until{};  ///< what falls due before that was seen
+};
+
+/// One reconciler's time: what each of its runs is to do, and when the next one is. It is a function of time, of what runs
+/// have found and of what was announced, and knows neither threads nor a database. While nothing is announced and all that
+/// was found has been moved, scans are skipped for up to the safety interval, and those at the shortcuts for as long as that
+/// is so: a shortcut sees what was announced in the last seconds only. Not thread-safe.
+class Schedule {
+ public:
+  /// `jitter`: a random number from 0 to 1, another each time.
+  explicit Schedule(std::function<double()> jitter) : jitter_(std::move(jitter)) {}
+
+  /// First pair, companions and shortcuts in turn, so that none waits for a backlog of another.
+  Turn begin(const Timing& timing, SteadyTime now, const Unchanged& unchanged);
+  /// When to run again.
+  SteadyTime end(const Timing& timing, const Run& run);
+
+  /// The next run scans, whatever was known.
+  void scan_at_once();
+  /// What is scanned, or how often, is another now.
+  void start_over();
+  /// Runs that have failed, up to and with the last.
+  int failures() const { return failures_; }
+
+ private:
+  /// The scans of one kind.
+  struct Line {
+    struct Scan {
+      SteadyTime at;
+      bool settled;                             // all that was due then, or has been since, was moved
+      std::optional<SteadyTime> known_until{};  // it has seen what falls due before that
+    };
+    std::optional<SteadyTime> next{};  // nothing: at once
+    std::optional<Scan> last{};
+    bool had_turn = false;  // in the last run
+  };
+  void note_first(Milliseconds interval, const Run& run);
+  void note_companions(const Timing& timing, const Run& run);
+
+  std::function<double()> jitter_;
+  Line first_;
+  Line companions_;
+  Line shortcuts_;
+  int failures_ = 0;
+};
 
 }  // namespace ff::supervisor
