@@ -1,5 +1,7 @@
 #include "reconcile/scan_cursor.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <iterator>
 #include <random>
@@ -16,6 +18,10 @@ constexpr std::int64_t kRich = 10;
 // Of each partition, so that what comes until the next search is among them; and what a shortcut may find at once.
 constexpr int kSearchDepth = 64;
 constexpr int kShortcutDepth = 1000;
+
+// So long it may take to read a slice: it is read twice where a partition has much, and a tick has a second.
+constexpr Milliseconds kLongSlice{500};
+constexpr std::int64_t kSmallerWhereGivenUp = 8;
 
 // So many groups of partitions more than could be read may be locked, before it is taken for a lock on all of them.
 constexpr std::size_t kMostLocked = 2;
@@ -136,7 +142,31 @@ bool ScanCursor::may_show_late() const {
 }
 
 std::vector<GroupSlice> ScanCursor::next_slice(pg::Connection& connection) {
-  return walker_.next(job_, connection, job_.reconciler.walk->rows);
+  return walker_.next(job_, connection, rows_in_slice());
+}
+
+std::int64_t ScanCursor::rows_in_slice() const {
+  return std::max<std::int64_t>(1, job_.reconciler.walk->rows / smaller_);
+}
+
+void ScanCursor::fit_slices(SteadyTime::duration took) {
+  if (took > kLongSlice && rows_in_slice() > 1)
+    smaller_ *= 2;
+  else if (4 * took < kLongSlice && smaller_ > 1)
+    smaller_ /= 2;
+}
+
+void ScanCursor::give_up(const std::vector<GroupSlice>& slices) {
+  if (rows_in_slice() > 1) {
+    smaller_ *= kSmallerWhereGivenUp;
+    return;
+  }
+  const Slice::Place& after = slices.front().slice.after;
+  spdlog::warn(
+      "{}: a row of {} takes longer to look at than statement_timeout, and is passed by: the next one behind "
+      "{} in partition {}",
+      job_.reconciler.name, job_.reconciler.walk->table, to_string(after.key), after.partition.value);
+  walker_.go_on();
 }
 
 std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
@@ -153,10 +183,18 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
 
 Seen ScanCursor::read(Worker& worker) {
   const SteadyTime began = job_.clock.now();
-  auto slices = next(worker.connection());
+  const auto slices = next(worker.connection());
   job_.still_rows.begin_scan(began);
-  Seen seen = read(worker, std::move(slices), ahead());
+  const bool walks = job_.options.in_slices && job_.reconciler.walk;
+  Seen seen;
+  try {
+    seen = read(worker, slices, ahead());
+  } catch (const pg::Error& error) {
+    if (walks && error.canceled()) give_up(slices);
+    throw;
+  }
   seen.took = job_.clock.now() - began;
+  if (walks) fit_slices(seen.took);
   if (job_.options.deadline != SteadyTime::max()) job_.deadline = job_.options.deadline + seen.took;
   return seen;
 }

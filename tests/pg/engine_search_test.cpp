@@ -14,14 +14,6 @@ namespace {
 
 const TickOptions kOneOfMany{.in_slices = true};
 
-/// The machine's clock, which a test moves on.
-class ShiftedClock final : public Clock {
- public:
-  SteadyTime now() const override { return Clock::system().now() + shift; }
-  UnixMillis wall() const override { return Clock::system().wall(); }
-  Milliseconds shift{0};
-};
-
 enum class Kind { search, walk };
 
 Reconciler slow_pair(const std::string& scan, Kind kind) {

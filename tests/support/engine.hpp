@@ -70,6 +70,14 @@ class EngineFixture {
 /// A tick in which somebody else steps in, once, when the engine has read what is due and is about to act.
 reconcile::TickOptions stepping_in(std::function<void()> step_in);
 
+/// The machine's clock, which a test moves on.
+class ShiftedClock final : public Clock {
+ public:
+  SteadyTime now() const override { return Clock::system().now() + shift; }
+  UnixMillis wall() const override { return Clock::system().wall(); }
+  Milliseconds shift{0};
+};
+
 /// A clock that does something each time it is asked the time, so that a test sees how far the engine has come
 /// without counting.
 class WatchingClock final : public Clock {

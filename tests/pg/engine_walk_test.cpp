@@ -1,0 +1,99 @@
+// A walk gets on however long its rows take to look at.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "support/engine.hpp"
+#include "support/log_capture.hpp"
+
+using namespace ff;
+using namespace ff::test;
+using namespace std::chrono_literals;
+using reconcile::Reconciler;
+
+namespace {
+
+/// Takes deadlines away, in slices of 40 rows; who is of the lane "slow" takes so long to look at.
+Reconciler undater(const std::string& seconds_a_row, const std::string& seconds_if_slow) {
+  return {.name = "undater",
+          .summary = "Takes deadlines away.",
+          .outcomes = {"undated"},
+          .key = {{"execution_id", "uuid"}},
+          .execution_column = "execution_id",
+          .scan = R"sql(
+      SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
+        FROM {schema}.ff_exec_core c
+       WHERE {in_partitions:c} AND {in_slice:c} AND c.deadline_at_ms IS NOT NULL AND {filter:c}
+         AND pg_sleep(CASE c.lane_id WHEN 'slow' THEN )sql" +
+                  seconds_if_slow + " ELSE " + seconds_a_row + " END)::text IS NOT NULL",
+          .act = R"sql(
+      undated AS (
+        UPDATE {schema}.ff_exec_core c
+           SET deadline_at_ms = NULL
+          FROM clock, key
+         WHERE {in_partitions:c} AND c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+           AND c.deadline_at_ms + 0 <= clock.due_ms AND {filter:c}
+        RETURNING c.partition_key, c.execution_id, clock.now_ms),
+      moved AS (SELECT partition_key, execution_id, now_ms AS due_at_ms, 'undated' AS outcome FROM undated))sql",
+          .interval = 1s,
+          .walk = {{"ff_exec_core", "execution_id", 40}}};
+}
+
+struct Stage {
+  Stage(const std::string& seconds_a_row, const std::string& seconds_if_slow, Milliseconds its_timeout)
+      : timeout(its_timeout), pair(undater(seconds_a_row, seconds_if_slow)) {}
+
+  void add(const std::string& lane, int count) {
+    for (int i = 0; i < count; ++i)
+      insert_core(db, {.partition = {1}, .lane = lane, .deadline_at_ms = 1'700'000'000'000});
+  }
+  std::int64_t tick() {
+    clock.shift += 5min;  // past any rest
+    const auto report = engine->tick({.in_slices = true});
+    if (report.failure) UNSCOPED_INFO(report.failure->what());
+    return report.processed;
+  }
+  /// What ticks move, until that is so many.
+  std::int64_t moved(std::int64_t wanted) {
+    std::int64_t sum = 0;
+    for (int ticks = 0; ticks < 60 && sum < wanted; ++ticks) sum += tick();
+    return sum;
+  }
+
+  const Milliseconds timeout;
+  const Database database;
+  pg::Connection db = database.connect();
+  const Reconciler pair;
+  ShiftedClock clock;
+  EngineFixture engine{database, pair, {.statement_timeout = timeout, .clock = &clock}};
+};
+
+}  // namespace
+
+TEST_CASE("slices get smaller while they take long to read") {
+  Stage t("0.06", "0", 20s);
+  t.add("a", 120);
+  CHECK(t.tick() == 40);
+  CHECK(t.tick() == 20);
+  CHECK(t.tick() == 10);
+}
+
+TEST_CASE("a slice that takes longer than statement_timeout is read in smaller ones") {
+  Stage t("0.02", "0", 500ms);
+  t.add("a", 40);
+  CHECK(t.tick() == 0);
+  CHECK(t.moved(40) == 40);
+}
+
+TEST_CASE("a row that takes longer than statement_timeout is passed by, and those beside it are moved") {
+  Stage t("0", "2", 500ms);
+  t.add("a", 25);
+  t.add("slow", 1);
+  t.add("a", 25);
+  const LogCapture log;
+  CHECK(t.moved(50) == 50);
+  const auto lines = log.lines();
+  CHECK(std::ranges::any_of(lines, [](const std::string& line) {
+    return line.find("a row of ff_exec_core takes longer to look at than statement_timeout") !=
+           std::string::npos;
+  }));
+}
