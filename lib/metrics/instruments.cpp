@@ -94,8 +94,8 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
                            "When the tick that is under way began, in Unix time; 0 while none is.")),
       last_success(gauges(registry, "last_success_timestamp_seconds",
                           "When the last successful tick ended, in Unix time; 0 before the first.")),
-      consecutive_failures(
-          gauges(registry, "consecutive_failures", "Ticks that failed since the last successful one.")),
+      consecutive_failures(gauges(registry, "consecutive_failures",
+                                  "Ticks in a row that failed, of those that scan the same.")),
       due_rows(
           gauges(registry, "due_rows",
                  "Due rows that the last scan has left, or the tick under way has found and not moved; of a "

@@ -36,22 +36,26 @@ void Engine::set_scope(const Scope& scope) {
   for (const auto& pair : pairs_) pair->set_scope(scope);
 }
 
-// After a failure the companions wait for the next tick: whatever it was may be theirs, too.
+// Where the database is away all wait for the next tick. After any other failure the companions go on: it may be of one pair
+// alone, and for ever.
 TickReport Engine::tick(const TickOptions& options) {
   bool holds_back = false;
+  bool is_away = false;
   const auto tick = [&](PairEngine& pair, const TickOptions& its) {
-    return pair.tick(its, [&](Worker& worker, bool any_due) {
+    TickReport report = pair.tick(its, [&](Worker& worker, bool any_due) {
       const auto rows = may_try(pair, its, worker, any_due);
       holds_back = holds_back || !rows;
       return rows;
     });
+    is_away = report.failure && (report.failure->connection_lost() || report.failure->not_writable());
+    return report;
   };
   TickReport report = tick(*pairs_.front(), options);
   report.all_known_until = pairs_.front()->all_known_until(report);
   TickOptions theirs = options;
   theirs.scan_ahead = options.companions_scan_ahead;
   for (const auto& companion : std::span(pairs_).subspan(1)) {
-    if (report.failure || holds_back || !companion->is_wanted()) continue;
+    if (is_away || holds_back || !companion->is_wanted()) continue;
     const bool is_shortcut = companion->reconciler().is_shortcut;
     PairEngine& whose = is_shortcut ? pair_behind(*companion, pairs_) : *companion;
     if (is_shortcut && !whose.may_show_late()) {

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log_fields.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr Milliseconds kRepeatedErrorEvery = 60s;
+// So many are told apart: more than a reconciler has kinds of scans.
+constexpr std::size_t kMostFailures = 8;
 
 std::string outcomes_text(const reconcile::TickReport& report) {
   std::string text;
@@ -150,23 +153,28 @@ void Runner::log(const reconcile::TickReport& report, bool scans) {
       spdlog::debug("{}: scanned={}{}", name_, unlogged_.scanned, outcomes_text(unlogged_));
     unlogged_ = {};
   }
-  if (!report.failure) {
-    if (!last_failure_.empty()) spdlog::info("{}: works again", name_);
-    last_failure_.clear();
+  if (report.failure) return log_failure(report.failure->what());
+  if (schedule_.failures() > 0) return;  // a success of another kind of scan
+  if (!failures_.empty()) spdlog::info("{}: works again", name_);
+  failures_.clear();
+}
+
+// Where several kinds of scans fail, each has a failure of its own.
+void Runner::log_failure(const std::string& failure) {
+  const SteadyTime now = clock_.now();
+  const auto [found, is_new] = failures_.try_emplace(failure, Said{now});
+  Said& said = found->second;
+  if (is_new) {
+    spdlog::error("{}: tick failed: {}", name_, failure);
+    if (failures_.size() > kMostFailures)
+      failures_.erase(
+          std::ranges::min_element(failures_, {}, [](const auto& each) { return each.second.at; }));
     return;
   }
-  const std::string failure = report.failure->what();
-  const SteadyTime now = clock_.now();
-  if (failure == last_failure_) {
-    ++failures_unlogged_;
-    if (now - last_failure_logged_ < kRepeatedErrorEvery) return;
-    spdlog::error("{}: tick failed {} more times: {}", name_, failures_unlogged_, failure);
-  } else {
-    spdlog::error("{}: tick failed: {}", name_, failure);
-  }
-  last_failure_ = failure;
-  last_failure_logged_ = now;
-  failures_unlogged_ = 0;
+  ++said.times_since;
+  if (now - said.at < kRepeatedErrorEvery) return;
+  spdlog::error("{}: tick failed {} more times: {}", name_, said.times_since, failure);
+  said = {now};
 }
 
 void Runner::log_hold(const reconcile::TickReport& report) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -44,9 +46,16 @@ class Runner {
   Step step(SteadyTime planned, const std::stop_token& stop);
 
  private:
+  /// A failure that repeats is counted instead.
+  struct Said {
+    SteadyTime at;
+    std::int64_t times_since = 0;
+  };
+
   void take_over_changes();
   reconcile::TickReport tick(const reconcile::TickOptions& options) const;
   void log(const reconcile::TickReport& report, bool scans);
+  void log_failure(const std::string& failure);
   void log_hold(const reconcile::TickReport& report);
 
   const std::string name_;
@@ -61,12 +70,10 @@ class Runner {
   std::function<void()> apply_;
 
   Schedule schedule_;
-  std::optional<reconcile::Hold> hold_;  // as logged
-  reconcile::Progress progress_;         // of the tick under way
-  reconcile::TickReport unlogged_;       // counts of the ticks since the last line
-  std::string last_failure_;             // as logged, so that a repetition is counted instead
-  SteadyTime last_failure_logged_;
-  std::int64_t failures_unlogged_ = 0;
+  std::optional<reconcile::Hold> hold_;                // as logged
+  reconcile::Progress progress_;                       // of the tick under way
+  reconcile::TickReport unlogged_;                     // counts of the ticks since the last line
+  std::map<std::string, Said, std::less<>> failures_;  // as logged, since all last went well
 };
 
 /// How long one tick goes on starting batches before it lets others run.

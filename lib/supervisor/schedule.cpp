@@ -25,6 +25,12 @@ Milliseconds stretched(Milliseconds duration, double share) {
   return std::chrono::duration_cast<Milliseconds>(duration * (1.0 + share));
 }
 
+// After so many failures in a row: see next_run.
+Milliseconds pause_after(int failures, bool database_away, Milliseconds interval, double jitter) {
+  const auto longest = std::max(interval, database_away ? kLongestPauseWhileAway : kLongestPause);
+  return stretched(doubled(interval, failures - 1, longest), 0.25 * jitter);
+}
+
 }  // namespace
 
 SteadyTime next_scan(Milliseconds interval, SteadyTime scanned, std::optional<SteadyTime> known_until,
@@ -42,11 +48,9 @@ SteadyTime rested_from_scan(Milliseconds interval, SteadyTime started, SteadyTim
 }
 
 NextRun next_run(Milliseconds interval, const LastRun& last, double jitter) {
-  if (last.consecutive_failures > 0) {
-    const auto longest = std::max(interval, last.database_away ? kLongestPauseWhileAway : kLongestPause);
-    const auto pause = doubled(interval, last.consecutive_failures - 1, longest);
-    return {last.finished + stretched(pause, 0.25 * jitter), true};
-  }
+  if (last.consecutive_failures > 0)
+    return {last.finished + pause_after(last.consecutive_failures, last.database_away, interval, jitter),
+            true};
   if (last.more) return {last.finished + last.wait, true};
   SteadyTime wanted = last.next_scan;
   for (const auto& sooner : {last.next_due, last.companions_scan})
@@ -76,7 +80,7 @@ Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unch
   Turn turn{.ahead = 2 * timing.interval + (nothing_new ? safety : Milliseconds{0})};
 
   // Not between the tries of what fails, which would scan as if it worked again.
-  turn.shortcuts = is_due(timing.shortcuts, shortcuts_) && failures_ == 0;
+  turn.shortcuts = is_due(timing.shortcuts, shortcuts_) && first_.failures == 0;
   if (turn.shortcuts && stands_still(unchanged.shortcuts, shortcuts_) && shortcuts_.last->settled) {
     turn.shortcuts = false;
     shortcuts_.next = next_scan(*timing.shortcuts, now, {}, jitter_());
@@ -86,8 +90,8 @@ Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unch
 
   turn.companions = is_due(timing.companions, companions_);
   companions_.had_turn = turn.companions;
-  turn.first = !turn.companions && (!first_.next || now >= *first_.next || failures_ > 0);
-  const bool may_be_skipped = nothing_new && first_.next && failures_ == 0 && first_.last->settled &&
+  turn.first = !turn.companions && (!first_.next || now >= *first_.next || first_.failures > 0);
+  const bool may_be_skipped = nothing_new && first_.next && first_.failures == 0 && first_.last->settled &&
                               first_.last->known_until && now < *first_.last->known_until &&
                               now < first_.last->at + safety;
   turn.scan = turn.first && !may_be_skipped;
@@ -95,14 +99,14 @@ Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unch
 }
 
 SteadyTime Schedule::end(const Timing& timing, const Run& run) {
-  failures_ = run.failed ? failures_ + 1 : 0;
+  count_failure(run);
   note_first(timing.interval, run);
   note_companions(timing, run);
   LastRun last{.started = run.started,
                .finished = run.finished,
-               .more = run.more,
+               .more = run.more && !run.failed,
                .wait = run.wait,
-               .consecutive_failures = run.table_locked ? 1 : failures_,
+               .consecutive_failures = run.failed && line_of(run) == &first_ ? failures_to_pause_for(run) : 0,
                .database_away = run.database_away,
                .next_due = run.next_due,
                .next_scan = *first_.next};
@@ -113,6 +117,25 @@ SteadyTime Schedule::end(const Timing& timing, const Run& run) {
   const NextRun next = next_run(timing.interval, last, jitter_());
   if (next.scan) first_.next = next.at;
   return next.at;
+}
+
+// Without a database all fail, whoever had the turn.
+Schedule::Line* Schedule::line_of(const Run& run) {
+  if (run.failed && run.database_away) return &first_;
+  return run.turn.companions ? &companions_ : run.turn.shortcuts ? &shortcuts_ : &first_;
+}
+
+void Schedule::count_failure(const Run& run) {
+  Line& line = *line_of(run);
+  if (run.failed)
+    ++line.failures;
+  else if (&line != &first_ || run.turn.first)
+    line.failures = 0;
+}
+
+// A lock ends when it ends, and waiting for it has been a pause already.
+int Schedule::failures_to_pause_for(const Run& run) {
+  return run.table_locked ? 1 : line_of(run)->failures;
 }
 
 void Schedule::note_first(Milliseconds interval, const Run& run) {
@@ -130,13 +153,21 @@ void Schedule::note_first(Milliseconds interval, const Run& run) {
 
 void Schedule::note_companions(const Timing& timing, const Run& run) {
   const auto again = [&](Milliseconds interval) {
+    if (run.failed)
+      return run.finished + pause_after(failures_to_pause_for(run), run.database_away, interval, jitter_());
     return std::max(next_scan(interval, run.started, {}, jitter_()),
                     rested_from_scan(interval, run.started, run.finished));
   };
-  const bool all_seen = !run.failed && !run.more;
-  if (run.turn.companions && all_seen) companions_.next = again(*timing.companions);
-  if (run.turn.shortcuts && all_seen) shortcuts_.next = again(*timing.shortcuts);
-  if (run.turn.shortcuts) shortcuts_.last = {run.started, all_seen && run.moved == run.found};
+  if (run.failed || !run.more) {
+    if (run.turn.companions) companions_.next = again(*timing.companions);
+    if (run.turn.shortcuts) shortcuts_.next = again(*timing.shortcuts);
+  }
+  const bool all_moved = !run.failed && !run.more && run.moved == run.found;
+  if (run.turn.shortcuts) shortcuts_.last = {run.started, all_moved};
+}
+
+int Schedule::failures() const {
+  return std::max({first_.failures, companions_.failures, shortcuts_.failures});
 }
 
 void Schedule::scan_at_once() {

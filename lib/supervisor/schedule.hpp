@@ -95,7 +95,7 @@ struct Run {
   SteadyTime started;
   SteadyTime finished;
   bool failed = false;
-  bool table_locked = false;   ///< why: a lock ends when it ends, and waiting for it has been a pause already
+  bool table_locked = false;   ///< why
   bool database_away = false;  ///< why: see LastRun
   bool more = false;           ///< as in LastRun, as is the next
   Milliseconds wait{0};
@@ -124,8 +124,9 @@ class Schedule {
   void scan_at_once();
   /// What is scanned, or how often, is another now.
   void start_over();
-  /// Runs that have failed, up to and with the last.
-  int failures() const { return failures_; }
+  /// How often in a row the first pair, the companions or the shortcuts have failed: whichever of them most often. A
+  /// success of one says nothing of another.
+  int failures() const;
 
  private:
   /// The scans of one kind.
@@ -138,7 +139,11 @@ class Schedule {
     std::optional<SteadyTime> next{};  // nothing: at once
     std::optional<Scan> last{};
     bool had_turn = false;  // in the last run
+    int failures = 0;       // in a row
   };
+  Line* line_of(const Run& run);
+  void count_failure(const Run& run);
+  int failures_to_pause_for(const Run& run);
   void note_first(Milliseconds interval, const Run& run);
   void note_companions(const Timing& timing, const Run& run);
 
@@ -146,7 +151,6 @@ class Schedule {
   Line first_;
   Line companions_;
   Line shortcuts_;
-  int failures_ = 0;
 };
 
 }  // namespace ff::supervisor

@@ -320,6 +320,43 @@ TEST_CASE("shortcuts take turns with the others, and wait while these fail") {
   }
 }
 
+TEST_CASE(
+    "companions that fail for ever are a fault, though the first pair goes well and is not slowed down") {
+  RunnerBench bench;
+  bench.runner.change({true, 1000ms, 5s}, [] {});
+  bool fails = true;
+  int first = 0;
+  int companions = 0;
+  bench.tick = [&](const TickOptions& options) {
+    first += options.scan;
+    companions += options.companions_scan;
+    return options.companions_scan && fails ? failure(pg::Error::Kind::server, "permission denied", "42501")
+                                            : TickReport{};
+  };
+  const auto run_for = [&](Milliseconds time) {
+    for (const SteadyTime end = bench.clock.now() + time; bench.clock.now() < end;)
+      bench.clock.advance(std::chrono::ceil<Milliseconds>(bench.step().next - bench.clock.now()));
+  };
+  const auto said = [&](const std::string& line) {
+    const auto lines = bench.log.lines();
+    return std::ranges::count(lines, line);
+  };
+  run_for(3min);
+  CHECK(first >= 160);
+  // After 5, 10, 20 seconds and then each half minute.
+  CHECK(companions >= 7);
+  CHECK(companions <= 9);
+  CHECK(bench.listener.heard.back().consecutive_failures == companions);
+  CHECK(said("error promoter: tick failed: permission denied (SQLSTATE 42501 insufficient_privilege)") +
+            said("error promoter: tick failed: permission denied") ==
+        1);
+  CHECK(said("info promoter: works again") == 0);
+  fails = false;
+  run_for(1min);
+  CHECK(bench.listener.heard.back().consecutive_failures == 0);
+  CHECK(said("info promoter: works again") == 1);
+}
+
 TEST_CASE("a reconciler without companions is not woken for any") {
   RunnerBench bench;
   bench.tick = [](const TickOptions& options) {
