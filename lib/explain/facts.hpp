@@ -61,7 +61,7 @@ struct Attempt {
   std::optional<UnixMillis> started_at;
   std::optional<UnixMillis> terminal_at;
   std::optional<std::string> outcome;
-  std::int64_t reclaims = 0;
+  std::int64_t reclaims = 0;  ///< in the present run: a replay begins another
 };
 
 /// A claim or a reclaim that a worker was promised.

@@ -35,12 +35,13 @@ SELECT c.partition_key
  LIMIT 1)sql";
 
 const std::string kAttempts = reconcile::phrases().expand(R"sql(
-SELECT attempt_index, coalesce(worker_instance_id, worker_id) AS worker, lease_epoch, lease_expires_at_ms,
-       started_at_ms, terminal_at_ms, outcome,
-       {reclaims:a} AS reclaims
+SELECT a.attempt_index, coalesce(a.worker_instance_id, a.worker_id) AS worker, a.lease_epoch, a.lease_expires_at_ms,
+       a.started_at_ms, a.terminal_at_ms, a.outcome,
+       {reclaims_of_run:a, c} AS reclaims
   FROM {schema}.ff_attempt a
- WHERE partition_key = $1 AND execution_id = $2
- ORDER BY lease_expires_at_ms IS NULL, attempt_index DESC
+  LEFT JOIN {schema}.ff_exec_core c ON c.partition_key = $1 AND c.execution_id = $2
+ WHERE a.partition_key = $1 AND a.execution_id = $2
+ ORDER BY a.lease_expires_at_ms IS NULL, a.attempt_index DESC
  LIMIT 20)sql");
 
 constexpr std::string_view kGrants = R"sql(

@@ -155,12 +155,11 @@ const std::vector<Fragment>& of_attempts() {
 
       {"is_retry_or_resume(core)", std::string(kIsRetryOrResume)},
 
-      // How often lease_expiry has given this attempt back, and how often of that in the present run of its execution: an
-      // operator's replay begins another, in the same row.
-      {"reclaims(attempt)", "{whole_number:{attempt}.raw_fields->'lease_reclaims'}"},
+      // How often lease_expiry has given this attempt back in the present run of its execution: an operator's replay begins
+      // another, in the same row.
       {"reclaims_of_run(attempt, core)",
        R"sql(CASE WHEN {attempt}.raw_fields->'reclaimed_in_replay' IS NOT DISTINCT FROM {core}.raw_fields->'replay_count'
-              THEN {reclaims:{attempt}} ELSE 0 END)sql"},
+              THEN {whole_number:{attempt}.raw_fields->'lease_reclaims'} ELSE 0 END)sql"},
 
       // "Somebody has been promised the execution of this row": an unexpired grant to reclaim it is out. FlowFabric's
       // reclaim asks only that the execution has not ended, so two workers would hold what is given to another. A grant

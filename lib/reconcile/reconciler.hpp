@@ -20,7 +20,7 @@ class Prelude;
 /// whether the other is there.
 struct Family {
   std::map<std::string, Settings, std::less<>> enabled;
-  /// Storm control is on: an attempt that was reclaimed before waits for its turn.
+  /// Storm control is on: an attempt that was reclaimed before in this run waits for its turn.
   bool delays_reclaims = false;
 
   /// The settings of a member, or null when it does not run.

@@ -261,6 +261,23 @@ TEST_CASE("a deadline that was still ahead at the replay holds") {
   CHECK(world.real.refusal("complete", {{"handle", "h"}}) == "Contention.LeaseConflict");
 }
 
+TEST_CASE("what a replay begins is given back at once, though the run before would have had to wait") {
+  const EngineOptions delayed{.delays_reclaims = true};
+  World world;
+  const std::string execution = world.execution();
+  const auto lapse = [&] {
+    world.take("claim", execution, "h", kLapsesAtOnce);
+    return world.tick("lease_expiry", delayed);
+  };
+  CHECK(lapse() == "reclaimable=1");
+  CHECK(lapse().empty());
+  world.real.call("fail", {{"handle", "h"}, {"class", "permanent"}});
+  world.real.call("replay_execution", {{"execution", execution}});
+
+  CHECK(lapse() == "reclaimable=1");
+  CHECK(lapse().empty());
+}
+
 TEST_CASE("what a replay begins has all its reclaims before it, however often the run before was reclaimed") {
   const EngineOptions together{.together_with = {{"attempt_timeout", {}}, {"lease_expiry", {}}}};
   const bool ends_itself = GENERATE(true, false);

@@ -16,6 +16,11 @@ TEST_CASE("explain names what holds up an execution that is or was leased") {
          return s.leased(-kMinute, {{"lease_reclaims", 3}}, {.policy = max_retries(2)});
        },
        "tick attempt_timeout --execution '{id}'"},
+      {"lease_lapsed",
+       [](auto& s) {
+         return s.leased(-kMinute / 2, {{"lease_reclaims", 7}}, {.raw_fields = {{"replay_count", 1}}});
+       },
+       "tick lease_expiry --execution '{id}'"},
       {"retries_spent",
        [](auto& s) {
          return s.leased(-kMinute, {{"lease_reclaims", 3}});

@@ -13,8 +13,11 @@ struct Stage {
   Uuid lapsed(int reclaims, std::int64_t ago_ms) {
     Json raw_fields = Json::object();
     if (reclaims > 0) raw_fields["lease_reclaims"] = reclaims;
-    return insert_lapsed(db, {.partition = {3}, .policy = max_retries(9)},
-                         {.lease_expires_at_ms = now_ms(db) - ago_ms, .raw_fields = raw_fields});
+    return lapsed(Json::object(), raw_fields, ago_ms);
+  }
+  Uuid lapsed(const Json& of_core, const Json& of_attempt, std::int64_t ago_ms) {
+    return insert_lapsed(db, {.partition = {3}, .policy = max_retries(9), .raw_fields = of_core},
+                         {.lease_expires_at_ms = now_ms(db) - ago_ms, .raw_fields = of_attempt});
   }
 
   Database database;
@@ -43,6 +46,42 @@ TEST_CASE("a lease of an attempt that was reclaimed before is due after a delay 
     CHECK(engine->backlog(100).due == 0);
     t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = NULL");
   }
+}
+
+TEST_CASE("what a replay begins waits for its own reclaims and not for those of the run before") {
+  const char* name = GENERATE("lease_expiry", "attempt_timeout");
+  CAPTURE(name);
+  Stage t;
+  EngineFixture engine(t.database, name, {.delays_reclaims = true});
+  const Json replayed{{"replay_count", 2}};
+  t.lapsed(replayed, {{"lease_reclaims", 7}, {"reclaimed_in_replay", 2}}, 500);
+  t.lapsed(Json::object(), {{"lease_reclaims", 7}}, 500);
+  CHECK(engine->tick().processed == 0);
+  const std::vector anew{
+      t.lapsed(replayed, {{"lease_reclaims", 7}}, 500),
+      t.lapsed(replayed, {{"lease_reclaims", 7}, {"reclaimed_in_replay", 1}}, 500),
+      t.lapsed(replayed, {{"lease_reclaims", 1}, {"reclaimed_in_replay", 2}}, 1500),
+  };
+  const reconcile::TickReport report = engine->tick();
+  CHECK(report.processed == 3);
+  CHECK(report.lateness.worst() >= 500ms);
+  CHECK(report.lateness.worst() < 30s);
+  for (const Uuid& id : anew) CHECK(core(t.db, id)["lifecycle_phase"] == "runnable");
+}
+
+TEST_CASE("without its core a lease waits as its attempt says") {
+  Stage t;
+  EngineFixture engine(t.database, "lease_expiry", {.delays_reclaims = true});
+  const auto orphan = [&](int reclaims) {
+    insert_attempt(t.db, {.partition = {3},
+                          .execution = new_uuid(),
+                          .lease_expires_at_ms = now_ms(t.db) - 500,
+                          .raw_fields = {{"lease_reclaims", reclaims}}});
+  };
+  orphan(7);
+  CHECK(engine->tick().processed == 0);
+  orphan(0);
+  CHECK(outcomes(engine->tick()) == "released=1");
 }
 
 TEST_CASE("a lease that waits for its turn is seen coming and taken without another scan") {

@@ -11,7 +11,7 @@
 //          has to be as this statement has seen it. lease_expiry takes the same rows until an attempt has been
 //          reclaimed `max_reclaims` times (division: see `parameters`). A worker that wakes up late finds another
 //          epoch.
-//          With storm control an attempt that was reclaimed before is due some seconds after its lapse, and
+//          With storm control an attempt that was reclaimed in this run is due some seconds after its lapse, and
 //          looked for by a companion.
 // Repeat   The lease is null afterwards, so the row is not found again.
 //
@@ -24,16 +24,16 @@ namespace ff::reconcile {
 namespace {
 
 constexpr std::string_view kScan = R"sql(
-  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a} AS due_at_ms{whose:c, a.worker_instance_id}
+  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a, c} AS due_at_ms{whose:c, a.worker_instance_id}
     FROM {schema}.ff_attempt a
     JOIN {core_of:a} c ON true
    WHERE {in_partitions:a}
-     AND a.lease_expires_at_ms IS NOT NULL AND {has_its_turn:a}
+     AND a.lease_expires_at_ms IS NOT NULL AND {has_its_turn:a, c}
      AND {is_left} AND {is_ours} AND {filter:c})sql";
 
 constexpr std::string_view kAct = R"sql(
 lapsed AS MATERIALIZED (
-  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a} AS due_at_ms,
+  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a, c} AS due_at_ms,
          c.flow_id, clock.now_ms, {event_origin:c},
          CASE WHEN a.attempt_index <> {current_attempt:c} THEN 'stale_cleared'
               WHEN a.attempt_index < {whole_number:c.policy->'retry_policy'->'max_retries'} THEN 'retried'
@@ -44,7 +44,7 @@ lapsed AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
     {as_seen:c}
    WHERE {in_partitions:a} AND {in_partitions:c}
-     AND {due_at:a} + 0 <= clock.due_ms AND {has_its_turn:a}
+     AND {due_at:a, c} + 0 <= clock.due_ms AND {has_its_turn:a, c}
      AND {is_left} AND {is_ours} AND {filter:c} AND NOT {promised:a}
      FOR NO KEY UPDATE OF a, c SKIP LOCKED
 ),

@@ -21,28 +21,30 @@ namespace {
 
 // 1 s, doubling, to a minute.
 constexpr std::string_view kDelay =
-    "(CASE WHEN {reclaims:{attempt}} > 6 THEN 60000 ELSE 1000 << ({reclaims:{attempt}} - 1)::integer END)";
+    "least(1000 << least({reclaims_of_run:{attempt}, {core}} - 1, 6)::integer, 60000)";
 
 }  // namespace
 
 std::vector<Fragment> at_once() {
-  return {{"due_at(attempt)", "{attempt}.lease_expires_at_ms"},
-          {"has_its_turn(attempt)", "(NOT {delays} OR {reclaims:{attempt}} = 0)"}};
+  return {{"due_at(attempt, core)", "{attempt}.lease_expires_at_ms"},
+          {"has_its_turn(attempt, core)", "(NOT {delays} OR {reclaims_of_run:{attempt}, {core}} = 0)"}};
 }
 
-// Without a bound for the lease itself every lease there is would be read.
+// Without a bound for the lease itself every lease there is would be read, and without a condition that knows the
+// attempt alone the core of each that has lapsed.
 std::vector<Fragment> after_a_delay() {
-  return {{"delay(attempt)", std::string(kDelay)},
-          {"due_at(attempt)", "({attempt}.lease_expires_at_ms + {delay:{attempt}})"},
-          {"has_its_turn(attempt)",
-           R"sql(({delays} AND {reclaims:{attempt}} > 0
+  return {{"delay(attempt, core)", std::string(kDelay)},
+          {"due_at(attempt, core)", "({attempt}.lease_expires_at_ms + {delay:{attempt}, {core}})"},
+          {"has_its_turn(attempt, core)",
+           R"sql(({delays} AND {attempt}.raw_fields ? 'lease_reclaims'
+          AND {reclaims_of_run:{attempt}, {core}} > 0
           AND {attempt}.lease_expires_at_ms <= (SELECT now_ms FROM clock)))sql"}};
 }
 
 Reconciler delayed(const Reconciler& first) {
   Reconciler its = first;
   std::erase_if(its.fragments, [](const Fragment& each) {
-    return each.signature == "due_at(attempt)" || each.signature == "has_its_turn(attempt)";
+    return each.signature == "due_at(attempt, core)" || each.signature == "has_its_turn(attempt, core)";
   });
   for (const Fragment& each : after_a_delay()) its.fragments.push_back(each);
   its.foreseen = false;

@@ -11,7 +11,7 @@
 //          write the core, which has to be as this statement has seen it. attempt_timeout takes over once an
 //          attempt of an active execution has been reclaimed `max_reclaims` times, so that a crash loop ends (see
 //          `parameters`). A worker that wakes up late finds another epoch.
-//          With storm control an attempt that was reclaimed before is due some seconds after its lapse, and
+//          With storm control an attempt that was reclaimed in this run is due some seconds after its lapse, and
 //          looked for by a companion.
 // Repeat   The lease is null afterwards, so the row is not found again.
 
@@ -22,30 +22,31 @@ namespace ff::reconcile {
 namespace {
 
 constexpr std::string_view kScan = R"sql(
-  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a} AS due_at_ms{whose:c, a.worker_instance_id}
+  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a, c} AS due_at_ms{whose:c, a.worker_instance_id}
     FROM {schema}.ff_attempt a
     LEFT JOIN {core_of:a} c ON true
    WHERE {in_partitions:a}
-     AND a.lease_expires_at_ms IS NOT NULL AND {has_its_turn:a}
+     AND a.lease_expires_at_ms IS NOT NULL AND {has_its_turn:a, c}
      AND {is_ours} AND {filter:c})sql";
 
 // The core row may be missing, and the missing side of an outer join cannot be locked: attempt and core are
 // locked one after the other, and an attempt whose core exists but was not to be had is in neither half of
-// `lapsed`.
+// `lapsed`. What the first one reads of the core is what the second one locks, because that is `as_seen`.
 constexpr std::string_view kAct = R"sql(
 attempt AS MATERIALIZED (
-  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a} AS due_at_ms, a.raw_fields,
-         clock.now_ms
+  SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a, c} AS due_at_ms, a.raw_fields,
+         {reclaims_of_run:a, c} AS reclaims, clock.now_ms
     FROM clock, key
     JOIN {schema}.ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
                               AND a.attempt_index = key.attempt_index
-   WHERE {in_partitions:a} AND {due_at:a} + 0 <= clock.due_ms AND {has_its_turn:a}
+    LEFT JOIN {core_of:a} c ON true
+   WHERE {in_partitions:a} AND {due_at:a, c} + 0 <= clock.due_ms AND {has_its_turn:a, c}
      AND NOT {promised:a}
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
 with_core AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, {event_origin:c},
-         {reclaims_of_run:a, c} AS reclaims, c.raw_fields->'replay_count' AS replay_count,
+         a.reclaims, c.raw_fields->'replay_count' AS replay_count,
          CASE WHEN a.attempt_index <> {current_attempt:c} THEN 'stale_cleared'
               WHEN c.lifecycle_phase = 'active' THEN 'reclaimable'
               ELSE 'released' END AS outcome
@@ -59,7 +60,7 @@ with_core AS MATERIALIZED (
 lapsed AS MATERIALIZED (
   SELECT * FROM with_core
    UNION ALL
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, {reclaims:a}, NULL, 'released'
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, a.reclaims, NULL, 'released'
     FROM attempt a
    WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
                       WHERE {in_partitions:e} AND e.partition_key = a.partition_key
