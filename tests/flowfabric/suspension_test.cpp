@@ -120,6 +120,27 @@ TEST_CASE("a cancelled execution that was suspended is not made runnable by a la
 }
 
 TEST_CASE(
+    "what a resumed worker lost for good is not made runnable by a signal on a waitpoint that it has made") {
+  World world;
+  const std::string execution = world.execution();
+  const Json waitpoint = suspended(world, execution, "claim", {{"timeout_in_ms", 3'600'000}});
+  REQUIRE(signal(world, execution, waitpoint).empty());
+  world.real.call("claim_resumed_execution", {{"execution", execution}, {"as", "next"}, {"ttl_ms", 1}});
+  const Json made = world.real.call("create_waitpoint", {{"handle", "next"}, {"key", "k"}});
+
+  CHECK(world.tick("attempt_timeout") == "expired=1");
+
+  CHECK(world.suspension(execution).is_null());
+  CHECK(signal(world, execution, made) == "NotFound.waitpoint");
+  CHECK(world.states(execution) == "terminal unowned not_applicable expired attempt_terminal");
+  CHECK(world.ends_of(execution, "expired") == 1);
+  world.real.call("replay_execution", {{"execution", execution}});
+  world.take("claim", execution, "again");
+  CHECK(world.real.call("observe_signals", {{"handle", "again"}}).empty());
+  CHECK(world.real.refusal("complete", {{"handle", "again"}}).empty());
+}
+
+TEST_CASE(
     "what a cancelled flow's members left open goes by its lease events, and late signals find nothing") {
   World world;
   const Json flow = world.real.call("create_flow", {{"partition", 2}}).at("flow");

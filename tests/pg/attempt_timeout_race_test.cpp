@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "demo/simulation/worker.hpp"
+#include "pg/transaction.hpp"
 #include "support/lapsed_race.hpp"
 
 using namespace ff;
@@ -35,6 +36,25 @@ TEST_CASE("attempt_timeout skips an attempt or a core that somebody else holds a
   CHECK(core(t.db, t.free)["attempt_index"] == 1);
   CHECK(outcomes(t.engine->tick()) == "retried=1");
   CHECK(core(t.db, t.held)["attempt_index"] == 1);
+}
+
+TEST_CASE(
+    "attempt_timeout ends nothing while somebody holds its suspension or a waitpoint, and retries all the "
+    "same") {
+  const auto table = GENERATE("ff_suspension_current", "ff_waitpoint_pending");
+  HeldBesideFree t("attempt_timeout", {.partition = {3}}, {.partition = {3}});
+  for (const Uuid& id : {t.held, t.free}) {
+    insert_suspension(t.db, {.partition = {3}, .execution = id});
+    insert_waitpoint(t.db, {.partition = {3}, .execution = id});
+  }
+  t.tick_while_held(table);
+  CHECK(core(t.db, t.free)["lifecycle_phase"] == "terminal");
+  t.db.execute("UPDATE ff_exec_core SET policy = $1::jsonb WHERE execution_id = $2",
+               pg::Params::of(max_retries(1).dump(), t.held));
+  auto other = t.database.connect();
+  pg::Transaction holding(other);
+  holding.execute("SELECT FROM " + std::string(table) + " FOR UPDATE");
+  CHECK(outcomes(t.engine->tick()) == "retried=1");
 }
 
 TEST_CASE("attempt_timeout takes a row whose key others refer to while it works") {

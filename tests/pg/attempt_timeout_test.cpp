@@ -145,6 +145,53 @@ TEST_CASE("attempt_timeout ends an execution without retries and tells whoever d
   CHECK(outcomes(report) == "expired=1");
 }
 
+TEST_CASE("attempt_timeout deletes the suspension and the waitpoints of what it ends, and of nothing else") {
+  const Database database;
+  auto db = database.connect();
+  const auto add_parts = [&](PartitionKey partition, const Uuid& id) {
+    insert_suspension(db, {.partition = partition, .execution = id});
+    insert_waitpoint(db, {.partition = partition, .execution = id, .waitpoint_key = "old"});
+    insert_waitpoint(db, {.partition = partition, .execution = id, .waitpoint_key = "new"});
+  };
+  add_parts({3}, insert_lapsed(db, {.partition = {3}, .policy = max_retries(1)}));
+  const Uuid twin = insert_core(db, {.partition = {4}});
+  add_parts({4}, twin);
+  std::map<std::string, std::vector<std::string>> others;
+  for (const char* table : {"ff_suspension_current", "ff_waitpoint_pending"})
+    others[table] = snapshot(db, table);
+  const Uuid id = insert_lapsed(db, {.partition = {3}, .execution = twin});
+  add_parts({3}, id);
+
+  EngineFixture engine(database, "attempt_timeout");
+  CHECK(outcomes(engine->tick()) == "expired=1 retried=1");
+  for (const auto& [table, rows] : others) CHECK(snapshot(db, table) == rows);
+}
+
+TEST_CASE("attempt_timeout leaves no lease of an older attempt to what it ends") {
+  const Database database;
+  auto db = database.connect();
+  const auto now = now_ms(db);
+  const Uuid id = insert_lapsed(db, {.partition = {3}, .attempt_index = 2});
+  const auto add = [&](int index, std::int64_t expires) {
+    insert_attempt(db, {.partition = {3},
+                        .execution = id,
+                        .attempt_index = index,
+                        .lease_epoch = 5,
+                        .lease_expires_at_ms = expires});
+    return attempt(db, id, index);
+  };
+  const Json lapsed = add(0, now - 2000);
+  const Json live = add(1, now + 60'000);
+
+  EngineFixture engine(database, "attempt_timeout");
+  CHECK(outcomes(engine->tick()) == "expired=1 stale_cleared=1");
+  const Json cleared = {{"lease_expires_at_ms", nullptr}, {"lease_epoch", 6}, {"outcome", "interrupted"}};
+  CHECK(attempt(db, id, 0) == changed(lapsed, cleared));
+  CHECK(attempt(db, id, 1) == changed(live, cleared));
+  CHECK(lease_events(db).size() == 1);
+  CHECK(completion_events(db).size() == 1);
+}
+
 TEST_CASE("attempt_timeout repeats each of its conditions under the lock") {
   const Database database;
   auto db = database.connect();

@@ -5,9 +5,12 @@
 //          (a reclaim grant that has not expired). A lapsed lease on an older attempt than the current one is only
 //          cleared, whatever the phase: the newer attempt may be healthy.
 // Changes  the attempt (interrupted, no lease, epoch + 1), the core (runnable for the next attempt, or terminal and
-//          expired), one lease event, and one completion event where the execution ended.
+//          expired), one lease event. Where the execution ended also one completion event, what leases older attempts
+//          had, its suspension and waitpoints (deleted): a worker that a signal has resumed keeps the former, and a
+//          signal on a waitpoint that it has made since would find that satisfied.
 // Others   Workers renew, complete or fail the same attempt: they lock it first, and what they hold is
-//          skipped here; once they are done the lease is no longer lapsed. Workers that claim write the core, which
+//          skipped here; once they are done the lease is no longer lapsed. Signals lock waitpoint, suspension and core: an
+//          execution that is to end waits until they are done. Workers that claim write the core, which
 //          has to be as this statement has seen it. lease_expiry takes the same rows until an attempt has been
 //          reclaimed `max_reclaims` times (division: see `parameters`). A worker that wakes up late finds another
 //          epoch.
@@ -17,6 +20,7 @@
 //
 // Behaviour follows FlowFabric's attempt_timeout reconciler; the differences are listed in the README.
 
+#include "reconcile/family/ending.hpp"
 #include "reconcile/family/lapsed_lease.hpp"
 #include "reconcile/family/registry.hpp"
 
@@ -34,7 +38,7 @@ constexpr std::string_view kScan = R"sql(
 constexpr std::string_view kAct = R"sql(
 lapsed AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a, c} AS due_at_ms,
-         c.flow_id, clock.now_ms, {event_origin:c},
+         c.flow_id, clock.now_ms, {event_origin:c}, c.cancellation_reason, c.cancelled_by,
          CASE WHEN a.attempt_index <> {current_attempt:c} THEN 'stale_cleared'
               WHEN a.attempt_index < {whole_number:c.policy->'retry_policy'->'max_retries'} THEN 'retried'
               ELSE 'expired' END AS outcome
@@ -48,37 +52,47 @@ lapsed AS MATERIALIZED (
      AND {is_left} AND {is_ours} AND {filter:c} AND NOT {promised:a}
      FOR NO KEY UPDATE OF a, c SKIP LOCKED
 ),
+doomed AS MATERIALIZED (
+  SELECT partition_key, execution_id, attempt_index, flow_id, now_ms, name_space, instance_tag,
+         'expired' AS public_state, 'attempt_terminal' AS attempt_state, 'interrupted' AS attempt_outcome,
+         'expired' AS lease_event, cancellation_reason, cancelled_by,
+         '{"last_failure_message": "attempt_timeout"}'::jsonb AS raw_patch, due_at_ms
+    FROM lapsed
+   WHERE outcome = 'expired'
+),
+{hold_doomed},
+ending AS MATERIALIZED (SELECT * FROM endable),
+{end_executions},
+living AS MATERIALIZED (SELECT * FROM lapsed WHERE outcome <> 'expired'),
+-- A lease of an older attempt may be an ended execution's as well: both write the same.
 attempt AS (
   UPDATE {schema}.ff_attempt a
      SET outcome = CASE WHEN l.outcome = 'stale_cleared' THEN coalesce(a.outcome, 'interrupted') ELSE 'interrupted' END,
          lease_expires_at_ms = NULL,
          lease_epoch = a.lease_epoch + 1,
          terminal_at_ms = CASE WHEN l.outcome = 'stale_cleared' THEN a.terminal_at_ms ELSE l.now_ms END
-    FROM lapsed l
+    FROM living l
    WHERE {in_partitions:a} AND a.partition_key = l.partition_key
      AND a.execution_id = l.execution_id AND a.attempt_index = l.attempt_index
 ),
 core AS (
   UPDATE {schema}.ff_exec_core c
-     SET lifecycle_phase = n.lifecycle_phase, ownership_state = 'unowned', eligibility_state = n.eligibility_state,
-         attempt_state = n.attempt_state, public_state = n.public_state,
-         attempt_index = CASE WHEN n.outcome = 'retried' THEN l.attempt_index + 1 ELSE c.attempt_index END,
-         terminal_at_ms = CASE WHEN n.outcome = 'expired' THEN l.now_ms ELSE c.terminal_at_ms END,
+     SET lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now',
+         attempt_state = 'pending_retry_attempt', public_state = 'waiting', attempt_index = l.attempt_index + 1,
          raw_fields = {object:c.raw_fields} || '{"last_failure_message": "attempt_timeout"}'
-           || CASE WHEN n.outcome = 'retried' THEN {attempt_count:l.attempt_index + 1} ELSE '{}' END
-    FROM lapsed l
-    JOIN (VALUES ('retried', 'runnable', 'eligible_now', 'pending_retry_attempt', 'waiting'),
-                 ('expired', 'terminal', 'not_applicable', 'attempt_terminal', 'expired'))
-         AS n(outcome, lifecycle_phase, eligibility_state, attempt_state, public_state) USING (outcome)
-   WHERE {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
-),
-completion_event AS (
-  {completion_events:'expired', lapsed WHERE outcome = 'expired'}
+           || {attempt_count:l.attempt_index + 1}
+    FROM living l
+   WHERE l.outcome = 'retried'
+     AND {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
 ),
 lease_event AS (
-  {lease_events:'expired', lapsed WHERE outcome <> 'stale_cleared'}
+  {lease_events:'expired', living WHERE outcome = 'retried'}
 ),
-moved AS (SELECT partition_key, execution_id, attempt_index, due_at_ms, outcome FROM lapsed))sql";
+moved AS (
+  SELECT partition_key, execution_id, attempt_index, due_at_ms, outcome FROM living
+   UNION ALL
+  SELECT partition_key, execution_id, attempt_index, due_at_ms, 'expired' FROM ending
+))sql";
 
 }  // namespace
 
@@ -100,11 +114,7 @@ Reconciler attempt_timeout() {
           {// An active execution's, or one that an older attempt has left behind.
            {"is_left", "(c.lifecycle_phase = 'active' OR a.attempt_index <> {current_attempt:c})"},
            {"is_ours", "({reclaims_before} IS NULL OR {reclaims_of_run:a, c} >= {reclaims_before})"}},
-      .privileges = {{"ff_attempt", "SELECT, UPDATE"},
-                     {"ff_exec_core", "SELECT, UPDATE"},
-                     {"ff_claim_grant", "SELECT"},
-                     {"ff_lease_event", "INSERT"},
-                     {"ff_completion_event", "INSERT"}},
+      .privileges = ending::privileges({{"ff_claim_grant", "SELECT"}}),
       .interval = 2s,
       .takes_leases = true,
       .settings = {lapsed_lease::grace()},
