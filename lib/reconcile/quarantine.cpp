@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "base/printable.hpp"
 
@@ -18,47 +17,65 @@ constexpr Milliseconds kLongestPause = 10min;
 bool Quarantine::holds(const RowKey& key, SteadyTime now) const {
   const std::lock_guard lock(mutex_);
   const auto found = rows_.find(key);
-  return found != rows_.end() && now < found->second.until;
+  return found != rows_.end() && now < found->second.turn->first;
 }
 
 Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, const pg::Error& error) {
   const std::lock_guard lock(mutex_);
-  const auto [row, fresh] = rows_.try_emplace(key, Entry{now, kFirstPause});
-  Entry& entry = row->second;
-  if (error.lacks_resources())
-    entry.pause = kFirstPause;
-  else if (!fresh)
-    entry.pause = std::min(entry.pause * 2, kLongestPause);
-  entry.until = now + entry.pause;
+  const auto [found, fresh] = rows_.try_emplace(key);
+  Row& row = *found;
+  Entry& entry = row.second;
+  if (!fresh)
+    leave(entry);
+  else if (rows_.size() > kMost)
+    forget(*turns_.begin()->second);  // not itself: it has no turn yet
+  entry.pause = fresh || error.lacks_resources() ? kFirstPause : std::min(entry.pause * 2, kLongestPause);
   ++entry.tries;
-  entry.sqlstate = error.sqlstate();
-  entry.message = printable(error.what());
+  entry.turn = turns_.emplace(now + entry.pause, &row);
+  keep_reason(row, error);
   return entry.pause;
+}
+
+void Quarantine::keep_reason(Row& row, const pg::Error& error) {
+  row.second.reason = reasons_.insert(reasons_.end(), {&row, error.sqlstate(), printable(error.what())});
+  if (reasons_.size() <= kMostReasons) return;
+  reasons_.front().row->second.reason = reasons_.end();
+  reasons_.pop_front();
+}
+
+void Quarantine::leave(const Entry& entry) {
+  turns_.erase(entry.turn);
+  if (entry.reason != reasons_.end()) reasons_.erase(entry.reason);
+}
+
+void Quarantine::forget(const Row& row) {
+  leave(row.second);
+  rows_.erase(rows_.find(row.first));
 }
 
 void Quarantine::release(const RowKey& key) {
   const std::lock_guard lock(mutex_);
-  rows_.erase(key);
+  if (const auto found = rows_.find(key); found != rows_.end()) forget(*found);
 }
 
 void Quarantine::forget_old(SteadyTime now) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(rows_, [&](const auto& row) { return row.second.until + kLongestPause < now; });
+  while (!turns_.empty() && turns_.begin()->first + kLongestPause < now) forget(*turns_.begin()->second);
 }
 
 std::vector<QuarantinedRow> Quarantine::told(SteadyTime now) const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::map<RowKey, Entry>::const_iterator> next;
-  for (auto row = rows_.begin(); row != rows_.end(); ++row) next.push_back(row);
+  std::vector<const Row*> next;
+  for (const Reason& reason : reasons_) next.push_back(reason.row);
   const auto most = next.begin() + static_cast<std::ptrdiff_t>(std::min(next.size(), kMostTold));
   std::partial_sort(next.begin(), most, next.end(), [](const auto& a, const auto& b) {
-    return std::tie(a->second.until, a->first) < std::tie(b->second.until, b->first);
+    return std::tie(a->second.turn->first, a->first) < std::tie(b->second.turn->first, b->first);
   });
   std::vector<QuarantinedRow> told;
   for (auto row = next.begin(); row != most; ++row) {
     const auto& [key, entry] = **row;
-    told.push_back({key, nullptr, entry.tries, entry.sqlstate, entry.message,
-                    std::max(std::chrono::ceil<Milliseconds>(entry.until - now), Milliseconds{0})});
+    told.push_back({key, nullptr, entry.tries, entry.reason->sqlstate, entry.reason->message,
+                    std::max(std::chrono::ceil<Milliseconds>(entry.turn->first - now), Milliseconds{0})});
   }
   return told;
 }

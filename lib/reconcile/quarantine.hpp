@@ -1,8 +1,10 @@
 #pragma once
 
+#include <list>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.hpp"
@@ -16,6 +18,16 @@ namespace ff::reconcile {
 /// thread.
 class Quarantine {
  public:
+  /// So many rows are remembered, in some 30 MB. Where another one fails, the one that is to be tried next is forgotten
+  /// for it, and tried as if it had never failed. So each row that fails is out of the way of the others for a while,
+  /// and none is left out for longer than it should be.
+  static constexpr std::size_t kMost = 100'000;
+  /// Of so many the reason is kept, of those that failed last.
+  static constexpr std::size_t kMostReasons = 1000;
+  /// Of so many of these is told, those first that are tried next: where there are thousands, they have a reason in
+  /// common.
+  static constexpr std::size_t kMostTold = 100;
+
   /// Whether the row is to be left alone now.
   bool holds(const RowKey& key, SteadyTime now) const;
   /// The row failed (again), for this reason. Returns for how long it is left out.
@@ -25,9 +37,6 @@ class Quarantine {
   /// Forgets rows that nobody has met for long after their time was up: something else has moved them.
   void forget_old(SteadyTime now);
 
-  /// So many of the rows are told of, those first that are tried next: where there are thousands, they have a reason in
-  /// common.
-  static constexpr std::size_t kMostTold = 100;
   std::vector<QuarantinedRow> told(SteadyTime now) const;
 
   std::size_t size() const;
@@ -35,15 +44,32 @@ class Quarantine {
   bool contains(const RowKey& key) const;
 
  private:
-  struct Entry {
-    SteadyTime until;
-    Milliseconds pause;
-    int tries = 0;
-    std::string sqlstate = {};
-    std::string message = {};
+  struct Entry;
+  using Rows = std::map<RowKey, Entry>;
+  using Row = std::pair<const RowKey, Entry>;
+  struct Reason {
+    Row* row;
+    std::string sqlstate;
+    std::string message;
   };
+  using Reasons = std::list<Reason>;
+  using Turns = std::multimap<SteadyTime, Row*>;
+  struct Entry {
+    Milliseconds pause{0};
+    int tries = 0;
+    Turns::iterator turn = {};      // in turns_
+    Reasons::iterator reason = {};  // in reasons_, or its end
+  };
+
+  void leave(const Entry& entry);
+  void forget(const Row& row);
+  void keep_reason(Row& row, const pg::Error& error);
+
+  // All guarded by mutex_.
   mutable std::mutex mutex_;
-  std::map<RowKey, Entry> rows_;  // guarded by mutex_
+  Rows rows_;
+  Turns turns_;      // until when each is left out
+  Reasons reasons_;  // the last one last
 };
 
 }  // namespace ff::reconcile

@@ -101,3 +101,49 @@ TEST_CASE(
     rows.add({{2}, {std::to_string(i)}}, start, kSpoiled);
   CHECK(rows.told(start).size() == Quarantine::kMostTold);
 }
+
+TEST_CASE("of more rows than quarantine holds those are forgotten that would be tried next") {
+  Quarantine rows;
+  const auto key = [](std::size_t i) { return RowKey{{2}, {std::to_string(i)}}; };
+  rows.add(kRow, kNow, kSpoiled);
+  rows.add(kRow, kNow, kSpoiled);
+  for (std::size_t i = 1; i < Quarantine::kMost; ++i) rows.add(key(i), kNow + 1s, kSpoiled);
+  CHECK(rows.size() == Quarantine::kMost);
+  CHECK(rows.contains(key(1)));
+
+  CHECK(rows.add(kNeighbour, kNow + 1s, kSpoiled) == 5s);
+  CHECK(rows.size() == Quarantine::kMost);
+  CHECK(rows.holds(kNeighbour, kNow + 1s));
+  CHECK_FALSE(rows.contains(key(1)));
+  CHECK(rows.contains(key(2)));
+  CHECK(rows.contains(kRow));
+  // One that it knows needs no room, and one that was forgotten begins anew.
+  CHECK(rows.add(kRow, kNow + 10s, kSpoiled) == 20s);
+  CHECK(rows.contains(key(2)));
+  CHECK(rows.add(key(1), kNow + 10s, kSpoiled) == 5s);
+  CHECK_FALSE(rows.contains(key(2)));
+
+  rows.forget_old(kNow + 6s + 10min + 1ms);
+  CHECK(rows.size() == 2);
+  CHECK(rows.told(kNow).size() == 2);
+}
+
+TEST_CASE("of more rows than reasons are kept for those are told that failed last") {
+  Quarantine rows;
+  const auto key = [](std::size_t i) { return RowKey{{2}, {std::to_string(i)}}; };
+  rows.add(kRow, kNow, raised("23514", "the first"));
+  for (std::size_t i = 0; i < Quarantine::kMostReasons; ++i) rows.add(key(i), kNow + 1s, kSpoiled);
+  CHECK(rows.size() == Quarantine::kMostReasons + 1);
+  // It would be tried next of all.
+  for (const QuarantinedRow& row : rows.told(kNow)) CHECK(row.sqlstate == "P0001");
+  CHECK(rows.contains(kRow));
+  // That of a row that has left makes room, and who fails again has one.
+  CHECK(rows.add(kRow, kNow, raised("23514", "the first")) == 10s);
+  for (std::size_t i = 0; i < Quarantine::kMostReasons; ++i) rows.release(key(i));
+  const auto told = rows.told(kNow);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].message == "the first");
+  CHECK(told[0].tries == 2);
+  rows.release(kRow);
+  CHECK(rows.told(kNow).empty());
+}
