@@ -40,6 +40,7 @@ class Quarantine {
   std::vector<QuarantinedRow> told(SteadyTime now) const;
 
   std::size_t size() const;
+  bool is_full() const { return size() >= kMost; }
   bool empty() const { return size() == 0; }
   bool contains(const RowKey& key) const;
 

@@ -12,19 +12,24 @@ using reconcile::Reconciler;
 
 namespace {
 
-/// Takes deadlines away, in slices of 40 rows; who is of the lane "slow" takes so long to look at.
-Reconciler undater(const std::string& seconds_a_row, const std::string& seconds_if_slow) {
+/// What has a deadline; who is of the lane "slow" takes so long to look at.
+std::string scan_that_takes(const std::string& seconds_a_row, const std::string& seconds_if_slow) {
+  return R"sql(
+      SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
+        FROM {schema}.ff_exec_core c
+       WHERE {in_partitions:c} AND {in_slice:c} AND c.deadline_at_ms IS NOT NULL AND {filter:c}
+         AND pg_sleep(CASE c.lane_id WHEN 'slow' THEN )sql" +
+         seconds_if_slow + " ELSE " + seconds_a_row + " END)::text IS NOT NULL";
+}
+
+/// Takes deadlines away, in slices of 40 rows.
+Reconciler undater(std::string_view scan) {
   return {.name = "undater",
           .summary = "Takes deadlines away.",
           .outcomes = {"undated"},
           .key = {{"execution_id", "uuid"}},
           .execution_column = "execution_id",
-          .scan = R"sql(
-      SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
-        FROM {schema}.ff_exec_core c
-       WHERE {in_partitions:c} AND {in_slice:c} AND c.deadline_at_ms IS NOT NULL AND {filter:c}
-         AND pg_sleep(CASE c.lane_id WHEN 'slow' THEN )sql" +
-                  seconds_if_slow + " ELSE " + seconds_a_row + " END)::text IS NOT NULL",
+          .scan = scan,
           .act = R"sql(
       undated AS (
         UPDATE {schema}.ff_exec_core c
@@ -40,7 +45,7 @@ Reconciler undater(const std::string& seconds_a_row, const std::string& seconds_
 
 struct Stage {
   Stage(const std::string& seconds_a_row, const std::string& seconds_if_slow, Milliseconds its_timeout)
-      : timeout(its_timeout), pair(undater(seconds_a_row, seconds_if_slow)) {}
+      : timeout(its_timeout), scan(scan_that_takes(seconds_a_row, seconds_if_slow)) {}
 
   void add(const std::string& lane, int count) {
     for (int i = 0; i < count; ++i)
@@ -62,7 +67,8 @@ struct Stage {
   const Milliseconds timeout;
   const Database database;
   pg::Connection db = database.connect();
-  const Reconciler pair;
+  const std::string scan;
+  const Reconciler pair = undater(scan);
   ShiftedClock clock;
   EngineFixture engine{database, pair, {.statement_timeout = timeout, .clock = &clock}};
 };
