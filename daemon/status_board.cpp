@@ -198,8 +198,8 @@ std::string StatusBoard::readiness_json() const {
     reasons.push_back(std::string(name(state_)));
   for (const auto& [its_name, entry] : reconcilers_)
     if (is_faulty(its_name))
-      reasons.push_back(its_name + ": the last " + std::to_string(entry.consecutive_failures) +
-                        " ticks failed: " + entry.last_failure);
+      reasons.push_back(its_name + ": failed " + std::to_string(entry.consecutive_failures) +
+                        " times in a row: " + entry.last_failure);
   return dump(
       {{"ready", supervisor::is_ready(state_)}, {"state", std::string(name(state_))}, {"reasons", reasons}});
 }

@@ -110,7 +110,7 @@ void add_failures(const Model& model, List& list) {
         view.seen->consecutive_failures < StatusBoard::kFaultyFrom)
       continue;
     list.push_back({Severity::problem,
-                    fmt::format("{}: the last {} ticks failed", view.name, view.seen->consecutive_failures),
+                    fmt::format("{}: failed {} times in a row", view.name, view.seen->consecutive_failures),
                     failure_text(view.seen->last.failure ? view.seen->last.failure->sqlstate() : "",
                                  view.seen->last_failure),
                     {"ff-reconcilerd check-db", fmt::format("ff-reconcilerd tick {} --dry-run", view.name)}});

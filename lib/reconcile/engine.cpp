@@ -7,6 +7,12 @@
 namespace ff::reconcile {
 namespace {
 
+/// No pair can go on.
+bool is_of_all(const pg::Error& error) {
+  return error.connection_lost() || error.not_writable() || error.interrupted() ||
+         error.kind() == pg::Error::Kind::timeout;
+}
+
 /// The pair that finds in the end what a shortcut finds sooner.
 PairEngine& pair_behind(const PairEngine& shortcut, const std::vector<std::unique_ptr<PairEngine>>& pairs) {
   const auto found = std::ranges::find_if(pairs, [&](const auto& each) {
@@ -36,8 +42,8 @@ void Engine::set_scope(const Scope& scope) {
   for (const auto& pair : pairs_) pair->set_scope(scope);
 }
 
-// Where the database is away all wait for the next tick. After any other failure the companions go on: it may be of one pair
-// alone, and for ever.
+// Where the database is away, or does not answer, all wait for the next tick. After any other failure the companions go on:
+// it may be of one pair alone, and for ever.
 TickReport Engine::tick(const TickOptions& options) {
   bool holds_back = false;
   bool is_away = false;
@@ -47,7 +53,7 @@ TickReport Engine::tick(const TickOptions& options) {
       holds_back = holds_back || !rows;
       return rows;
     });
-    is_away = report.failure && (report.failure->connection_lost() || report.failure->not_writable());
+    is_away = report.failure && is_of_all(*report.failure);
     return report;
   };
   TickReport report = tick(*pairs_.front(), options);
@@ -55,7 +61,7 @@ TickReport Engine::tick(const TickOptions& options) {
   TickOptions theirs = options;
   theirs.scan_ahead = options.companions_scan_ahead;
   for (const auto& companion : std::span(pairs_).subspan(1)) {
-    if (is_away || holds_back || !companion->is_wanted()) continue;
+    if (is_away || holds_back || options.stop.stop_requested() || !companion->is_wanted()) continue;
     const bool is_shortcut = companion->reconciler().is_shortcut;
     PairEngine& whose = is_shortcut ? pair_behind(*companion, pairs_) : *companion;
     if (is_shortcut && !whose.may_show_late()) {

@@ -82,9 +82,9 @@ void Job::put_in_quarantine(const Candidate& row, const pg::Error& error, TickRe
     return;
   }
   // Where it is full, one that it had to forget would be told as new, again and again.
-  const bool told = quarantine.contains(row.key) || quarantine.is_full();
+  const bool is_known = quarantine.contains(row.key) || quarantine.is_full();
   const Milliseconds pause = quarantine.add(row.key, clock.now(), error);
-  if (told) return;
+  if (is_known) return;
   const auto execution = execution_of(reconciler, row.key);
   const LogFields fields(
       reconciler.name, {{"partition", row.key.partition.value}},

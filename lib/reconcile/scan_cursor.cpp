@@ -149,22 +149,23 @@ std::int64_t ScanCursor::rows_in_slice() const {
   return std::max<std::int64_t>(1, job_.reconciler.walk->rows / smaller_);
 }
 
-void ScanCursor::fit_slices(SteadyTime::duration took) {
-  if (took > kLongSlice && rows_in_slice() > 1)
+void ScanCursor::fit_slices(const Seen& seen) {
+  if (seen.slices.empty() || seen.slices.front().slice == Slice::nothing()) return;
+  if (seen.took > kLongSlice && rows_in_slice() > 1)
     smaller_ *= 2;
-  else if (4 * took < kLongSlice && smaller_ > 1)
+  else if (4 * seen.took < kLongSlice && smaller_ > 1)
     smaller_ /= 2;
 }
 
 void ScanCursor::give_up(const std::vector<GroupSlice>& slices) {
-  if (rows_in_slice() > 1) {
-    smaller_ *= kSmallerWhereGivenUp;
+  if (rows_in_slice() > 1 || slices.empty()) {
+    smaller_ = std::min<std::int64_t>(smaller_ * kSmallerWhereGivenUp, job_.reconciler.walk->rows);
     return;
   }
   const Slice::Place& after = slices.front().slice.after;
   spdlog::warn(
-      "{}: a row of {} takes longer to look at than statement_timeout, and is passed by: the next one behind "
-      "{} in partition {}",
+      "{}: what comes next in {} takes longer to look at than statement_timeout, and is passed by: behind {} "
+      "in partition {}",
       job_.reconciler.name, job_.reconciler.walk->table, to_string(after.key), after.partition.value);
   walker_.go_on();
 }
@@ -183,18 +184,17 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
 
 Seen ScanCursor::read(Worker& worker) {
   const SteadyTime began = job_.clock.now();
-  const auto slices = next(worker.connection());
-  job_.still_rows.begin_scan(began);
-  const bool walks = job_.options.in_slices && job_.reconciler.walk;
+  std::vector<GroupSlice> slices;
   Seen seen;
   try {
+    slices = next(worker.connection());
+    job_.still_rows.begin_scan(began);
     seen = read(worker, slices, ahead());
   } catch (const pg::Error& error) {
-    if (walks && error.canceled()) give_up(slices);
+    if (job_.options.in_slices && job_.reconciler.walk && error.canceled()) give_up(slices);
     throw;
   }
   seen.took = job_.clock.now() - began;
-  if (walks) fit_slices(seen.took);
   if (job_.options.deadline != SteadyTime::max()) job_.deadline = job_.options.deadline + seen.took;
   return seen;
 }
@@ -212,9 +212,12 @@ void ScanCursor::end_scan(TickReport& report, const Seen& seen) {
   const std::vector<GroupSlice>& slices = seen.slices;
   const Reconciler& pair = job_.reconciler;
   const SteadyTime now = job_.clock.now();
+  if (pair.walk && job_.options.in_slices) fit_slices(seen);
   // Where a table is read in one scan, or comes to its end, there is little to read, however long that took.
   const bool read_little = !slices.empty() && (slices.front().slice == Slice::nothing() || walker_.at_end());
   if (pair.searches || (pair.walk && !read_little)) duty_.ran(now, seen.took);
+  // So that going round takes no longer than in slices that are not smaller.
+  if (pair.walk && smaller_ > 1) duty_.rest_at_most_until(now + kLongestRest / smaller_);
   if (pair.searches && seen.cut_off) duty_.rest_at_most_until(now + (*seen.cut_off - seen.due_now));
   if (pair.walk && report.processed > 0) duty_.rest_at_most_until(now + pair.interval);
   if (report.more || !job_.options.in_slices) return;

@@ -48,7 +48,8 @@ std::vector<Pager> pagers_of(const Job& job, const Seen& seen);
 /// A walk and a search rest between two scans: the longer, the longer these take. A walk that has moved something rests no
 /// longer than its interval, and at the end of its table not at all: a small one costs little, however busy the server is.
 /// A slice is as large as can be read quickly, for a row may stand for a million: it gets smaller where that takes long, and
-/// all the more where the server gave it up; a single row that it gives up is passed by until the next round, with a warning.
+/// all the more where the server gave it up; where it has one row, or partition, left that the server gives up, that is
+/// passed by until the next round, with a warning.
 /// Where a tick has no time for all that a scan showed, the next one reads the same. One thread at a time; what it decides is
 /// for the tick under way, or the last one, by the options of that (Job::options).
 class ScanCursor {
@@ -84,7 +85,7 @@ class ScanCursor {
   int depth() const;
   Milliseconds ahead() const;
   std::int64_t rows_in_slice() const;
-  void fit_slices(SteadyTime::duration took);
+  void fit_slices(const Seen& seen);
   void give_up(const std::vector<GroupSlice>& slices);
   std::vector<GroupSlice> next(pg::Connection& connection);
 

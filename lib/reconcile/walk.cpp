@@ -18,7 +18,7 @@ std::vector<GroupSlice> Walker::next(const Job& job, pg::Connection& connection,
   const bool by_rows = job.reconciler.walk->phases.empty();
   auto slices = by_rows ? next_rows(job, connection, rows) : next_partitions(job, connection, rows);
   // A scan tells the time, whatever it reads.
-  if (slices.empty() && job.groups.size() > 0) slices.push_back({0, by_rows ? Slice{} : Slice::nothing()});
+  if (slices.empty() && job.groups.size() > 0) slices.push_back({0, Slice::nothing()});
   return slices;
 }
 

@@ -14,6 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 constexpr Milliseconds kRepeatedErrorEvery = 60s;
+// One that has not been said for so long has been over in between: its tries are no further apart than a minute or two.
+constexpr Milliseconds kForgottenAfter = 5min;
 // So many are told apart: more than a reconciler has kinds of scans.
 constexpr std::size_t kMostFailures = 8;
 
@@ -164,7 +166,8 @@ void Runner::log_failure(const std::string& failure) {
   const SteadyTime now = clock_.now();
   const auto [found, is_new] = failures_.try_emplace(failure, Said{now});
   Said& said = found->second;
-  if (is_new) {
+  if (is_new || now - said.at > kForgottenAfter) {
+    said = {now};
     spdlog::error("{}: tick failed: {}", name_, failure);
     if (failures_.size() > kMostFailures)
       failures_.erase(

@@ -68,6 +68,8 @@ Milliseconds reconnect_delay(int failures, bool refused, double jitter) {
 }
 
 Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unchanged) {
+  if (!timing.companions) companions_ = {};
+  if (!timing.shortcuts) shortcuts_ = {};
   const auto is_due = [&](std::optional<Milliseconds> interval, const Line& line) {
     return interval && first_.next && !line.had_turn && (!line.next || now >= *line.next);
   };
@@ -153,12 +155,14 @@ void Schedule::note_first(Milliseconds interval, const Run& run) {
 
 void Schedule::note_companions(const Timing& timing, const Run& run) {
   const auto again = [&](Milliseconds interval) {
+    // One of several fails, and others have more to do.
+    if (run.failed && run.more) return run.finished + timing.interval;
     if (run.failed)
       return run.finished + pause_after(failures_to_pause_for(run), run.database_away, interval, jitter_());
     return std::max(next_scan(interval, run.started, {}, jitter_()),
                     rested_from_scan(interval, run.started, run.finished));
   };
-  if (run.failed || !run.more) {
+  if (!run.database_away && (run.failed || !run.more)) {
     if (run.turn.companions) companions_.next = again(*timing.companions);
     if (run.turn.shortcuts) shortcuts_.next = again(*timing.shortcuts);
   }
@@ -176,7 +180,10 @@ void Schedule::scan_at_once() {
 }
 
 void Schedule::start_over() {
-  first_ = companions_ = shortcuts_ = {};
+  for (Line* const line : {&first_, &companions_, &shortcuts_}) {
+    line->next.reset();
+    line->last.reset();
+  }
 }
 
 }  // namespace ff::supervisor

@@ -182,7 +182,7 @@ TEST_CASE("problems come before warnings, and the worst colours the banner") {
   of(model, "budget_reset").seen->last_failure = "permission denied for table ff_budget_policy";
   const auto attention = needs_attention(model);
   REQUIRE(attention.size() == 2);
-  CHECK(attention[0].what == "budget_reset: the last 3 ticks failed");
+  CHECK(attention[0].what == "budget_reset: failed 3 times in a row");
   CHECK(attention[0].why == "permission denied for table ff_budget_policy");
   CHECK_THAT(page_of(model), Contains("<header class=\"problem\">"));
 }

@@ -158,7 +158,7 @@ TEST_CASE("a reconciler whose ticks fail again and again is a reason, and no mor
   CHECK(bench.board.has_fault());
   CHECK(bench.board.ready());
   CHECK(bench.readiness()["reasons"] ==
-        json{"lease_expiry: the last 3 ticks failed: permission denied for table ff_attempt"});
+        json{"lease_expiry: failed 3 times in a row: permission denied for table ff_attempt"});
   bench.finished("lease_expiry", moved(1));
   CHECK_FALSE(bench.board.has_fault());
   CHECK(bench.readiness()["reasons"] == json::array());
