@@ -4,6 +4,7 @@
 #include "demo/simulation/worker.hpp"
 #include "support/engine.hpp"
 #include "support/flow.hpp"
+#include "support/plan.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -113,4 +114,26 @@ TEST_CASE("dependency leaves a downstream as it is that has ended before its fan
   CHECK(counts(db, f.downstream) == "0/1/0/0");
   CHECK(core(db, f.downstream) == core_before);
   CHECK(completion_events(db).size() == events_before);
+}
+
+// As a join the planner looks for all edges of the flow, and compares each with each event.
+TEST_CASE("dependency does not compare the ends of a large flow with all of its edges") {
+  constexpr int kEnds = 500;
+  const Database database;
+  auto db = database.connect();
+  const Uuid flow = new_uuid();
+  db.execute(
+      "WITH leaf AS (SELECT gen_random_uuid() AS id FROM generate_series(1, $2)), edge AS (INSERT INTO "
+      "ff_edge"
+      " (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy)"
+      " SELECT 3, $1, gen_random_uuid(), $1, id, '{}' FROM leaf)"
+      " INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms, "
+      "committed_at_ms) SELECT 3, id, $1, 'skipped', 0, 0 FROM leaf",
+      pg::Params::of(flow, kEnds));
+  if (GENERATE(false, true)) db.execute_script("ANALYZE");
+  const DueBatch batch(db, *reconcile::find_reconciler("dependency"), sixteen_partitions(), kEnds);
+  CHECK(batch.outcomes(db) == std::map<std::string, int>{{"advanced", kEnds}});
+  const Json plan = run_plan_of(db, batch.act, batch.params, pg::Plan::generic);
+  CHECK(efforts_above(20.0 * kEnds, plan) == std::vector<std::string>{});
+  CHECK(rows_read(plan)["ff_edge"] <= kEnds);
 }

@@ -100,6 +100,15 @@ void collect_efforts(const Json& node, std::string within, std::map<std::string,
     for (const auto& child : node["Plans"]) collect_efforts(child, within, found);
 }
 
+void collect_rows_read(const Json& node, std::map<std::string, double>& found) {
+  if (node.contains("Relation Name"))
+    found[table_of(node["Relation Name"])] +=
+        (node.value("Actual Rows", 0.0) + node.value("Rows Removed by Filter", 0.0)) *
+        node.value("Actual Loops", 0.0);
+  if (node.contains("Plans"))
+    for (const auto& child : node["Plans"]) collect_rows_read(child, found);
+}
+
 // Of a line such as "Planning Time: 1.234 ms"; of any other, more than any time.
 double milliseconds(const std::string& line, std::string_view title) {
   return line.starts_with(title) ? std::stod(line.substr(title.size())) : std::numeric_limits<double>::max();
@@ -175,6 +184,12 @@ std::vector<std::string> efforts_above(double most, const Json& run_plan) {
   return worst;
 }
 
+std::map<std::string, double> rows_read(const Json& run_plan) {
+  std::map<std::string, double> found;
+  collect_rows_read(run_plan.at("Plan"), found);
+  return found;
+}
+
 Times best_times(pg::Connection& connection, const std::string& sql, const pg::Params& params,
                  pg::Plan plan) {
   Explained explained(connection, sql, params, plan);
@@ -193,9 +208,9 @@ Times best_times(pg::Connection& connection, const std::string& sql, const pg::P
 }
 
 pg::Params page_params(const Reconciler& reconciler, const Partitions& partitions, Milliseconds ahead,
-                       int limit, const std::optional<pg::Params>& told) {
+                       int limit, const std::optional<pg::Params>& told, std::int64_t from) {
   pg::Params params = leading_params(reconciler, partitions, {}, taking_most(reconciler), {}, told);
-  return params.add(std::int64_t{limit}).add(std::int64_t{ahead.count()}).add(std::int64_t{0});
+  return params.add(std::int64_t{limit}).add(std::int64_t{ahead.count()}).add(from);
 }
 
 DueBatch::DueBatch(pg::Connection& connection, const Reconciler& reconciler, const Partitions& partitions,

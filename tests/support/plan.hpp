@@ -34,6 +34,10 @@ std::vector<Effort> efforts(const Json& run_plan);
 /// The worst of these as text, where all of them together are more than `most`; otherwise nothing.
 std::vector<std::string> efforts_above(double most, const Json& run_plan);
 
+/// How many rows of each table a plan that was run has looked at, also in vain, those of hash children added up. A look into
+/// an index that finds nothing is none.
+std::map<std::string, double> rows_read(const Json& run_plan);
+
 /// What the server has spent on a statement, in milliseconds: the least of several tries of each.
 struct Times {
   double planning = 0;
@@ -42,9 +46,10 @@ struct Times {
 /// On a connection that has run the statement before. Each try is rolled back.
 Times best_times(pg::Connection& connection, const std::string& sql, const pg::Params& params, pg::Plan plan);
 
-/// The parameters of a page with this limit.
+/// The parameters of a page with this limit; `from`: the least due_at_ms.
 pg::Params page_params(const reconcile::Reconciler& reconciler, const Partitions& partitions,
-                       Milliseconds ahead, int limit, const std::optional<pg::Params>& told = {});
+                       Milliseconds ahead, int limit, const std::optional<pg::Params>& told = {},
+                       std::int64_t from = 0);
 
 /// Due rows of some partitions of one group, as the engine's page finds them, and what the engine would send for them. Of
 /// settings that decide which rows are taken, those under which it takes the most.

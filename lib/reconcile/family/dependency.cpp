@@ -32,28 +32,32 @@ constexpr std::string_view kScan = R"sql(
   SELECT e.partition_key, e.event_id, e.execution_id, e.committed_at_ms AS due_at_ms
     FROM {schema}.ff_completion_event e
    WHERE {in_partitions:e}
-     AND {is_ours})sql";
+     AND e.dispatched_at_ms IS NULL AND {is_ours})sql";
 
+// `+ 0`: an event is looked up by its key, and not in the index of those that are pending, however few it is believed to have.
 constexpr std::string_view kAct = R"sql(
 event AS MATERIALIZED (
   SELECT e.partition_key, e.event_id, e.execution_id, e.flow_id, e.outcome, e.committed_at_ms AS due_at_ms, clock.now_ms
     FROM clock, key
     JOIN {schema}.ff_completion_event e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
    WHERE {in_partitions:e} AND e.committed_at_ms + 0 <= clock.due_ms
-     AND {is_ours}
+     AND e.dispatched_at_ms + 0 IS NULL AND {is_ours}
      FOR NO KEY UPDATE OF e SKIP LOCKED
 ),
+-- Row by row, by ff_edge_upstream_idx: as a join the planner may look for all edges of the flow and compare them.
 meets AS MATERIALIZED (
   SELECT e.partition_key, e.event_id, e.flow_id, d.downstream_eid, e.execution_id, e.outcome,
          count(*)::integer AS edges
     FROM event e
-    JOIN {schema}.ff_edge d ON d.partition_key = e.partition_key AND d.flow_id = e.flow_id
-                            AND d.upstream_eid = e.execution_id
-   WHERE {in_partitions:d}
-     -- One that is only staged is in no group's counts.
-     AND d.policy->>'edge_state' IS DISTINCT FROM 'pending'
-     -- Who was resumed has not ended.
-     AND e.outcome <> 'resumable'
+   CROSS JOIN LATERAL (SELECT d.downstream_eid
+                         FROM {schema}.ff_edge d
+                        WHERE {in_partitions:d} AND d.partition_key = e.partition_key AND d.flow_id = e.flow_id
+                          AND d.upstream_eid = e.execution_id
+                          -- One that is only staged is in no group's counts.
+                          AND d.policy->>'edge_state' IS DISTINCT FROM 'pending'
+                       OFFSET 0) d
+   -- Who was resumed has not ended.
+   WHERE e.outcome <> 'resumable'
    GROUP BY e.partition_key, e.event_id, e.flow_id, d.downstream_eid, e.execution_id, e.outcome
 ),
 edge_group AS MATERIALIZED (
@@ -197,8 +201,7 @@ std::vector<Fragment> own_fragments() {
        // namespace and a tag. That row is looked up only where the filter asks for what the event lacks; the tag that an
        // event has is always that of cairn.instance_id.
        {"is_ours",
-        R"sql(e.dispatched_at_ms IS NULL
-     AND ({namespace} IS NULL
+        R"sql(({namespace} IS NULL
           OR coalesce(e.namespace, {of_execution:c.raw_fields->>'namespace'}) = {namespace})
      AND ({tag_key} IS NULL
           OR coalesce(CASE WHEN {tag_key} = 'cairn.instance_id' THEN to_jsonb(e.instance_tag) END,
