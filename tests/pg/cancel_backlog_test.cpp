@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "pg/transaction.hpp"
+#include "support/plan.hpp"
 #include "support/still_stage.hpp"
 
 using namespace ff;
@@ -51,6 +52,21 @@ struct Stage : StillStage {
                         .attempt_index = index,
                         .lease_epoch = 7,
                         .lease_expires_at_ms = until});
+  }
+  /// Executions that the header has cancelled, each with a lease.
+  void add_many(const Uuid& flow, std::int64_t lease, int count) {
+    db.execute(
+        "WITH m AS (SELECT gen_random_uuid() AS id FROM generate_series(1, $2)), c AS (INSERT INTO "
+        "ff_exec_core"
+        " (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, ownership_state, "
+        "eligibility_state,"
+        " public_state, attempt_state, created_at_ms, terminal_at_ms) SELECT 3, id, $1, 'default', "
+        "'cancelled',"
+        " 'leased', 'cancelled', 'cancelled', 'running_attempt', 0, $3 FROM m), a AS (INSERT INTO ff_attempt"
+        " (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)"
+        " SELECT 3, id, 0, 1, $4 FROM m)"
+        " INSERT INTO ff_cancel_backlog_member SELECT 3, $1, '{fp:3}:' || id FROM m",
+        pg::Params::of(flow, count, kLongAgo, lease));
   }
   std::int64_t members() { return number(db, "SELECT count(*) FROM ff_cancel_backlog_member"); }
   std::int64_t flows() { return number(db, "SELECT count(*) FROM ff_cancel_backlog"); }
@@ -318,22 +334,61 @@ TEST_CASE("cancel_backlog goes on through a flow of many members, and past those
   Stage t;
   const Uuid working = t.add_flow("flow_only");
   const Uuid flow = t.add_flow();
-  const auto add = [&](const Uuid& its, const char* lease, int count) {
-    t.db.execute(
-        "WITH m AS (SELECT gen_random_uuid() AS id FROM generate_series(1, $2)), c AS (INSERT INTO "
-        "ff_exec_core"
-        " (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, ownership_state, "
-        "eligibility_state,"
-        " public_state, attempt_state, created_at_ms, terminal_at_ms) SELECT 3, id, $1, 'default', "
-        "'cancelled',"
-        " 'leased', 'cancelled', 'cancelled', 'running_attempt', 0, $3 FROM m), a AS (INSERT INTO ff_attempt"
-        " (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms)"
-        " SELECT 3, id, 0, 1, $4::bigint FROM m)"
-        " INSERT INTO ff_cancel_backlog_member SELECT 3, $1, '{fp:3}:' || id FROM m",
-        pg::Params::of(its, count, kLongAgo, std::string(lease)));
-  };
-  add(working, "1900000000000", 60);
-  add(flow, "1900000000000", 130);
+  t.add_many(working, kNow + 60'000, 60);
+  t.add_many(flow, kNow + 60'000, 130);
   CHECK(outcomes(t.tick({.batch_size = 20})) == "flow_done=1 member_cancelled=130");
   CHECK(t.members() == 60);
+}
+
+TEST_CASE("cancel_backlog goes on through a very large flow, and past those that are left") {
+  Stage t;
+  const Uuid flow = t.add_flow("flow_only");
+  t.add_many(flow, kNow + 60'000, 150);
+  t.add_many(flow, kNow - 1, 2300);
+  const Uuid held = t.add_member(flow, kHeaderCancelled);
+  // Where one stretch ends and another begins, before all and behind all, and in another writing.
+  for (const std::string& text : {std::string(), std::string("{fp:3}:00"), std::string("{fp:3}:a7"),
+                                  std::string("{fp:3}:ff"), std::string("zzz"), std::string("{fp:3}:FF"),
+                                  "{fp:4}:" + to_string(held), std::string("{fp:3}:\u00e9")})
+    t.add_row(flow, text);
+  auto other = t.database.connect();
+  pg::Transaction holding(other);
+  holding.execute("SELECT FROM ff_exec_core WHERE execution_id = $1 FOR UPDATE", pg::Params::of(held));
+  TickReport report = t.tick({.batch_size = GENERATE(70, 1000)});
+  CHECK(outcomes(report) == "malformed=8 member_cancelled=2300");
+  CHECK(report.scanned >= 2309);
+  CHECK(t.members() == 151);
+  CHECK(report.skipped[Skip::locked] >= 1);
+  holding.rollback();
+  t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = $1 WHERE lease_expires_at_ms IS NOT NULL",
+               pg::Params::of(kNow - 1));
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=151");
+}
+
+// Of one flow, at the beginning and far behind it: what a page costs must not rise with the members.
+TEST_CASE("cancel_backlog reads no more members for a page than it shows, however many there are") {
+  constexpr int kMembers = 20'000;
+  constexpr int kLimit = 20;
+  constexpr double kProbe =
+      2 * 251 + 1;  // so many tell that partition and flow have many, and which is the last
+  Stage t;
+  const Uuid flow = t.add_flow(GENERATE("cancel_all", "cancel_pending"));
+  t.add_many(flow, kNow - 1, kMembers);
+  if (GENERATE(false, true)) t.db.execute_script("ANALYZE");
+  const reconcile::Reconciler& reconciler = *reconcile::find_reconciler("cancel_backlog");
+  const reconcile::Statements statements(reconciler);
+  const auto params = page_params(reconciler, {{3}}, Milliseconds{0}, kLimit);
+  for (const Partitions& group : {Partitions{{3}}, sixteen_partitions()}) {
+    auto read = rows_read(run_plan_of(t.db, statements.page.over(group), params, pg::Plan::generic));
+    CHECK(read["ff_cancel_backlog_member"] <= kProbe + 2 * kLimit);
+    CHECK(read["ff_attempt"] <= 2 * kLimit);
+    CHECK(read["ff_exec_core"] <= 2 * kLimit);
+    // Behind a row that has stayed: the stretch that it is in, and the next.
+    auto behind = page_params(reconciler, {{3}}, Milliseconds{0}, kLimit, {}, kLongAgo);
+    behind.add(std::string("130")).add(to_string(flow)).add(std::string("{fp:3}:81"));
+    read = rows_read(run_plan_of(t.db, statements.rest.over(group), behind, pg::Plan::generic));
+    CHECK(read["ff_attempt"] <= 2.0 * kMembers / 256 + 10 * kLimit);
+    CHECK(read["ff_exec_core"] <= 2.0 * kMembers / 256 + 10 * kLimit);
+    CHECK(read["ff_cancel_backlog_member"] <= kProbe + 2.0 * kMembers / 256 + 10 * kLimit);
+  }
 }

@@ -21,32 +21,73 @@
 namespace ff::reconcile {
 namespace {
 
+// A page must not read, or sort, all members of a partition in which large flows were cancelled. So they come stretch by
+// stretch along their key, and the page ends as soon as it is full: a stretch is a 256th of a large flow, by the first
+// digits of the uuid, or a whole small one, and falls due with the cancel. A member whose worker may go on is not shown
+// until its lease has lapsed. Where a partition has few members, each is a stretch, which falls due when its worker may no
+// longer go on, and is seen coming.
+//
+// The order is that of the join: its outer side is sorted, its inner side cannot be looked up without it. Of the rows that
+// fall due together with the last one of a page, the next one is in the same stretch or behind it: so far does the rule
+// for `along` hold, and no further is {in_page} asked.
+//
 // Where no filter asks, the cores of a large flow are not read for each page. Without the barriers the name of a member
 // would be taken apart, and its leases looked up, wherever a page names the moment.
 constexpr std::string_view kScan = R"sql(
-  SELECT m.partition_key, m.flow_id, m.execution_id AS member, named.execution_id, due.due_at_ms
-    FROM {schema}.ff_cancel_backlog b
-    JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
+  SELECT s.partition_key, s.flow_id, s.stretch, m.execution_id AS member, named.execution_id, s.due_at_ms
+    FROM (
+      SELECT mine.partition_key, b.flow_id, b.cancellation_policy, part.*
+        FROM unnest({partitions}) AS mine(partition_key)
+       CROSS JOIN LATERAL (SELECT {more_than:{few}, f.partition_key = mine.partition_key} AS are_many OFFSET 0) members
+       CROSS JOIN LATERAL (
+         SELECT flow.*, {more_than:{few}, f.partition_key = flow.partition_key AND f.flow_id = flow.flow_id} AS is_large
+           FROM {schema}.ff_cancel_backlog flow
+          WHERE {in_partitions:flow} AND flow.partition_key = ANY(ARRAY[mine.partition_key])
+         OFFSET 0) b
+       CROSS JOIN LATERAL (
+         SELECT {whole_flow} AS stretch, one.execution_id AS first_member, one.execution_id AS last_member,
+                NULL AS next_stretch, true AS is_exact, due.due_at_ms
+           FROM {schema}.ff_cancel_backlog_member one
+          CROSS JOIN LATERAL (SELECT one.partition_key, {execution_of:one} AS execution_id OFFSET 0) named
+          CROSS JOIN LATERAL (SELECT greatest({asked_at:b}, {may_finish_until:b, named}) AS due_at_ms OFFSET 0) due
+          WHERE NOT members.are_many AND {in_partitions:one} AND one.partition_key = b.partition_key
+            AND one.flow_id = b.flow_id
+          UNION ALL
+         SELECT {whole_flow}, '', {last_member:b}, NULL, false, {asked_at:b}
+          WHERE members.are_many AND NOT b.is_large
+          UNION ALL
+         SELECT stretch.n, stretch.beginning, coalesce(stretch.next_one, {last_member:b}), stretch.next_one, false, {asked_at:b}
+           FROM ({stretches:b}) stretch
+          WHERE members.are_many AND b.is_large) part
+       WHERE {in_page:part} OR part.due_at_ms > {page_from}
+       ORDER BY part.due_at_ms, part.stretch, b.flow_id
+    ) s
+   CROSS JOIN LATERAL (
+     SELECT m.partition_key, m.execution_id
+       FROM {schema}.ff_cancel_backlog_member m
+      WHERE {in_partitions:m} AND m.partition_key = s.partition_key AND m.flow_id = s.flow_id
+        AND m.execution_id >= s.first_member AND m.execution_id <= s.last_member
+        AND (s.next_stretch IS NULL OR m.execution_id < s.next_stretch)
+     OFFSET 0) m
    CROSS JOIN LATERAL (SELECT m.partition_key, {execution_of:m} AS execution_id OFFSET 0) named
-   CROSS JOIN LATERAL (SELECT greatest({asked_at:b}, {may_finish_until:b, named}) AS due_at_ms OFFSET 0) due
-   WHERE {in_partitions:b} AND {in_partitions:m}
+   WHERE (s.is_exact OR coalesce({may_finish_until:s, named} <= (SELECT due_ms FROM clock), true))
      AND ({no_filter} OR (SELECT {filter:c} FROM {core_of:named} c)))sql";
 
 // The members of a flow are carried along, so that no relation is joined with the keys.
 constexpr std::string_view kAct = R"sql(
 backlog AS MATERIALIZED (
-  SELECT b.*, flow.members
-    FROM clock, (SELECT partition_key, flow_id, array_agg(member) AS members
+  SELECT b.*, flow.members, flow.stretches
+    FROM clock, (SELECT partition_key, flow_id, array_agg(member) AS members, array_agg(stretch) AS stretches
                    FROM key GROUP BY partition_key, flow_id) flow
     JOIN {schema}.ff_cancel_backlog b ON b.partition_key = flow.partition_key AND b.flow_id = flow.flow_id
    WHERE {in_partitions:b} AND {asked_at:b} + 0 <= clock.due_ms
      FOR UPDATE OF b SKIP LOCKED
 ),
 member AS MATERIALIZED (
-  SELECT m.partition_key, m.flow_id, m.execution_id AS member, {execution_of:m} AS execution_id,
+  SELECT m.partition_key, m.flow_id, wanted.stretch, m.execution_id AS member, {execution_of:m} AS execution_id,
          b.reason, b.cancellation_policy, b.requested_at_ms, {asked_at:b} AS due_at_ms
     FROM backlog b
-   CROSS JOIN LATERAL unnest(b.members) AS wanted(member)
+   CROSS JOIN LATERAL unnest(b.members, b.stretches) AS wanted(member, stretch)
     JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
                                             AND m.execution_id = wanted.member
    WHERE {in_partitions:m}
@@ -61,7 +102,7 @@ once AS MATERIALIZED (
 ),
 with_core AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, c.flow_id, c.lifecycle_phase, c.terminal_at_ms, c.raw_fields,
-         m.flow_id AS of_flow, m.member, m.reason,
+         m.flow_id AS of_flow, m.stretch, m.member, m.reason,
          c.lifecycle_phase = 'cancelled' AND m.cancellation_policy <> 'cancel_all' AS may_finish,
          greatest(m.due_at_ms, {may_finish_until:m, m}) AS due_at_ms,
          CASE WHEN {has_not_ended:c} AND {replayed_at:c} > m.requested_at_ms THEN 'member_left'
@@ -76,7 +117,7 @@ with_core AS MATERIALIZED (
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 doomed AS MATERIALIZED (
-  SELECT {doomed:c}, c.of_flow, c.member, c.reason, c.may_finish, c.due_at_ms,
+  SELECT {doomed:c}, c.of_flow, c.stretch, c.member, c.reason, c.may_finish, c.due_at_ms,
          coalesce(c.terminal_at_ms, clock.now_ms) AS ended_at_ms,
          {told_end:c} IS NOT NULL
            OR coalesce(c.raw_fields->'completion_repaired_for' = to_jsonb(c.terminal_at_ms), false) AS is_told
@@ -127,21 +168,21 @@ told AS (
   {completion_events:'cancelled', {untold_ends}}
 ),
 settled AS MATERIALIZED (
-  SELECT partition_key, of_flow AS flow_id, member, execution_id, due_at_ms, 'member_cancelled' AS outcome
+  SELECT partition_key, of_flow AS flow_id, stretch, member, execution_id, due_at_ms, 'member_cancelled' AS outcome
     FROM cancelling
    UNION ALL
-  SELECT partition_key, of_flow, member, execution_id, due_at_ms, outcome
+  SELECT partition_key, of_flow, stretch, member, execution_id, due_at_ms, outcome
     FROM with_core
    WHERE outcome <> 'member_cancelled'
    UNION ALL
-  SELECT partition_key, flow_id, member, execution_id, due_at_ms, 'member_gone'
+  SELECT partition_key, flow_id, stretch, member, execution_id, due_at_ms, 'member_gone'
     FROM once m
    WHERE {no_filter}
      AND NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
                       WHERE {in_partitions:e} AND e.partition_key = m.partition_key
                         AND e.execution_id = m.execution_id)
    UNION ALL
-  SELECT partition_key, flow_id, member, execution_id, due_at_ms, 'malformed'
+  SELECT partition_key, flow_id, stretch, member, execution_id, due_at_ms, 'malformed'
     FROM member
    WHERE execution_id IS NULL AND {no_filter}
 ),
@@ -173,8 +214,38 @@ backlog_deleted AS (
 ),
 moved AS (SELECT partition_key, flow_id, due_at_ms, 'flow_done' AS outcome FROM done))sql";
 
-std::vector<Fragment> own_fragments() {
+// How members are paged through: see kScan.
+std::vector<Fragment> of_stretches() {
   return {
+      {"along", "stretch"},
+      {"few", "250"},
+      // "The backlog has more members than that."
+      {"more_than(number, which)",
+       R"sql((SELECT count(*) > {number}
+                   FROM (SELECT FROM {schema}.ff_cancel_backlog_member f
+                          WHERE {in_partitions:f} AND {which}
+                          LIMIT {number} + 1) few))sql"},
+      // Behind all stretches of a large flow, which this one may have been a page before.
+      {"whole_flow", "258"},
+      // From one of these to the next, in the order of the key, whatever that makes of them; before the first there may
+      // be what names no execution.
+      {"stretches(backlog)",
+       R"sql(SELECT row_number() OVER by_name AS n, of_all.beginning, lead(of_all.beginning) OVER by_name AS next_one
+                   FROM (SELECT '' AS beginning
+                          UNION ALL
+                         SELECT concat('{', 'fp:', {backlog}.partition_key, '}:', lpad(to_hex(digits), 2, '0'))
+                           FROM generate_series(0, 255) AS digits) of_all
+                 WINDOW by_name AS (ORDER BY of_all.beginning))sql"},
+      {"last_member(backlog)",
+       R"sql((SELECT l.execution_id
+                   FROM {schema}.ff_cancel_backlog_member l
+                  WHERE {in_partitions:l} AND l.partition_key = {backlog}.partition_key AND l.flow_id = {backlog}.flow_id
+                  ORDER BY l.execution_id DESC
+                  LIMIT 1))sql"}};
+}
+
+std::vector<Fragment> own_fragments() {
+  std::vector<Fragment> all{
       {"asked_at(backlog)", "greatest({backlog}.requested_at_ms, {backlog}.grace_until_ms)"},
       {"has_members(backlog)",
        R"sql(EXISTS (SELECT FROM {schema}.ff_cancel_backlog_member n
@@ -220,6 +291,8 @@ std::vector<Fragment> own_fragments() {
       {"untold_ends",
        R"sql((SELECT partition_key, execution_id, flow_id, ended_at_ms AS now_ms, name_space, instance_tag
             FROM cancelling WHERE NOT is_told) untold)sql"}};
+  for (Fragment& each : of_stretches()) all.push_back(std::move(each));
+  return all;
 }
 
 }  // namespace
@@ -234,7 +307,7 @@ Reconciler cancel_backlog() {
                     "its worker had revived the member, as the policy allows, or an operator"},
                    {"member_gone", Effect::deleted, "the member had ended by itself, or is no more"},
                    {"malformed", Effect::deleted, "it named no execution of its partition"}},
-      .key = {{"flow_id", "uuid"}, {"member", "text"}},
+      .key = {{"stretch", "bigint"}, {"flow_id", "uuid"}, {"member", "text"}},
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
