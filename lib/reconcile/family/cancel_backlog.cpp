@@ -217,7 +217,6 @@ moved AS (SELECT partition_key, flow_id, due_at_ms, 'flow_done' AS outcome FROM 
 // How members are paged through: see kScan.
 std::vector<Fragment> of_stretches() {
   return {
-      {"along", "stretch"},
       {"few", "250"},
       // "The backlog has more members than that."
       {"more_than(number, which)",
@@ -328,6 +327,7 @@ Reconciler cancel_backlog() {
       .own_parameters = {"grace"},
       .parameters = [](const Settings& own, const Family&) { return pg::Params::of(*own.at("grace")); }};
   Reconciler flows = members;
+  members.fragments.push_back({"along", "stretch"});
   flows.outcomes = {{"flow_done", Effect::deleted, "no member of the cancelled flow was left"}};
   flows.key = {{"flow_id", "uuid"}};
   flows.execution_column = {};
