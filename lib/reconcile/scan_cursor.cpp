@@ -157,12 +157,12 @@ void ScanCursor::fit_slices(const Seen& seen) {
     smaller_ /= 2;
 }
 
-void ScanCursor::give_up(const std::vector<GroupSlice>& slices) {
-  if (rows_in_slice() > 1 || slices.empty()) {
+void ScanCursor::give_up() {
+  if (rows_in_slice() > 1) {
     smaller_ = std::min<std::int64_t>(smaller_ * kSmallerWhereGivenUp, job_.reconciler.walk->rows);
     return;
   }
-  const Slice::Place& after = slices.front().slice.after;
+  const Slice::Place after = walker_.place();
   spdlog::warn(
       "{}: what comes next in {} takes longer to look at than statement_timeout, and is passed by: behind {} "
       "in partition {}",
@@ -184,16 +184,10 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
 
 Seen ScanCursor::read(Worker& worker) {
   const SteadyTime began = job_.clock.now();
-  std::vector<GroupSlice> slices;
-  Seen seen;
-  try {
-    slices = next(worker.connection());
-    job_.still_rows.begin_scan(began);
-    seen = read(worker, slices, ahead());
-  } catch (const pg::Error& error) {
-    if (job_.options.in_slices && job_.reconciler.walk && error.canceled()) give_up(slices);
-    throw;
-  }
+  is_under_way_ = true;
+  auto slices = next(worker.connection());
+  job_.still_rows.begin_scan(began);
+  Seen seen = read(worker, std::move(slices), ahead());
   seen.took = job_.clock.now() - began;
   if (job_.options.deadline != SteadyTime::max()) job_.deadline = job_.options.deadline + seen.took;
   return seen;
@@ -209,6 +203,7 @@ Seen ScanCursor::read(Worker& worker, std::vector<GroupSlice> slices, Millisecon
 
 // Behind the cut-off the scan may not have shown what falls due; where there is none, it has, as far as it saw ahead.
 void ScanCursor::end_scan(TickReport& report, const Seen& seen) {
+  is_under_way_ = false;
   const std::vector<GroupSlice>& slices = seen.slices;
   const Reconciler& pair = job_.reconciler;
   const SteadyTime now = job_.clock.now();
@@ -230,6 +225,10 @@ void ScanCursor::end_scan(TickReport& report, const Seen& seen) {
 }
 
 void ScanCursor::end_tick(const TickReport& report) {
+  // What was given up is the scan itself, or the pages behind it.
+  const bool gave_up = is_under_way_ && report.failure && report.failure->canceled();
+  if (gave_up && job_.reconciler.walk && job_.options.in_slices) give_up();
+  is_under_way_ = false;
   if (report.more || report.failure) duty_.end_rest();
   if (report.skipped.contains(Skip::locked))
     duty_.rest_at_most_until(job_.clock.now() + job_.reconciler.interval);

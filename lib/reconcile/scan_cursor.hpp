@@ -86,7 +86,7 @@ class ScanCursor {
   Milliseconds ahead() const;
   std::int64_t rows_in_slice() const;
   void fit_slices(const Seen& seen);
-  void give_up(const std::vector<GroupSlice>& slices);
+  void give_up();
   std::vector<GroupSlice> next(pg::Connection& connection);
 
   // Half a percent of the time goes into scans, if no rest is longer than that.
@@ -95,7 +95,8 @@ class ScanCursor {
 
   Job& job_;
   Walker walker_;
-  std::int64_t smaller_ = 1;  // a slice has a so-manyth of the rows that it may have
+  bool is_under_way_ = false;  // a scan, in this tick
+  std::int64_t smaller_ = 1;   // a slice has a so-manyth of the rows that it may have
   std::size_t first_group_ = 0;
   DutyCycle duty_{kRestToRun, kLongestRest};
 };

@@ -21,6 +21,8 @@ class Walker {
   std::vector<GroupSlice> next(const Job& job, pg::Connection& connection, std::int64_t rows);
   /// What next() has shown is done with: the one after it begins behind.
   void go_on() { from_ = to_; }
+  /// Behind which row the last stretch begins.
+  Slice::Place place() const { return from_.row; }
   /// How many rows the last stretch has; 0 where it goes by whole partitions.
   std::int64_t rows() const { return rows_; }
   /// The last stretch ended with the table.

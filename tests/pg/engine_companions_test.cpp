@@ -113,11 +113,10 @@ TEST_CASE("a companion that fails takes nothing from those behind it") {
   Stage t;
   Reconciler pair = undater();
   Reconciler broken = pair.companions.front();
-  broken.walk = {};
   broken.scan = R"sql(
     SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.expires_at_ms / 0 AS due_at_ms
       FROM {schema}.ff_waitpoint_pending w
-     WHERE {in_partitions:w} AND ({namespace} IS NULL OR {tag_key} IS NULL OR {tag_value} IS NULL))sql";
+     WHERE {in_partitions:w} AND {in_slice:w} AND ({namespace} IS NULL OR {tag_key} IS NULL OR {tag_value} IS NULL))sql";
   pair.companions.insert(pair.companions.begin(), broken);
   EngineFixture engine(t.database, pair);
   t.add_waitpoint(9'000);

@@ -97,7 +97,7 @@ TEST_CASE("rows of several groups are moved in one transaction") {
       " INSERT INTO moved_by VALUES (pg_current_xact_id()); RETURN NULL; END $$; CREATE TRIGGER note AFTER "
       "UPDATE ON"
       " ff_attempt FOR EACH ROW EXECUTE FUNCTION note()");
-  EngineFixture engine(database, "attempt_timeout", {.partitions = partitions});
+  EngineFixture engine(database, "lease_expiry", {.partitions = partitions});
   CHECK(engine->tick().processed == 48);
   CHECK(number(db, "SELECT count(*) FROM moved_by") == 48);
   CHECK(number(db, "SELECT count(DISTINCT tx) FROM moved_by") < 3);
