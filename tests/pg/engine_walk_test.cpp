@@ -15,7 +15,7 @@ namespace {
 /// What has a deadline; who is of the lane "slow" takes so long to look at.
 std::string scan_that_takes(const std::string& seconds_a_row, const std::string& seconds_if_slow) {
   return R"sql(
-      SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
+      SELECT c.partition_key, c.execution_id, c.deadline_at_ms + 0 AS due_at_ms
         FROM {schema}.ff_exec_core c
        WHERE {in_partitions:c} AND {in_slice:c} AND c.deadline_at_ms IS NOT NULL AND {filter:c}
          AND pg_sleep(CASE c.lane_id WHEN 'slow' THEN )sql" +

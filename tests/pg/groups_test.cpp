@@ -87,18 +87,39 @@ TEST_CASE("a session plans a statement once for a group, however many batches an
   CHECK(number(db, "SELECT max(statements) FROM watched") == 1);
 }
 
+// One whose act is about a single table: with more, fewer groups are moved together (Statement::groups_together).
 TEST_CASE("rows of several groups are moved in one transaction") {
+  const reconcile::Reconciler undater{.name = "undater",
+                                      .summary = "Takes deadlines away.",
+                                      .outcomes = {"undated"},
+                                      .key = {{"execution_id", "uuid"}},
+                                      .execution_column = "execution_id",
+                                      .scan = R"sql(
+      SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
+        FROM {schema}.ff_exec_core c
+       WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL AND {filter:c})sql",
+                                      .act = R"sql(
+      undated AS (
+        UPDATE {schema}.ff_exec_core c
+           SET deadline_at_ms = NULL
+          FROM clock, key
+         WHERE {in_partitions:c} AND c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+           AND c.deadline_at_ms + 0 <= clock.due_ms AND {filter:c}
+        RETURNING c.partition_key, c.execution_id, clock.now_ms),
+      moved AS (SELECT partition_key, execution_id, now_ms AS due_at_ms, 'undated' AS outcome FROM undated))sql",
+                                      .interval = Milliseconds{1000}};
   const Database database;
   auto db = database.connect();
   const auto partitions = partition_range({0}, {47});
-  insert_many_lapsed(db, {.count = 48, .partitions = partitions});
+  for (const PartitionKey partition : partitions)
+    insert_core(db, {.partition = partition, .deadline_at_ms = 1'700'000'000'000});
   db.execute_script(
       "CREATE TABLE moved_by (tx xid8); CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
       " INSERT INTO moved_by VALUES (pg_current_xact_id()); RETURN NULL; END $$; CREATE TRIGGER note AFTER "
       "UPDATE ON"
-      " ff_attempt FOR EACH ROW EXECUTE FUNCTION note()");
-  EngineFixture engine(database, "lease_expiry", {.partitions = partitions});
+      " ff_exec_core FOR EACH ROW EXECUTE FUNCTION note()");
+  EngineFixture engine(database, undater, {.partitions = partitions});
   CHECK(engine->tick().processed == 48);
   CHECK(number(db, "SELECT count(*) FROM moved_by") == 48);
-  CHECK(number(db, "SELECT count(DISTINCT tx) FROM moved_by") < 3);
+  CHECK(number(db, "SELECT count(DISTINCT tx) FROM moved_by") == 1);
 }
