@@ -4,6 +4,8 @@
 #include <iterator>
 #include <tuple>
 
+#include "reconcile/backlog.hpp"
+
 namespace ff::reconcile {
 namespace {
 
@@ -15,10 +17,6 @@ void add_counts(Counts& to, const Counts& from) {
 template <typename Values>
 void append(Values& to, Values&& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
-}
-
-void take_earlier(std::optional<UnixMillis>& to, const std::optional<UnixMillis>& from) {
-  if (from && (!to || *from < *to)) to = from;
 }
 
 }  // namespace
@@ -33,12 +31,12 @@ void TickReport::add(TickReport&& other) {
   add_counts(errors, other.errors);
   if (other.more) wait = more ? std::min(wait, other.wait) : other.wait;
   more = more || other.more;
-  take_earlier(oldest_due, other.oldest_due);
+  keep_earlier(oldest_due, other.oldest_due);
   for (const auto& [partition, due_at] : other.oldest_due_in) {
     const auto [there, is_new] = oldest_due_in.emplace(partition, due_at);
     if (!is_new) there->second = std::min(there->second, due_at);
   }
-  take_earlier(next_due, other.next_due);
+  keep_earlier(next_due, other.next_due);
   lateness.add(other.lateness);
   append(moves, std::move(other.moves));
   append(faults, std::move(other.faults));

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "support/engine.hpp"
+#include "support/undating.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -11,27 +12,15 @@ namespace {
 
 /// Takes the deadline of runnable executions away, and walks through these in tens.
 const Reconciler& undater() {
-  static const Reconciler made{.name = "undater",
-                               .summary = "Takes deadlines away.",
-                               .outcomes = {"undated"},
-                               .key = {{"execution_id", "uuid"}},
-                               .execution_column = "execution_id",
-                               .scan = R"sql(
+  static const Reconciler made = [] {
+    Reconciler pair = undating(R"sql(
       SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
         FROM {runnable_by_lane} r
         JOIN {core_of:r} c ON true
-       WHERE c.deadline_at_ms IS NOT NULL AND {filter:c})sql",
-                               .act = R"sql(
-      undated AS (
-        UPDATE {schema}.ff_exec_core c
-           SET deadline_at_ms = NULL
-          FROM clock, key
-         WHERE {in_partitions:c} AND c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-           AND c.deadline_at_ms + 0 <= clock.due_ms AND {filter:c}
-        RETURNING c.partition_key, c.execution_id, clock.now_ms),
-      moved AS (SELECT partition_key, execution_id, now_ms AS due_at_ms, 'undated' AS outcome FROM undated))sql",
-                               .interval = Milliseconds{1000},
-                               .walk = {{"ff_exec_core", "execution_id", 10, "'runnable'"}}};
+       WHERE c.deadline_at_ms IS NOT NULL AND {filter:c})sql");
+    pair.walk = {{"ff_exec_core", "execution_id", 10, "'runnable'"}};
+    return pair;
+  }();
   return made;
 }
 

@@ -4,6 +4,7 @@
 
 #include "support/engine.hpp"
 #include "support/log_capture.hpp"
+#include "support/undating.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -24,23 +25,9 @@ std::string scan_that_takes(const std::string& seconds_a_row, const std::string&
 
 /// Takes deadlines away, in slices of 40 rows.
 Reconciler undater(std::string_view scan) {
-  return {.name = "undater",
-          .summary = "Takes deadlines away.",
-          .outcomes = {"undated"},
-          .key = {{"execution_id", "uuid"}},
-          .execution_column = "execution_id",
-          .scan = scan,
-          .act = R"sql(
-      undated AS (
-        UPDATE {schema}.ff_exec_core c
-           SET deadline_at_ms = NULL
-          FROM clock, key
-         WHERE {in_partitions:c} AND c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-           AND c.deadline_at_ms + 0 <= clock.due_ms AND {filter:c}
-        RETURNING c.partition_key, c.execution_id, clock.now_ms),
-      moved AS (SELECT partition_key, execution_id, now_ms AS due_at_ms, 'undated' AS outcome FROM undated))sql",
-          .interval = 1s,
-          .walk = {{"ff_exec_core", "execution_id", 40}}};
+  Reconciler pair = undating(scan);
+  pair.walk = {{"ff_exec_core", "execution_id", 40}};
+  return pair;
 }
 
 struct Stage {

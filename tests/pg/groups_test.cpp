@@ -5,6 +5,7 @@
 
 #include "reconcile/groups.hpp"
 #include "support/engine.hpp"
+#include "support/undating.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -89,25 +90,10 @@ TEST_CASE("a session plans a statement once for a group, however many batches an
 
 // One whose act is about a single table: with more, fewer groups are moved together (Statement::groups_together).
 TEST_CASE("rows of several groups are moved in one transaction") {
-  const reconcile::Reconciler undater{.name = "undater",
-                                      .summary = "Takes deadlines away.",
-                                      .outcomes = {"undated"},
-                                      .key = {{"execution_id", "uuid"}},
-                                      .execution_column = "execution_id",
-                                      .scan = R"sql(
+  const reconcile::Reconciler undater = undating(R"sql(
       SELECT c.partition_key, c.execution_id, c.deadline_at_ms AS due_at_ms
         FROM {schema}.ff_exec_core c
-       WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL AND {filter:c})sql",
-                                      .act = R"sql(
-      undated AS (
-        UPDATE {schema}.ff_exec_core c
-           SET deadline_at_ms = NULL
-          FROM clock, key
-         WHERE {in_partitions:c} AND c.partition_key = key.partition_key AND c.execution_id = key.execution_id
-           AND c.deadline_at_ms + 0 <= clock.due_ms AND {filter:c}
-        RETURNING c.partition_key, c.execution_id, clock.now_ms),
-      moved AS (SELECT partition_key, execution_id, now_ms AS due_at_ms, 'undated' AS outcome FROM undated))sql",
-                                      .interval = Milliseconds{1000}};
+       WHERE {in_partitions:c} AND c.deadline_at_ms IS NOT NULL AND {filter:c})sql");
   const Database database;
   auto db = database.connect();
   const auto partitions = partition_range({0}, {47});
