@@ -93,6 +93,31 @@ TEST_CASE("each of two edges between the same two executions counts") {
   flow.claim("downstream", "parent");
 }
 
+TEST_CASE(
+    "a downstream that an operator has replayed is not ended again by upstreams that had doomed it before") {
+  World world;
+  Flow flow(world, {{"policy", "all_of"}}, 2);
+  CHECK(flow.fail(0) == "advanced=1");
+  REQUIRE(world.core(flow.downstream).at("public_state") == "skipped");
+  CHECK(world.tick("dependency", Flow::at_once()) == "advanced=1");  // its own end
+  for (const std::string& each : {flow.upstream[0], flow.downstream})
+    world.real.call("replay_execution", {{"execution", each}});
+  flow.claim("downstream", "replayed");
+
+  SECTION("the upstream that was replayed, too, succeeds") {
+    CHECK(flow.complete(0) == "advanced=1");
+  }
+  SECTION("it fails again") {
+    CHECK(flow.fail(0) == "advanced=1");
+  }
+  SECTION("another one ends") {
+    CHECK(flow.complete(1) == "advanced=1");
+  }
+  CHECK(world.core(flow.downstream).at("lifecycle_phase") == "active");
+  CHECK(world.real.refusal("complete", {{"handle", "replayed"}}).empty());
+  CHECK(world.ends_of(flow.downstream, "success") == 1);
+}
+
 TEST_CASE("a later success of a satisfied any_of leaves a downstream in transit alone") {
   World world;
   Flow flow(world, kAnyOf);

@@ -116,6 +116,46 @@ TEST_CASE("dependency leaves a downstream as it is that has ended before its fan
   CHECK(completion_events(db).size() == events_before);
 }
 
+TEST_CASE("dependency does not end again whom an operator has replayed since its fan-in became impossible") {
+  struct Case {
+    Json policy;
+    GroupRow before;
+    const char* outcome;
+    bool replayed;
+    bool ended;
+  };
+  const Json any_of = {{"kind", "any_of"}};
+  const Json two = {{"kind", "quorum"}, {"k", 2}};
+  const auto c = GENERATE_COPY(values<Case>({
+      {kAllOf, {.fail = 1}, "success", true, false},
+      {kAllOf, {.fail = 1}, "failed", true, false},
+      {kAllOf, {.fail = 1}, "success", false, true},
+      {any_of, {.fail = 2, .running = 0}, "failed", true, false},
+      {any_of, {.fail = 2, .running = 0}, "failed", false, true},
+      {two, {.skip = 1}, "success", true, false},
+      {two, {.skip = 1}, "success", false, true},
+      // By this very event.
+      {kAllOf, {.success = 1, .running = 1}, "failed", true, true},
+      {two, {.success = 1, .running = 1}, "failed", true, true},
+      // Of who asks for more than there are the first end says so.
+      {two, {}, "success", true, true},
+  }));
+  static const Database database;
+  auto db = database.connect();
+  db.execute("DELETE FROM ff_completion_event");
+  GroupRow group = c.before;
+  group.policy = c.policy;
+  const Json raw_fields = c.replayed ? Json{{"replay_count", 1}} : Json::object();
+  const FanIn f = insert_fan_in(db, 1, group, {.state = active(), .raw_fields = raw_fields});
+  insert_attempt(db,
+                 {.partition = {3}, .execution = f.downstream, .lease_expires_at_ms = now_ms(db) + 60'000});
+  end_upstream(db, f, 0, c.outcome);
+  CAPTURE(c.policy.dump(), counts(db, f.downstream), c.outcome, c.replayed);
+  tick(database);
+  CHECK(core(db, f.downstream)["public_state"] == (c.ended ? "skipped" : "running"));
+  CHECK(attempt(db, f.downstream)["lease_expires_at_ms"].is_null() == c.ended);
+}
+
 // As a join the planner looks for all edges of the flow, and compares each with each event.
 TEST_CASE("dependency does not compare the ends of a large flow with all of its edges") {
   constexpr int kEnds = 500;

@@ -286,6 +286,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("group_recount wakes whom an operator has replayed after its fan-in had become impossible") {
+  Stage t;
+  const bool replayed = GENERATE(true, false);
+  const Json raw_fields = replayed ? Json{{"replay_count", 1}} : Json::object();
+  const FanIn misled = insert_fan_in(t.db, 2, {.policy = policy("all_of"), .fail = 1, .running = 1},
+                                     {.state = runnable(), .raw_fields = raw_fields});
+  t.end(misled, 0, "failed");
+  t.end(misled, 1);
+  t.set_core(misled.downstream,
+             "eligibility_state = 'blocked_by_dependencies', blocking_reason = 'waiting_for_children'");
+  CHECK(outcomes(t.tick()) == "recounted=1");
+  CHECK(counts(t.db, misled.downstream) == "1/1/0/0");
+  CHECK(t.state(misled) == (replayed ? "runnable/eligible_now/waiting" : "terminal/not_applicable/skipped"));
+}
+
 TEST_CASE("group_recount leaves a group alone that changes between its scan and its act") {
   Stage t;
   const FanIn misled = t.add_misled();

@@ -7,7 +7,8 @@
 //          fan-in is satisfied makes it eligible where it still waits, and no later event touches it; one that
 //          waits for its children is woken as well by the event that leaves nobody running. Where the fan-in has
 //          become impossible it is ended as skipped, whatever it is doing, with its lease, suspension and
-//          waitpoints, and a completion event of its own carries the cascade on. An any_of or quorum that has
+//          waitpoints, and a completion event of its own carries the cascade on; not where it had been impossible
+//          before, and an operator has replayed the execution since. An any_of or quorum that has
 //          just been satisfied lists the upstreams still at work for edge_cancel_dispatcher, unless its policy
 //          lets them run. Last, dispatched_at_ms. An upstream that was resumed has not ended: such an event is
 //          dispatched and counts nowhere.
@@ -18,7 +19,7 @@
 //
 // Several events of one batch may meet in one group. Their counts are added up and judged once: of events
 // that are each counted once, a group never becomes satisfied and impossible, and once either it stays so,
-// in whatever order they come.
+// in whatever order they come. A replay takes back no count: what it lets end again is counted again.
 
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/fan_in.hpp"
@@ -73,7 +74,7 @@ doomed AS MATERIALIZED (
   SELECT {doomed:c},
          'skipped' AS public_state, 'attempt_terminal' AS attempt_state, 'cancelled' AS attempt_outcome,
          'revoked' AS lease_event, c.cancellation_reason, c.cancelled_by,
-         '{}'::jsonb AS raw_patch
+         '{}'::jsonb AS raw_patch, {was_replayed:c}
     FROM clock, (SELECT DISTINCT partition_key, downstream_eid FROM edge_group) g
     JOIN {schema}.ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
     {as_seen:c}
@@ -118,6 +119,7 @@ tally AS MATERIALIZED (
          c.success_count AS success_before,
          c.success_count + c.fail_count + c.skip_count + c.running_count AS n_before,
          c.success_count + c.fail_count + c.skip_count AS counted_before,
+         c.running_count AS running_before,
          c.success_count + c.success AS success,
          c.skip_count + c.skip AS skip,
          c.fail_count + c.edges - c.success - c.skip AS fail,
@@ -131,7 +133,8 @@ verdict AS MATERIALIZED (
          -- Nobody waits for less than one: what asks for none is satisfied by the first end.
          t.counted_before > 0 AND {satisfied:t.success_before, t.n_before} AS was_satisfied,
          {satisfied:t.success, (t.success + t.fail + t.skip + t.running)} AS satisfied,
-         {impossible} AS impossible
+         {impossible:t.success, (t.fail + t.skip), t.running} AS impossible,
+         {was_impossible} AS was_impossible
     FROM tally t
 ),
 settled AS MATERIALIZED (
@@ -169,6 +172,7 @@ ending AS MATERIALIZED (
            SELECT partition_key, downstream_eid FROM edge_group
            EXCEPT
            SELECT partition_key, downstream_eid FROM verdict WHERE impossible AND NOT satisfied)
+     AND NOT {brought_back:d}
 ),
 {end_executions},
 eligible AS (

@@ -24,20 +24,30 @@ constexpr std::string_view kMakeEligible = R"sql(UPDATE {schema}.ff_exec_core c
 
 std::vector<Fragment> fragments() {
   std::vector<Fragment> all = waiting_children::fragments();
-  all.insert(all.end(), {{"policy_of(group)",
-                          R"sql(coalesce({group}.policy->>'kind', 'all_of') AS kind,
+  all.insert(
+      all.end(),
+      {{"policy_of(group)",
+        R"sql(coalesce({group}.policy->>'kind', 'all_of') AS kind,
          {whole_number_or:1, {group}.policy->'k'} AS k)sql"},
-                         {"satisfied(success, n)",
-                          R"sql(CASE t.kind WHEN 'any_of' THEN {success} >= 1
+       {"satisfied(success, n)",
+        R"sql(CASE t.kind WHEN 'any_of' THEN {success} >= 1
                     WHEN 'quorum' THEN {success} >= t.k
                     ELSE {success} = {n} AND {n} > 0 END)sql"},
-                         {"impossible",
-                          R"sql(CASE t.kind
-              WHEN 'any_of' THEN t.fail + t.skip >= t.success + t.fail + t.skip + t.running
-                             AND t.success + t.fail + t.skip + t.running > 0
-              WHEN 'quorum' THEN t.success + t.running < t.k
-              ELSE t.fail + t.skip > 0 END)sql"},
-                         {"make_eligible", std::string(kMakeEligible)}});
+       {"impossible(success, bad, running)",
+        R"sql(CASE t.kind WHEN 'any_of' THEN {success} + {running} <= 0 AND {bad} > 0
+                    WHEN 'quorum' THEN {success} + {running} < t.k
+                    ELSE {bad} > 0 END)sql"},
+       {"was_impossible",
+        R"sql((t.counted_before > 0
+          AND {impossible:t.success_before, (t.counted_before - t.success_before), t.running_before}))sql"},
+       // Whoever first counts it impossible ends its downstream by the same transaction, so that one who
+       // lives has been brought back since.
+       {"brought_back(doomed)",
+        R"sql(({doomed}.was_replayed
+          AND ({doomed}.partition_key, {doomed}.execution_id) IN (
+                SELECT partition_key, downstream_eid FROM verdict WHERE was_impossible)))sql"},
+       {"was_replayed(core)", "{core}.raw_fields->>'replay_count' IS NOT NULL AS was_replayed"},
+       {"make_eligible", std::string(kMakeEligible)}});
   return all;
 }
 

@@ -9,7 +9,8 @@
 // Changes  the counts, which become how the upstreams have ended: as the newest event of the present run of each says, or
 //          where there is none and the end is so old that completion_repair does not write one any more, as its rows do.
 //          Then the downstream as dependency would: eligible where these counts satisfy the group and the old ones did not,
-//          ended as skipped where they never will. A group that was satisfied is never made impossible.
+//          ended as skipped where they never will. A group that was satisfied is never made impossible, and a downstream
+//          that an operator has replayed after its fan-in had become impossible is not ended again.
 // Others   Both dispatchers, whoever stages and applies edges, and replicas write the group: it is locked first, and all of
 //          it asked again; with other counts it is another row. A downstream that an operator has replayed since an end is
 //          left alone, unless it is blocked by dependencies: nothing tells which ends are meant for it. A dispatcher that is
@@ -78,7 +79,7 @@ doomed AS MATERIALIZED (
   SELECT {doomed:c},
          'skipped' AS public_state, 'attempt_terminal' AS attempt_state, 'cancelled' AS attempt_outcome,
          'revoked' AS lease_event, c.cancellation_reason, c.cancelled_by,
-         '{}'::jsonb AS raw_patch
+         '{}'::jsonb AS raw_patch, {was_replayed:c}
     FROM clock, misled m
     JOIN {schema}.ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.downstream_eid
     {as_seen:c}
@@ -90,6 +91,7 @@ doomed AS MATERIALIZED (
 tally AS MATERIALIZED (
   SELECT m.partition_key, m.flow_id, m.downstream_eid, m.digest, m.due_at_ms, m.success, m.fail, m.skip, 0 AS running,
          m.success_count AS success_before, m.success_count + m.fail_count + m.skip_count AS counted_before,
+         m.running_count AS running_before,
          m.success_count + m.fail_count + m.skip_count + m.running_count AS n_before,
          {policy_of:m}
     FROM misled m
@@ -100,7 +102,8 @@ verdict AS MATERIALIZED (
   SELECT t.*,
          t.counted_before > 0 AND {satisfied:t.success_before, t.n_before} AS was_satisfied,
          {satisfied:t.success, (t.success + t.fail + t.skip)} AS satisfied,
-         {impossible} AS impossible
+         {impossible:t.success, (t.fail + t.skip), t.running} AS impossible,
+         {was_impossible} AS was_impossible
     FROM tally t
 ),
 counted AS (
@@ -116,6 +119,7 @@ ending AS MATERIALIZED (
    WHERE ((d.partition_key, d.execution_id) IN (
            SELECT partition_key, downstream_eid FROM verdict
             WHERE impossible AND NOT satisfied AND NOT was_satisfied)) IS TRUE
+     AND NOT {brought_back:d}
 ),
 {end_executions},
 eligible AS (

@@ -64,6 +64,21 @@ std::string impossible_downstream(Side& side) {
          " success";
 }
 
+// Both had ended, and an operator brings both back.
+std::string replayed_downstream(Side& side) {
+  World& world = side.world;
+  Flow flow(world, {{"policy", "all_of"}}, 1);
+  flow.fails(0);
+  side.scan("dependency");
+  for (const std::string& each : {flow.upstream[0], flow.downstream})
+    world.real.call("replay_execution", {{"execution", each}});
+  flow.claim("downstream", "working");
+  flow.succeeds(0);
+  side.scan("dependency");
+  const std::string state = world.core(flow.downstream).at("public_state");
+  return state + ", " + or_taken(world.real.refusal("complete", {{"handle", "working"}}));
+}
+
 // A second edge between the same two, staged and applied when the first has been counted.
 std::string edge_after_the_end(Side& side) {
   Flow flow(side.world);
@@ -130,7 +145,9 @@ std::vector<Line> lines_of_flows() {
       {"an edge that is applied after its upstream's end counts it as running for ever", edge_after_the_end,
        "blocked_by_dependencies", "eligible_now"},
       {"a downstream that becomes impossible while it runs or is suspended keeps its lease",
-       impossible_downstream, "taken, 1 success", "Contention.LeaseConflict, 0 success"}};
+       impossible_downstream, "taken, 1 success", "Contention.LeaseConflict, 0 success"},
+      {"a replayed downstream of a failed fan-in is ended once more by each end of an upstream",
+       replayed_downstream, "skipped, taken", "running, taken"}};
 }
 
 }  // namespace ff::test
