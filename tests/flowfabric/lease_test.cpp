@@ -68,6 +68,25 @@ TEST_CASE("a crash loop spends the retries of its execution, whichever way it cl
   }
 }
 
+TEST_CASE("a renewal that comes behind a delay costs the execution none of its reclaims") {
+  const EngineOptions together{.together_with = {{"attempt_timeout", {}}, {"lease_expiry", {}}}};
+  World world;
+  const std::string execution = world.execution();
+  for (int round = 0; round < 4; ++round) {
+    world.take("claim", execution, "h");
+    world.real.call("delay", {{"handle", "h"}, {"delay_in_ms", 1}});
+    // It asks for the epoch only, which a delay leaves as it is.
+    world.real.call("renew", {{"handle", "h"}});
+    world.connection.execute("UPDATE ff_attempt SET lease_expires_at_ms = 5");
+    CHECK(world.tick("lease_expiry", together) == "released=1");
+    CHECK(world.tick("delayed_promoter") == "promoted=1");
+  }
+  world.take("claim", execution, "late", kLapsesAtOnce);
+
+  CHECK(world.tick("attempt_timeout", together).empty());
+  CHECK(world.tick("lease_expiry", together) == "reclaimable=1");
+}
+
 TEST_CASE("a typed claim that crashes is reclaimed max_reclaims times, and then its retries are spent") {
   const EngineOptions together{.together_with = {{"attempt_timeout", {}}, {"lease_expiry", {}}}};
   // Whoever comes first leaves what is the other's.

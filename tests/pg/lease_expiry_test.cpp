@@ -20,13 +20,17 @@ Json expired_lease(const Uuid& id, const Json& at) {
 }
 
 /// What becomes of the current attempt, whatever becomes of the core.
-Json released(const Json& before, int reclaims, const std::string& outcome = "lease_expired_reclaimable") {
-  Json raw_fields = before["raw_fields"].is_object() ? before["raw_fields"] : Json::object();
-  raw_fields["lease_reclaims"] = reclaims;
+Json released(const Json& before, const std::string& outcome = "lease_expired_reclaimable") {
   return changed(before, {{"outcome", outcome},
                           {"lease_expires_at_ms", nullptr},
-                          {"lease_epoch", before["lease_epoch"].get<int>() + 1},
-                          {"raw_fields", raw_fields}});
+                          {"lease_epoch", before["lease_epoch"].get<int>() + 1}});
+}
+
+/// The same where its execution goes on.
+Json reclaimed(const Json& before, int reclaims) {
+  Json raw_fields = before["raw_fields"].is_object() ? before["raw_fields"] : Json::object();
+  raw_fields["lease_reclaims"] = reclaims;
+  return changed(released(before), {{"raw_fields", raw_fields}});
 }
 
 /// Rows that lease_expiry must leave alone.
@@ -83,7 +87,7 @@ TEST_CASE("lease_expiry gives an active execution back for the same attempt and 
                  {"attempt_state", "pending_retry_attempt"},
                  {"raw_fields", changed(origin("payments", "i-7"),
                                         {{"lease_expired_at_ms", at}, {"total_attempt_count", "2"}})}}));
-  CHECK(attempt(db, id, 2) == released(attempt_before, 5));
+  CHECK(attempt(db, id, 2) == reclaimed(attempt_before, 5));
   CHECK(lease_events(db) ==
         Json::array({changed(expired_lease(id, at), {{"namespace", "payments"}, {"instance_tag", "i-7"}})}));
   CHECK(without(snapshot(db), id) == others);
@@ -107,8 +111,8 @@ TEST_CASE("lease_expiry releases the lease of an execution in any other phase wi
   EngineFixture engine(database, "lease_expiry");
   CHECK(outcomes(engine->tick()) == "released=2");
   CHECK(core(db, id) == core_before);
-  CHECK(attempt(db, id) == released(attempt_before, 1, "success"));
-  CHECK(attempt(db, untold) == released(untold_before, 1));
+  CHECK(attempt(db, id) == released(attempt_before, "success"));
+  CHECK(attempt(db, untold) == released(untold_before));
   db.execute("DELETE FROM ff_lease_event WHERE execution_id <> $1", pg::Params::of(to_string(id)));
   const Json events = lease_events(db);
   REQUIRE(events.size() == 1);
@@ -175,6 +179,11 @@ TEST_CASE("lease_expiry leaves a lapsed lease alone for as long as its grace") {
   CHECK(core(db, within)["lifecycle_phase"] == "active");
   CHECK(core(db, beyond)["lifecycle_phase"] == "runnable");
   CHECK(report.next_due == unix_millis(now - 30'000 + 60'001));
+  // It is late since the grace was over.
+  CHECK(report.oldest_due == unix_millis(now - 30'000));
+  REQUIRE(report.lateness.rows() == 1);
+  CHECK(report.lateness.worst() >= Milliseconds{30'000});
+  CHECK(report.lateness.worst() < std::chrono::minutes{1});
 }
 
 TEST_CASE("lease_expiry releases a lease without a core row and writes its event with nulls") {
@@ -190,7 +199,7 @@ TEST_CASE("lease_expiry releases a lease without a core row and writes its event
   const Json attempt_before = attempt(db, id);
   EngineFixture engine(database, "lease_expiry");
   CHECK(outcomes(engine->tick()) == "released=2");
-  CHECK(attempt(db, id) == released(attempt_before, 1));
+  CHECK(attempt(db, id) == released(attempt_before));
   db.execute("DELETE FROM ff_lease_event WHERE execution_id <> $1", pg::Params::of(to_string(id)));
   const Json events = lease_events(db);
   REQUIRE(events.size() == 1);
@@ -253,7 +262,7 @@ TEST_CASE("lease_expiry starts counting anew where the number of reclaims is non
   const Json before = attempt(db, id);
   EngineFixture engine(database, "lease_expiry");
   CHECK(outcomes(engine->tick()) == "reclaimable=1");
-  CHECK(attempt(db, id) == released(before, 1));
+  CHECK(attempt(db, id) == reclaimed(before, 1));
 }
 
 TEST_CASE("lease_expiry is not disturbed by a core's raw_fields of any type") {

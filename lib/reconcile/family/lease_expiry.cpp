@@ -2,9 +2,9 @@
 //
 // Rows     ff_attempt with a lease older than `grace`, whatever the phase of its execution, and even when its core
 //          row is missing, unless it is promised to somebody (a reclaim grant that has not expired).
-// Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1, one more in raw_fields.lease_reclaims, which
-//          begins anew after an operator's replay), the core where it is active and this is its current attempt
-//          (runnable again, for the same attempt), one lease event. A lease on an older attempt than the current one is
+// Changes  the attempt (no lease, lease_expired_reclaimable, epoch + 1), the core where it is active and this is its
+//          current attempt (runnable again, for the same attempt, and one more in the attempt's raw_fields.lease_reclaims,
+//          which begins anew after an operator's replay), one lease event. A lease on an older attempt than the current one is
 //          only cleared, without an event. One that an execution kept over its end or suspension leaves the outcome as
 //          it is, and the core without an owner.
 // Others   Workers renew, complete or fail the same attempt: what they hold is skipped here. Workers that claim
@@ -74,7 +74,8 @@ cleared AS (
                                   ELSE coalesce(a.outcome, 'interrupted') END,
          lease_expires_at_ms = NULL,
          lease_epoch = a.lease_epoch + 1,
-         raw_fields = CASE WHEN l.outcome = 'stale_cleared' THEN a.raw_fields
+         -- Only what gives the work back: a lease that a late renewal gave to one that is delayed costs it no reclaim.
+         raw_fields = CASE WHEN l.outcome <> 'reclaimable' THEN a.raw_fields
                            ELSE {object:a.raw_fields} || jsonb_build_object('lease_reclaims', l.reclaims + 1)
                              || CASE WHEN l.replay_count IS NULL THEN '{}'
                                      ELSE jsonb_build_object('reclaimed_in_replay', l.replay_count) END END
