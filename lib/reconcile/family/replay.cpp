@@ -3,16 +3,15 @@
 namespace ff::reconcile::replay {
 namespace {
 
-// No index finds operators' events by the execution: those of its partition are read, newest first, but only for what
-// was replayed. Where retention has deleted the event, the last change that FlowFabric has noted stands for it.
+// No index finds operators' events by the execution, and of a flow of ten thousand all may have been replayed: those of
+// all partitions are read once, as soon as the first row was replayed, and the last of each execution is looked up. Where
+// retention has deleted the event, the last change that FlowFabric has noted stands for it.
 constexpr std::string_view kReplayedAt =
     R"sql((CASE WHEN {core}.raw_fields->>'replay_count' IS NOT NULL THEN coalesce(
-          (SELECT o.occurred_at_ms
-             FROM {schema}.ff_operator_event o
-            WHERE o.partition_key = {core}.partition_key AND o.execution_id = {core}.execution_id::text
-              AND o.event_type = 'replayed'
-            ORDER BY o.event_id DESC
-            LIMIT 1),
+          ((SELECT jsonb_object_agg(o.execution_id, o.occurred_at_ms ORDER BY o.event_id)
+              FROM {schema}.ff_operator_event o
+             WHERE o.partition_key = ANY ({partitions}) AND o.event_type = 'replayed')
+            ->> {core}.execution_id::text)::bigint,
           {moment:{core}.raw_fields->>'last_mutation_at'}) END))sql";
 
 // One run is told of once, whatever moment stands in the row by now: a worker's cancel dates anew what an operator has
