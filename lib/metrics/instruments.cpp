@@ -88,8 +88,9 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
       tick_duration(histograms(registry, "tick_duration_seconds", "How long a tick took.")),
       tick_start_delay(histograms(registry, "tick_start_delay_seconds",
                                   "How long after its planned time a tick started.")),
-      row_lateness(histograms(registry, "row_lateness_seconds",
-                              "From due time to commit, per processed row, by the clock of the database.")),
+      row_lateness(histograms(
+          registry, "row_lateness_seconds",
+          "From when a row could be taken to commit, per processed row, by the clock of the database.")),
       running_since(gauges(registry, "running_since_timestamp_seconds",
                            "When the tick that is under way began, in Unix time; 0 while none is.")),
       last_success(gauges(registry, "last_success_timestamp_seconds",
@@ -101,9 +102,9 @@ ReconcilerFamilies::ReconcilerFamilies(Registry& registry)
                  "Due rows that the last scan has left, or the tick under way has found and not moved; of a "
                  "backlog at least so many.")),
       more_due(gauges(registry, "more_due", "1 where more may be due than due_rows says.")),
-      oldest_due(
-          gauges(registry, "oldest_due_timestamp_seconds",
-                 "Due time of the oldest row that the last scan found due, in Unix time; 0 when none was.")),
+      oldest_due(gauges(registry, "oldest_due_timestamp_seconds",
+                        "Since when the oldest row that the last scan found due could be taken, in Unix "
+                        "time; 0 when none was due.")),
       next_due(
           gauges(registry, "next_due_timestamp_seconds",
                  "When the next row falls due, in Unix time, as the last tick saw it; 0 when it saw none.")),
@@ -280,10 +281,10 @@ Instruments::Instruments(const Description& description)
     reconcilers.try_emplace(name, families, name, known);
   }
   if (description.per_partition)
-    oldest_due_in =
-        &gauges(registry, "partition_oldest_due_timestamp_seconds",
-                "Due time of the oldest row that the last scan found due in a partition, in Unix time; "
-                "0 when none was.");
+    oldest_due_in = &gauges(
+        registry, "partition_oldest_due_timestamp_seconds",
+        "Since when the oldest row that the last scan found due in a partition could be taken, in Unix time; "
+        "0 when none was.");
   connections_max.Set(description.pool_size);
   const auto& build = description.build;
   gauges(registry, "build_info", "Always 1; the labels say what runs.")

@@ -268,6 +268,19 @@ void refuse_endless_service_file(const Keywords& given) {
                                 " is a pipe or a device (allowed: a file)");
 }
 
+// A whole connection string where a name belongs, from PGDATABASE for instance: libpq would take all of it for the name, and a
+// name is shown.
+void refuse_strings_for_names(const Conninfo& conninfo) {
+  for (const char* name : {"dbname", "host", "user"}) {
+    const std::string value = conninfo.value(name);
+    const auto password = value.find("password");
+    const bool has_password = password != std::string::npos && value.find('=', password) != std::string::npos;
+    if (has_password || value.find("://") != std::string::npos)
+      throw std::invalid_argument(std::string(name) +
+                                  " is a connection string of its own, and here only a name can stand");
+  }
+}
+
 // libpq notices these only when it connects, or never where it has another host to try.
 void refuse_impossible(const Conninfo& conninfo) {
   for (const char* name : kNumbers)
@@ -329,6 +342,7 @@ Conninfo parse_conninfo(const std::string& text) {
   for (const char* secret :
        {"password", "sslpassword", "scram_client_key", "scram_server_key", "oauth_client_secret"})
     conninfo.effective.erase(secret);
+  refuse_strings_for_names(conninfo);
   refuse_impossible(conninfo);
   return conninfo;
 }

@@ -55,8 +55,14 @@ bool Error::timed_out() const {
   return kind_ == Kind::timeout || canceled() || table_locked();
 }
 
+// A session that goes on was let in, whatever a statement on it may not do.
 bool Error::authentication() const {
-  return class_of(sqlstate_) == "28" || sqlstate_ == "3D000" || sqlstate_ == "42501";
+  return kind_ != Kind::server &&
+         (class_of(sqlstate_) == "28" || sqlstate_ == "3D000" || sqlstate_ == "42501");
+}
+
+bool Error::too_many_connections() const {
+  return sqlstate_ == "53300";
 }
 
 bool Error::lacks_resources() const {
@@ -84,11 +90,11 @@ bool Error::is_of_the_data() const {
 }
 
 std::string_view Error::error_class() const {
-  if (timed_out()) return "timeout";
-  if (kind_ == Kind::server) {
-    const auto* known = std::find(kCountedClasses.begin(), kCountedClasses.end(), class_of(sqlstate_));
-    return known == kCountedClasses.end() ? "other" : *known;
-  }
+  if (canceled() || table_locked()) return "timeout";
+  const auto* known = std::find(kCountedClasses.begin(), kCountedClasses.end(), class_of(sqlstate_));
+  if (known != kCountedClasses.end()) return *known;
+  if (kind_ == Kind::server) return "other";
+  if (kind_ == Kind::timeout) return "timeout";
   return kind_ == Kind::interrupted || kind_ == Kind::internal ? "internal" : "connection";
 }
 

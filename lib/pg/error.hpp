@@ -47,8 +47,10 @@ class Error : public std::runtime_error {
   /// An answer took too long: our deadline or the server's statement_timeout or lock_timeout.
   bool timed_out() const;
   bool interrupted() const { return kind_ == Kind::interrupted; }
-  /// The server refused who we are (wrong password, unknown role or database, pg_hba).
+  /// The server refused who we are (wrong password, unknown role or database, pg_hba), and so the connection.
   bool authentication() const;
+  /// The server, or a role or a database of it, has as many sessions as it may have.
+  bool too_many_connections() const;
   /// The server has no room, memory or connections left: that passes without anybody touching the rows. (A limit that
   /// somebody has set, 53400, does not.)
   bool lacks_resources() const;
@@ -62,7 +64,8 @@ class Error : public std::runtime_error {
   /// there, a privilege: of the system, or of what a trigger does for this row) only other rows can tell.
   bool is_of_the_data() const;
 
-  /// How the error is counted: a SQLSTATE class of two characters, or one of the words of error_classes().
+  /// How the error is counted: the class of the SQLSTATE, two characters, wherever there is one that is counted by itself;
+  /// else one of the words of error_classes().
   std::string_view error_class() const;
 
  private:

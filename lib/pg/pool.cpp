@@ -11,15 +11,18 @@ namespace {
 // An Interrupt cannot notify a condition variable; whoever waits for a place looks at it this often.
 constexpr Milliseconds kInterruptPoll{50};
 
+// How long a server that has refused a further connection is left alone while there are some to wait for.
+constexpr Milliseconds kAskAgain{2000};
+
 }  // namespace
 
 PooledConnection::PooledConnection(PooledConnection&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)),
       generation_(other.generation_),
-      connection_(std::exchange(other.connection_, std::nullopt)) {}
+      session_(std::exchange(other.session_, std::nullopt)) {}
 
 PooledConnection::~PooledConnection() {
-  if (pool_ != nullptr) pool_->give_back(std::move(*connection_), generation_);
+  if (pool_ != nullptr) pool_->give_back(std::move(*session_), generation_);
 }
 
 Pool::Pool(const Connector& connector, int size, Milliseconds acquire_timeout, const Interrupt* interrupt,
@@ -32,95 +35,164 @@ Pool::Pool(const Connector& connector, int size, Milliseconds acquire_timeout, c
 
 Pool::~Pool() = default;
 
-PooledConnection Pool::acquire(std::string_view familiar) {
-  return acquire(Clock::system().now() + acquire_timeout_, familiar);
+PooledConnection Pool::acquire(std::string_view user) {
+  return acquire(Clock::system().now() + acquire_timeout_, user);
 }
 
-PooledConnection Pool::acquire(SteadyTime deadline, std::string_view familiar) {
+PooledConnection Pool::acquire(SteadyTime deadline, std::string_view user) {
+  return acquire_in(turns_++, deadline, user);
+}
+
+PooledConnection Pool::acquire_first() {
+  return acquire_in(0, Clock::system().now() + acquire_timeout_, {});
+}
+
+PooledConnection Pool::acquire_in(std::uint64_t turn, SteadyTime deadline, std::string_view user) {
   const auto started = Clock::system().now();
-  auto [idle, generation, abandoned, some_ended] = take_idle_or_slot(deadline, familiar);
-  if (observer_ != nullptr) observer_->waited(Clock::system().now() - started);
-  if (observer_ != nullptr && some_ended) observer_->ended_by_server();
-  if (idle) return {*this, generation, std::move(*idle)};
-  PooledConnection connected{*this, generation, connect(deadline)};
-  connected->abandoned_ = std::move(abandoned);
-  if (observer_ != nullptr) observer_->connected(nullptr);
-  return connected;
+  for (;;) {
+    auto [idle, generation, abandoned, some_ended] = take_idle_or_slot(turn, deadline, user);
+    if (observer_ != nullptr && some_ended) observer_->ended_by_server();
+    std::optional<PooledSession> session = std::move(idle);
+    const bool is_new = !session;
+    const auto waited = Clock::system().now() - started;
+    if (is_new) {
+      std::optional<Connection> made = connect(deadline);
+      if (!made) continue;
+      made->abandoned_ = std::move(abandoned);
+      session.emplace(PooledSession{std::move(*made)});
+    }
+    PooledConnection taken{*this, generation, std::move(*session)};
+    ++taken.session_->users[std::string(user)];
+    if (observer_ != nullptr) observer_->waited(waited);
+    if (is_new && observer_ != nullptr) observer_->connected(nullptr);
+    return taken;
+  }
 }
 
-Connection Pool::connect(SteadyTime deadline) {
+// Nothing: the server gives no more, and one that is on loan is to be waited for.
+std::optional<Connection> Pool::connect(SteadyTime deadline) {
   try {
-    return connector_.connect(deadline, interrupt_);
+    Connection connection = connector_.connect(deadline, interrupt_);
+    {
+      const std::lock_guard lock(mutex_);
+      --connecting_;
+      refusal_.reset();
+    }
+    returned_.notify_all();
+    return connection;
   } catch (const Error& error) {
-    give_up_slot();
+    const bool is_to_wait = give_up_slot(&error);
     if (observer_ != nullptr) observer_->connected(&error);
+    if (is_to_wait) return std::nullopt;
     throw;
   } catch (...) {
-    give_up_slot();
+    give_up_slot(nullptr);
     throw;
   }
 }
 
 // Either an idle connection, or nothing and the right to make one; both count as in use.
-Pool::Place Pool::take_idle_or_slot(SteadyTime deadline, std::string_view familiar) {
+Pool::Place Pool::take_idle_or_slot(std::uint64_t turn, SteadyTime deadline, std::string_view user) {
   std::unique_lock lock(mutex_);
-  ++waiting_;
-  const auto available = [&] { return !idle_.empty() || in_use_ < size_; };
+  const auto mine = waiting_.insert(turn);
+  const auto available = [&] { return mine == waiting_.begin() && (!idle_.empty() || may_connect()); };
   while (!available()) {
     const auto now = Clock::system().now();
     const bool interrupted = interrupt_ != nullptr && interrupt_->raised();
     if (interrupted || now >= deadline) {
-      --waiting_;
+      waiting_.erase(mine);
+      returned_.notify_all();
       if (interrupted)
         throw Error(Error::Kind::interrupted, "interrupted while waiting for a connection of the pool");
       if (observer_ != nullptr) observer_->acquire_timed_out();
-      throw Error(Error::Kind::timeout,
-                  "all " + std::to_string(size_) + " connections of the pool are in use");
+      throw why_none();
     }
     returned_.wait_until(lock, std::min<SteadyTime>(deadline, now + kInterruptPoll), available);
   }
-  --waiting_;
+  waiting_.erase(mine);
+  if (!waiting_.empty()) returned_.notify_all();  // whose turn is next may have been woken too early
   ++in_use_;
   const bool some_ended =
-      std::erase_if(idle_, [](const Connection& connection) { return !connection.idle(); }) > 0;
-  return {take_idle(familiar), generation_, abandoned_, some_ended};
+      std::erase_if(idle_, [](const PooledSession& session) { return !session.connection.idle(); }) > 0;
+  if (some_ended) refusal_.reset();
+  std::optional<PooledSession> idle = take_idle(user);
+  if (!idle) {
+    ++connecting_;
+    if (refusal_) refusal_->until = Clock::system().now() + kAskAgain;  // one at a time
+  }
+  return {std::move(idle), generation_, abandoned_, some_ended};
 }
 
-// With mutex_ held.
-std::optional<Connection> Pool::take_idle(std::string_view familiar) {
+// With mutex_ held, as the next two.
+bool Pool::may_connect() const {
+  if (in_use_ >= size_) return false;
+  return !refusal_ || in_use_ == connecting_ || Clock::system().now() >= refusal_->until;
+}
+
+Error Pool::why_none() const {
+  if (in_use_ < size_ && refusal_)
+    return {Error::Kind::timeout,
+            "all " + std::to_string(in_use_ - connecting_) +
+                " connections that the server gives are in use: " + refusal_->error.what(),
+            refusal_->error.sqlstate()};
+  return {Error::Kind::timeout, "all " + std::to_string(size_) + " connections of the pool are in use"};
+}
+
+std::optional<PooledSession> Pool::take_idle(std::string_view user) {
   if (idle_.empty()) return std::nullopt;
-  auto best = std::find_if(idle_.rbegin(), idle_.rend(),
-                           [&](const Connection& connection) { return connection.has_prepared(familiar); });
-  if (best == idle_.rend())
-    best = std::min_element(idle_.rbegin(), idle_.rend(),
-                            [](const auto& a, const auto& b) { return a.prepared() < b.prepared(); });
-  std::optional<Connection> connection = std::move(*best);
+  const auto times = [&](const PooledSession& session) {
+    const auto found = session.users.find(user);
+    return found == session.users.end() ? 0 : found->second;
+  };
+  const auto best = std::max_element(idle_.rbegin(), idle_.rend(), [&](const auto& a, const auto& b) {
+    return std::pair(times(a), b.users.size()) < std::pair(times(b), a.users.size());
+  });
+  std::optional<PooledSession> session = std::move(*best);
   idle_.erase(std::prev(best.base()));
-  return connection;
+  return session;
 }
 
-void Pool::give_back(Connection connection, std::uint64_t generation) {
+void Pool::give_back(PooledSession session, std::uint64_t generation) {
+  bool is_kept = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_kept = session.connection.idle() && generation == generation_;
+    if (is_kept) {
+      --in_use_;
+      idle_.push_back(std::move(session));
+    }
+  }
+  if (!is_kept) {
+    session.connection.close();  // first: the server may have no place for the next until then
+    const std::lock_guard lock(mutex_);
+    --in_use_;
+    refusal_.reset();
+  }
+  returned_.notify_all();
+}
+
+// `error`, or null: why it was of no use. True: the server has no place for more than those that are on loan.
+bool Pool::give_up_slot(const Error* error) {
+  bool is_to_wait = false;
   {
     const std::lock_guard lock(mutex_);
     --in_use_;
-    if (connection.idle() && generation == generation_) idle_.push_back(std::move(connection));
+    --connecting_;
+    refusal_.reset();
+    if (error != nullptr && error->too_many_connections())
+      refusal_.emplace(Refusal{*error, Clock::system().now() + kAskAgain});
+    is_to_wait = refusal_ && (in_use_ > connecting_ || !idle_.empty());
   }
-  returned_.notify_one();
-}
-
-void Pool::give_up_slot() {
-  {
-    const std::lock_guard lock(mutex_);
-    --in_use_;
-  }
-  returned_.notify_one();
+  returned_.notify_all();
+  return is_to_wait;
 }
 
 void Pool::discard_all() {
-  std::deque<Connection> closing;  // declared before the lock, so that closing does not happen under it
+  std::deque<PooledSession> closing;  // declared before the lock, so that closing does not happen under it
   const std::lock_guard lock(mutex_);
   ++generation_;
   closing.swap(idle_);
+  refusal_.reset();
 }
 
 void Pool::abandon_all() {
@@ -140,7 +212,7 @@ void Pool::abandon_all() {
 
 PoolState Pool::state() const {
   const std::lock_guard lock(mutex_);
-  return {static_cast<int>(idle_.size()), in_use_, size_, waiting_};
+  return {static_cast<int>(idle_.size()), in_use_, size_, static_cast<int>(waiting_.size())};
 }
 
 }  // namespace ff::pg

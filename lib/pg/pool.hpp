@@ -1,11 +1,16 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +20,12 @@ namespace ff::pg {
 
 class Pool;
 
+/// A session of a Pool, and how often each of its users had it.
+struct PooledSession {
+  Connection connection;
+  std::map<std::string, std::uint64_t, std::less<>> users{};
+};
+
 /// A connection on loan from a Pool: goes back when this ends, if it is idle, and is closed otherwise.
 class PooledConnection {
  public:
@@ -22,16 +33,16 @@ class PooledConnection {
   PooledConnection& operator=(PooledConnection&&) = delete;
   ~PooledConnection();
 
-  Connection& operator*() { return *connection_; }
-  Connection* operator->() { return &*connection_; }
+  Connection& operator*() { return session_->connection; }
+  Connection* operator->() { return &session_->connection; }
 
  private:
   friend class Pool;
-  PooledConnection(Pool& pool, std::uint64_t generation, Connection connection)
-      : pool_(&pool), generation_(generation), connection_(std::move(connection)) {}
+  PooledConnection(Pool& pool, std::uint64_t generation, PooledSession session)
+      : pool_(&pool), generation_(generation), session_(std::move(session)) {}
   Pool* pool_;
   std::uint64_t generation_;
-  std::optional<Connection> connection_;
+  std::optional<PooledSession> session_;
 };
 
 /// What a Pool tells of itself; every number is of now.
@@ -55,7 +66,8 @@ class PoolObserver {
   virtual void ended_by_server() {}
 };
 
-/// At most `size` connections, made when needed and shared by whoever asks. Safe from any thread.
+/// At most `size` connections, and no more than the server gives, made when needed and shared by whoever asks. Who waits
+/// gets one in turn: nobody is passed by those who come back for another at once. Safe from any thread.
 class Pool {
  public:
   /// `interrupt` (may be null) ends every wait in the pool and on its connections; it, like `observer`, must
@@ -65,11 +77,14 @@ class Pool {
   ~Pool();
 
   /// Waits for a connection at most until the deadline (default: acquire_timeout from now), connecting if
-  /// need be. Of those that are idle, one that has prepared the statement `familiar` is preferred, because
-  /// its server process has planned it; then the one that has prepared least, so that each comes to serve a few.
-  /// Throws Error: timeout, interrupted, or what connecting says.
-  PooledConnection acquire(std::string_view familiar = {});
-  PooledConnection acquire(SteadyTime deadline, std::string_view familiar = {});
+  /// need be. Where the server has no place for a further one while some are on loan, one of these is waited for. Of those
+  /// that are idle, a user gets the one that it had most often, because that has planned its statements; a new one that with
+  /// the fewest users. So each comes to serve a few, and remembers their plans.
+  /// Throws Error: timeout, interrupted, or what connecting says. A time-out with a SQLSTATE: the server gives no more.
+  PooledConnection acquire(std::string_view user = {});
+  PooledConnection acquire(SteadyTime deadline, std::string_view user = {});
+  /// The same, before all others who wait: for whoever has to know soon whether the server is there.
+  PooledConnection acquire_first();
 
   /// Closes what is idle, and what is on loan as it comes back: after the server changed or failed.
   void discard_all();
@@ -83,16 +98,24 @@ class Pool {
  private:
   friend class PooledConnection;
   struct Place {
-    std::optional<Connection> idle;
+    std::optional<PooledSession> idle;
     std::uint64_t generation;
     std::shared_ptr<const Interrupt> abandoned;
     bool some_ended;
   };
-  Place take_idle_or_slot(SteadyTime deadline, std::string_view familiar);
-  std::optional<Connection> take_idle(std::string_view familiar);
-  void give_back(Connection connection, std::uint64_t generation);
-  Connection connect(SteadyTime deadline);
-  void give_up_slot();
+  /// The server has no place for more than those on loan.
+  struct Refusal {
+    Error error;
+    SteadyTime until;  // then one asks again: others may have left
+  };
+  PooledConnection acquire_in(std::uint64_t turn, SteadyTime deadline, std::string_view user);
+  Place take_idle_or_slot(std::uint64_t turn, SteadyTime deadline, std::string_view user);
+  bool may_connect() const;
+  Error why_none() const;
+  std::optional<PooledSession> take_idle(std::string_view user);
+  void give_back(PooledSession session, std::uint64_t generation);
+  std::optional<Connection> connect(SteadyTime deadline);
+  bool give_up_slot(const Error* error);
 
   const Connector& connector_;
   const int size_;
@@ -100,13 +123,16 @@ class Pool {
   const Interrupt* interrupt_;
   PoolObserver* observer_;
 
+  std::atomic<std::uint64_t> turns_ = 1;
   mutable std::mutex mutex_;
   std::condition_variable returned_;
-  std::deque<Connection> idle_;   // the most recently used at the back
-  std::uint64_t generation_ = 0;  // raised by discard_all: what was made before is closed, not kept
+  std::deque<PooledSession> idle_;  // the most recently used at the back
+  std::uint64_t generation_ = 0;    // raised by discard_all: what was made before is closed, not kept
   std::shared_ptr<Interrupt> abandoned_ = std::make_shared<Interrupt>();  // of what is made from now on
   int in_use_ = 0;
-  int waiting_ = 0;
+  int connecting_ = 0;  // of these
+  std::optional<Refusal> refusal_;
+  std::multiset<std::uint64_t> waiting_;  // their turns; 0: before all others
 };
 
 }  // namespace ff::pg

@@ -95,7 +95,9 @@ TickReport Crew::alone(pg::PooledConnection connection, const std::function<void
   try {
     work(worker);
   } catch (const pg::Error& error) {
-    if (!worker.report().failure) worker.report().failure = error;
+    // What ends all goes before what was of some partitions only.
+    const bool is_of_all = error.connection_lost() || error.not_writable() || error.interrupted();
+    if (!worker.report().failure || is_of_all) worker.report().failure = error;
   } catch (const std::exception& error) {
     // Not the database but we ourselves are at fault.
     if (!worker.report().failure)
@@ -108,7 +110,7 @@ TickReport Crew::alone(pg::PooledConnection connection, const std::function<void
 // A tick can do without: the server may have no more connections to give than the one it has.
 std::optional<pg::PooledConnection> Crew::spare_connection() {
   try {
-    return pool_.acquire(Clock::system().now() + kPatience, job_.familiar());
+    return pool_.acquire(Clock::system().now() + kPatience, name_);
   } catch (const pg::Error& error) {
     spdlog::debug("{}: no further connection for a large backlog: {}", job_.reconciler.name, error.what());
     no_connection_to_spare_ = true;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "reconcile/fork_join.hpp"
@@ -13,7 +14,12 @@ namespace ff::reconcile {
 /// The only concurrency there is in a tick: further workers, as far as there are threads and connections to spare.
 class Crew {
  public:
-  Crew(Job& job, pg::Pool& pool, ForkJoin& fork_join) : job_(job), pool_(pool), fork_join_(fork_join) {}
+  /// `number`: of the pair in its reconciler.
+  Crew(Job& job, pg::Pool& pool, ForkJoin& fork_join, int number)
+      : job_(job),
+        pool_(pool),
+        fork_join_(fork_join),
+        name_(std::string(job.reconciler.name) + ' ' + std::to_string(number)) {}
 
   /// Calls `work` with this worker and, at the same time, with up to `more` others, and returns when all have returned;
   /// what the others did is then in this worker's report. Throws what `work` throws with this worker.
@@ -30,7 +36,7 @@ class Crew {
   TickReport lead(const std::function<void(Worker&)>& work);
 
   /// One that has served this pair, if there is. Throws pg::Error.
-  pg::PooledConnection connection() { return pool_.acquire(job_.familiar()); }
+  pg::PooledConnection connection() { return pool_.acquire(name_); }
 
   /// No further connection was to be had in the last tick: in this one it may.
   void begin_tick() { no_connection_to_spare_ = false; }
@@ -42,6 +48,7 @@ class Crew {
   Job& job_;
   pg::Pool& pool_;
   ForkJoin& fork_join_;
+  const std::string name_;  // by which the pool knows whose plans a session has
   std::atomic<bool> no_connection_to_spare_{false};
 };
 

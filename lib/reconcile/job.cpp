@@ -13,11 +13,11 @@ void Job::begin_tick(const TickOptions& its) {
   deadline = its.deadline;
   quarantine.forget_old(clock.now());
   suspects.start_over();
-  one_group_each = false;
   held_rows.begin_tick();
 }
 
 void Job::end_tick(TickReport& report) {
+  if (report.complete) one_group_each = false;
   if (const auto error = suspects.error_of_all()) {
     if (!report.failure) report.failure = error;
   } else {
@@ -71,8 +71,15 @@ Milliseconds Job::still_for() const {
   return its > Milliseconds{0} ? scope.still_for.value_or(its) : its;
 }
 
-UnixMillis Job::could_be_taken(const RowKey& key) const {
-  return reconciler.still_for > Milliseconds{0} ? still_rows.since(key) + still_for() : UnixMillis{};
+// The last millisecond of a holdoff is that in which it falls due. However far ahead that is, the sum has to fit.
+UnixMillis Job::late_since(UnixMillis due_at) const {
+  const Milliseconds grace = std::max(holdoff() - Milliseconds{1}, Milliseconds{0});
+  return due_at > UnixMillis::max() - grace ? UnixMillis::max() : due_at + grace;
+}
+
+UnixMillis Job::late_since(UnixMillis due_at, const RowKey& key) const {
+  const UnixMillis at = late_since(due_at);
+  return reconciler.still_for > Milliseconds{0} ? std::max(at, still_rows.since(key) + still_for()) : at;
 }
 
 void Job::put_in_quarantine(const Candidate& row, const pg::Error& error, TickReport& report) {
@@ -92,10 +99,6 @@ void Job::put_in_quarantine(const Candidate& row, const pg::Error& error, TickRe
   spdlog::error("{}: this row cannot be moved and is quarantined for {} s{}: {}{}: {}", reconciler.name,
                 pause.count() / 1000, error.lacks_resources() ? "" : ", then longer",
                 describe(reconciler, row.key), execution ? ' ' + to_string(*execution) : "", error.what());
-}
-
-std::string Job::familiar() const {
-  return groups.size() == 0 ? std::string() : statements.page.over(groups.all().front());
 }
 
 }  // namespace ff::reconcile

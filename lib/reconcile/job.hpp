@@ -66,8 +66,10 @@ struct Job {
 
   /// For how long a row has to have stood still (see Reconciler::still_for); 0: it need not.
   Milliseconds still_for() const;
-  /// From when on a row could be taken that has stood still; 1970 where it need not.
-  UnixMillis could_be_taken(const RowKey& key) const;
+  /// Since when a row is late that is due at this moment: later by a grace, an age or what else holds it off.
+  UnixMillis late_since(UnixMillis due_at) const;
+  /// The same, but where it has to stand still as well, since it has stood.
+  UnixMillis late_since(UnixMillis due_at, const RowKey& key) const;
 
   /// By the prelude's last answer, if there is one.
   bool is_worth_a_scan(const Partitions& partitions) const;
@@ -87,9 +89,6 @@ struct Job {
   /// Leaves a row that cannot be moved out for a while, and tells why once. Any thread, with a report of its own.
   void put_in_quarantine(const Candidate& row, const pg::Error& error, TickReport& report);
 
-  /// A statement by which a session is known that has planned those of this pair.
-  std::string familiar() const;
-
   const Reconciler& reconciler;
   const bool gives_back = reconcile::gives_back(reconciler);
   const Statements statements;
@@ -104,13 +103,15 @@ struct Job {
   std::unique_ptr<Prelude> prelude;     ///< null where the pair has none
   std::optional<Prelude::Answer> told;  ///< its last answer
 
+  /// A statement over several groups failed, and perhaps for one of them alone: somebody holds a lock, or it takes too long.
+  /// Until a scan is complete.
+  std::atomic<bool> one_group_each{false};
+
   // Of this tick.
   TickOptions options;
   SteadyTime deadline = SteadyTime::max();  ///< no further batch is started after it
   Suspects suspects;
   bool asks_whose = false;
-  std::atomic<bool> one_group_each{
-      false};  ///< a statement failed because somebody holds a lock on one group's tables
 };
 
 }  // namespace ff::reconcile

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "reconcile/backlog.hpp"
 #include "reconcile/lease_census.hpp"
 
 namespace ff::reconcile {
@@ -118,10 +119,10 @@ void Limits::leave_restless(TickReport& report, std::vector<Candidate>& rows) {
   const auto left = std::erase_if(
       rows, [&](const Candidate& row) { return !job_.still_rows.has_stood(row, job_.still_for()); });
   report.watched += static_cast<std::int64_t>(left);
-  for (Candidate& row : rows) {
-    row.due_at = std::max(row.due_at, job_.could_be_taken(row.key));
-    UnixMillis& oldest = report.oldest_due_in.try_emplace(row.key.partition, row.due_at).first->second;
-    oldest = std::min(oldest, row.due_at);
+  for (const Candidate& row : rows) {
+    const UnixMillis since = job_.late_since(row.due_at, row.key);
+    UnixMillis& oldest = report.oldest_due_in.try_emplace(row.key.partition, since).first->second;
+    oldest = std::min(oldest, since);
   }
 }
 
@@ -133,8 +134,7 @@ void Limits::sift(Worker& worker, std::vector<Candidate>& rows) {
   report.scanned += static_cast<std::int64_t>(rows.size());
   if (held_after_) std::erase_if(rows, [&](const Candidate& row) { return row.due_at > *held_after_; });
   if (job_.options.progress) job_.options.progress->scanned += static_cast<std::int64_t>(rows.size());
-  for (const Candidate& row : rows)
-    if (!report.oldest_due || row.due_at < *report.oldest_due) report.oldest_due = row.due_at;
+  for (const Candidate& row : rows) keep_earlier(report.oldest_due, job_.late_since(row.due_at, row.key));
   if (!job_.quarantine.empty()) {
     const auto now = job_.clock.now();
     const auto held =

@@ -108,7 +108,7 @@ Backlog count_due(const Job& job, pg::Connection& connection, const std::vector<
     const pg::Row row = counted.one();
     backlog.due += row.get<std::int64_t>("due");
     if (const auto oldest = row.get<std::optional<std::int64_t>>("oldest_due_ms"))
-      keep_earlier(backlog.oldest_due, unix_millis(*oldest));
+      keep_earlier(backlog.oldest_due, job.late_since(unix_millis(*oldest)));
     backlog.database_time = unix_millis(row.get<std::int64_t>("now_ms"));
     if (backlog.due >= cap) backlog.capped = true;
     if (backlog.due >= cap) break;

@@ -17,7 +17,7 @@ constexpr Milliseconds kBacklogHorizon = std::chrono::hours{24};
 PairEngine::PairEngine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock,
                        ForkJoin& fork_join, int number, std::shared_ptr<SharedByPairs> shared)
     : job_(reconciler, std::move(scope), clock, std::move(shared)),
-      crew_(job_, pool, fork_join),
+      crew_(job_, pool, fork_join, number),
       limits_(job_, number),
       cursor_(job_) {}
 
@@ -62,7 +62,8 @@ TickReport PairEngine::tick_one(const ExecutionId& execution, const TickOptions&
     auto rows = rows_of(job_, worker, execution);
     limits_.leave_restless(worker.report(), rows);
     for (const Candidate& row : rows) {
-      if (row.due && worker.report().scanned++ == 0) worker.report().oldest_due = row.due_at;  // oldest first
+      if (row.due && worker.report().scanned++ == 0)  // oldest first
+        worker.report().oldest_due = job_.late_since(row.due_at, row.key);
       worker.move_rows({&row, 1});
     }
   };
@@ -96,16 +97,19 @@ void PairEngine::scan_and_work_off(Worker& worker) {
   report.complete = !report.failure;
   // Also of those that the tick does not come to; how long a row has been due is not known before it has stood still.
   if (reconciler().still_for <= Milliseconds{0}) {
-    for (const auto& [partition, due_at] : seen.oldest_due_in)
-      report.oldest_due = std::min(report.oldest_due.value_or(due_at), due_at);
-    report.oldest_due_in = std::move(seen.oldest_due_in);
+    for (const auto& [partition, due_at] : seen.oldest_due_in) {
+      const UnixMillis since = job_.late_since(due_at);
+      keep_earlier(report.oldest_due, since);
+      report.oldest_due_in.emplace(partition, since);
+    }
   }
   if (!limits_.lets_act(worker, seen.due(), report.database_time)) {
     upcoming_.replace({}, seen.up_to);
     return;
   }
   report.paged = !seen.oldest_of_many.empty();
-  upcoming_.replace(std::move(seen.coming), seen.cut_off.value_or(seen.up_to));
+  upcoming_.replace(std::move(seen.coming),
+                    report.failure ? UnixMillis{} : seen.cut_off.value_or(seen.up_to));
   if (seen.cut_off) {
     // Of what a search does not show, a shortcut may have shown some.
     std::erase_if(known, [&](const Candidate& row) { return row.due_at <= *seen.cut_off; });
@@ -138,7 +142,7 @@ void PairEngine::work_off_queue(Worker& worker) {
   upcoming_.replace({}, report.database_time - job_.holdoff());
   report.complete = true;
   report.paged = true;
-  report.oldest_due = queue.rows().oldest();
+  if (const auto oldest = queue.rows().oldest()) report.oldest_due = job_.late_since(*oldest);
   const auto due = static_cast<std::int64_t>(queue.rows().size());
   if (!limits_.lets_act(worker, due, report.database_time)) return;
   {
@@ -192,9 +196,10 @@ Backlog PairEngine::backlog(std::int64_t cap) {
   return backlog;
 }
 
-// Rows in quarantine are due for as long as they fail, and are not tried; as many more are counted.
+// Rows in quarantine are due for as long as they fail, and are not tried; as many more are counted. Nor is what cannot be
+// read.
 Backlog PairEngine::due_in_reach(pg::Connection& connection, bool in_slices, std::int64_t cap) {
-  const auto slices = in_slices && reconciler().walk ? cursor_.next_slice(connection) : whole(job_.groups);
+  const auto slices = in_slices && reconciler().walk ? cursor_.next_slice(connection) : cursor_.readable();
   const auto quarantined = static_cast<std::int64_t>(job_.quarantine.size());
   Backlog backlog = count_due(job_, connection, slices, cap + quarantined);
   backlog.due = std::max<std::int64_t>(backlog.due - quarantined, 0);

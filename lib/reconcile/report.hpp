@@ -100,7 +100,7 @@ struct TickReport {
   Milliseconds wait{
       0};  ///< with `more`: not at once, but so much later, because storm control, or RateLimit, holds them
   std::optional<bool> companions_more;   ///< the same of the companions alone; nothing: they did not scan
-  std::optional<UnixMillis> oldest_due;  ///< of the rows found due
+  std::optional<UnixMillis> oldest_due;  ///< of the rows found due: since when it is late
   std::map<PartitionKey, UnixMillis>
       oldest_due_in;                   ///< the same by partition, of a scan; no entry where none was due
   std::optional<UnixMillis> next_due;  ///< when the earliest row that was not due yet may be taken
@@ -112,8 +112,8 @@ struct TickReport {
   std::vector<QuarantinedRow> quarantine_rows;  ///< some of these: see Quarantine::kMostTold
   std::vector<HeldRow> held;  ///< some of the rows that others have held for several ticks: see HeldRows
   std::optional<Hold> hold;   ///< what is due is more than hold_above, and is not moved or was released
-  Lateness lateness;          ///< of the processed rows: due time to commit, by the database's clock
-  std::vector<Move> moves;    ///< only where asked for: see TickOptions::list_moves
+  Lateness lateness;  ///< of the processed rows: how late each was at its commit, by the database's clock
+  std::vector<Move> moves;  ///< only where asked for: see TickOptions::list_moves
 
   /// Set when the tick could not go on (connection, privileges, …). What is counted above happened all the
   /// same.

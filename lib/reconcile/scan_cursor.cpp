@@ -69,37 +69,10 @@ Seen sort_out(const std::vector<Candidate>& rows, int depth) {
   return seen;
 }
 
-// The oldest `depth` rows of each partition of these slices.
-std::vector<Candidate> scan(Job& job, Worker& worker, std::vector<GroupSlice> slices, int depth,
-                            Milliseconds ahead) {
-  std::erase_if(slices,
-                [&](const GroupSlice& each) { return !job.is_worth_a_scan(job.groups.all()[each.group]); });
-  std::vector<Candidate> all;
-  std::size_t read = 0;
-  std::size_t locked = 0;
-  for (std::size_t from = 0; from < slices.size();) {
-    const std::size_t most = job.one_group_each ? 1 : job.statements.page.groups_together();
-    const std::size_t to = std::min(from + most, slices.size());
-    std::vector<Question> questions;
-    for (std::size_t i = from; i < to; ++i)
-      questions.push_back(page(job, slices[i].slice.partitions_of(job.groups.all()[slices[i].group]),
-                               slices[i].slice, depth, ahead));
-    try {
-      std::ranges::move(worker.read(questions), std::back_inserter(all));
-      read += to - from;
-    } catch (const pg::Error& error) {
-      if (!error.table_locked() || slices.size() == 1) throw;
-      if (to - from > 1) {
-        job.one_group_each = true;
-        continue;
-      }
-      // Each has cost the longest wait for a lock.
-      if (++locked > kMostLocked + read) throw;
-      worker.report().failure = error;
-    }
-    from = to;
-  }
-  return all;
+// Somebody holds a table of that group, or the server has given up its statement. Of a walk the slice was too large.
+bool is_of_one_group(const pg::Error& error, const Job& job) {
+  return error.table_locked() ||
+         (error.canceled() && !job.reconciler.walk && !job.options.stop.stop_requested());
 }
 
 }  // namespace
@@ -182,6 +155,12 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
   return slices;
 }
 
+std::vector<GroupSlice> ScanCursor::readable() const {
+  auto slices = whole(job_.groups);
+  slow_.leave_out(slices, job_.clock.now());
+  return slices;
+}
+
 Seen ScanCursor::read(Worker& worker) {
   const SteadyTime began = job_.clock.now();
   is_under_way_ = true;
@@ -193,8 +172,43 @@ Seen ScanCursor::read(Worker& worker) {
   return seen;
 }
 
+// The oldest rows of each partition of these slices. A group that cannot be read is left out, and is the report's failure.
+std::vector<Candidate> ScanCursor::scan(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead) {
+  std::erase_if(slices,
+                [&](const GroupSlice& each) { return !job_.is_worth_a_scan(job_.groups.all()[each.group]); });
+  if (const pg::Error* const why = slow_.leave_out(slices, job_.clock.now())) worker.report().failure = *why;
+  std::vector<Candidate> all;
+  std::size_t read = 0;
+  std::size_t failed = 0;
+  for (std::size_t from = 0; from < slices.size();) {
+    const std::size_t most = job_.one_group_each ? 1 : job_.statements.page.groups_together();
+    const std::size_t to = std::min(from + most, slices.size());
+    std::vector<Question> questions;
+    for (std::size_t i = from; i < to; ++i)
+      questions.push_back(page(job_, slices[i].slice.partitions_of(job_.groups.all()[slices[i].group]),
+                               slices[i].slice, depth(), ahead));
+    try {
+      std::ranges::move(worker.read(questions), std::back_inserter(all));
+      read += to - from;
+      for (std::size_t i = from; i < to; ++i) slow_.was_read(slices[i].group);
+    } catch (const pg::Error& error) {
+      if (!is_of_one_group(error, job_)) throw;
+      if (to - from > 1) {
+        job_.one_group_each = true;
+        continue;
+      }
+      if (error.canceled()) slow_.gave_up(slices[from].group, job_.clock.now(), error);
+      // Each has cost the longest wait for a lock, or the far longer one for an answer.
+      if (++failed > read + (error.canceled() ? 0 : kMostLocked) || slices.size() == 1) throw;
+      worker.report().failure = error;
+    }
+    from = to;
+  }
+  return all;
+}
+
 Seen ScanCursor::read(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead) {
-  Seen seen = sort_out(scan(job_, worker, slices, depth(), ahead), depth());
+  Seen seen = sort_out(scan(worker, slices, ahead), depth());
   seen.slices = std::move(slices);
   seen.due_now = worker.report().database_time - job_.holdoff();
   seen.up_to = seen.due_now + ahead;
@@ -227,7 +241,11 @@ void ScanCursor::end_scan(TickReport& report, const Seen& seen) {
 void ScanCursor::end_tick(const TickReport& report) {
   // What was given up is the scan itself, or the pages behind it.
   const bool gave_up = is_under_way_ && report.failure && report.failure->canceled();
-  if (gave_up && job_.reconciler.walk && job_.options.in_slices) give_up();
+  if (gave_up && job_.options.in_slices) {
+    if (job_.reconciler.walk) give_up();
+    // Not the same groups again, so that others have their turn.
+    first_group_ += job_.reconciler.groups_a_scan;
+  }
   is_under_way_ = false;
   if (report.more || report.failure) duty_.end_rest();
   if (report.skipped.contains(Skip::locked))

@@ -9,6 +9,7 @@
 #include "reconcile/duty_cycle.hpp"
 #include "reconcile/pager.hpp"
 #include "reconcile/report.hpp"
+#include "reconcile/slow_groups.hpp"
 #include "reconcile/walk.hpp"
 
 namespace ff::reconcile {
@@ -65,11 +66,14 @@ class ScanCursor {
 
   /// Scans what is next: the same until end_scan(). The tick's deadline is put off by as long as it takes. Throws pg::Error.
   Seen read(Worker& worker);
-  /// The same of these slices, as far ahead. Where somebody holds a child of a table, the groups that other children hold
-  /// are read all the same; that some could not be is the report's failure.
+  /// The same of these slices, as far ahead. Where somebody holds a child of a table, or the server takes longer than
+  /// statement_timeout for some partitions, the other groups are read all the same, and the latter left out of the next scans
+  /// (see SlowGroups); that some could not be is the report's failure.
   Seen read(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead);
   /// What the next scan of a pair reads that walks, where a scan is one of many. Throws pg::Error.
   std::vector<GroupSlice> next_slice(pg::Connection& connection);
+  /// What a scan of all would read now.
+  std::vector<GroupSlice> readable() const;
 
   /// What was seen has been tried. Says in the report that there is more, where a walk came through a stretch with so much
   /// due that it goes on at once.
@@ -79,7 +83,10 @@ class ScanCursor {
   void end_tick(const TickReport& report);
 
   /// Whatever is due may be another now: the next scan does not wait.
-  void end_rest() { duty_.end_rest(); }
+  void end_rest() {
+    duty_.end_rest();
+    slow_.clear();
+  }
 
  private:
   int depth() const;
@@ -88,6 +95,7 @@ class ScanCursor {
   void fit_slices(const Seen& seen);
   void give_up();
   std::vector<GroupSlice> next(pg::Connection& connection);
+  std::vector<Candidate> scan(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead);
 
   // Half a percent of the time goes into scans, if no rest is longer than that.
   static constexpr int kRestToRun = 200;
@@ -98,6 +106,7 @@ class ScanCursor {
   bool is_under_way_ = false;  // a scan, in this tick
   std::int64_t smaller_ = 1;   // a slice has a so-manyth of the rows that it may have
   std::size_t first_group_ = 0;
+  SlowGroups slow_;
   DutyCycle duty_{kRestToRun, kLongestRest};
 };
 

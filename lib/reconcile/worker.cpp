@@ -312,7 +312,7 @@ void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Mil
     if (effect_of(job_.reconciler, outcome) == Effect::given_back) ++report_.given_back;
     // A time before 1970 is no time; a difference from it might not even fit.
     const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
-    report_.lateness.add(acted_at - std::max(due_at, job_.could_be_taken(key)) + took);
+    report_.lateness.add(acted_at - job_.late_since(std::max(due_at, UnixMillis{}), key) + took);
     if (job_.options.list_moves) report_.moves.push_back({key, outcome, due_at, &job_.reconciler});
   }
   if (job_.options.progress) job_.options.progress->processed += report_.processed - before;

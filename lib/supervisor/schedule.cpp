@@ -135,9 +135,9 @@ void Schedule::count_failure(const Run& run) {
     line.failures = 0;
 }
 
-// A lock ends when it ends, and waiting for it has been a pause already.
+// Waiting has been a pause already, and others may be served meanwhile.
 int Schedule::failures_to_pause_for(const Run& run) {
-  return run.table_locked ? 1 : line_of(run)->failures;
+  return run.has_waited ? 1 : line_of(run)->failures;
 }
 
 void Schedule::note_first(Milliseconds interval, const Run& run) {

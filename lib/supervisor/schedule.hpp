@@ -96,7 +96,7 @@ struct Run {
   SteadyTime started;
   SteadyTime finished;
   bool failed = false;
-  bool table_locked = false;   ///< why
+  bool has_waited = false;     ///< why: as long as it may, for a lock or an answer
   bool database_away = false;  ///< why: see LastRun
   bool more = false;           ///< as in LastRun, as is the next
   Milliseconds wait{0};

@@ -34,6 +34,18 @@ void await_waiting(const Pool& pool, int waiting) {
   while (pool.state().waiting != waiting) std::this_thread::yield();
 }
 
+/// A database, and a role that may have so many sessions there. It goes with it.
+struct Limited {
+  explicit Limited(int sessions) {
+    db.execute("CREATE ROLE limited LOGIN CONNECTION LIMIT " + std::to_string(sessions));
+  }
+  ~Limited() { db.execute("DROP ROLE limited"); }
+
+  const Database database;
+  pg::Connection db = database.connect();
+  const pg::Connector connector{test::options_for(database.conninfo() + " user=limited")};
+};
+
 struct Counts : pg::PoolObserver {
   void waited(std::chrono::duration<double>) override { ++waits; }
   void acquire_timed_out() override { ++timeouts; }
@@ -70,25 +82,35 @@ TEST_CASE("a pool makes connections when they are needed and hands them out agai
   CHECK(counts.waits == 4);
 }
 
-TEST_CASE("who has prepared a statement gets the connection that knows it, if it is idle") {
+TEST_CASE(
+    "a user gets the connection that it had most often, if it is idle, and a new one that with the fewest "
+    "users") {
   const Database database;
-  Pool pool(database.connector(), 3, 5s);
-  constexpr auto kStatement = "SELECT 1";
-  std::int32_t knows = 0;
+  Pool pool(database.connector(), 2, 5s);
+  const auto pid_for = [&](const char* user) {
+    auto connection = pool.acquire(user);
+    return pid_of(connection);
+  };
+  std::int32_t first = 0;
+  std::int32_t second = 0;
   {
-    auto one = pool.acquire();
-    auto other = pool.acquire();
-    other->execute_prepared(kStatement, {});
-    knows = pid_of(other);
-    // Given back after the other: it is not the most recently used.
-    const pg::PooledConnection goes_first = std::move(other);
+    auto one = pool.acquire("a");
+    auto other = pool.acquire("b");
+    first = pid_of(one);
+    second = pid_of(other);
   }
-  CHECK(next_pid(pool) != knows);
-  auto familiar = pool.acquire(kStatement);
-  CHECK(pid_of(familiar) == knows);
-  auto any = pool.acquire(kStatement);
-  CHECK(pid_of(any) != knows);
-  CHECK(pool.state().in_use == 2);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(pid_for("a") == first);
+    CHECK(pid_for("b") == second);
+  }
+  {
+    // Its own is on loan: it takes the other, and goes back.
+    const auto held = pool.acquire("a");
+    CHECK(pid_for("a") == second);
+  }
+  CHECK(pid_for("a") == first);
+  CHECK(pid_for("c") == first);
+  CHECK(pid_for("c") == first);
 }
 
 TEST_CASE("a pool that is used up makes nobody wait beyond the deadline") {
@@ -121,6 +143,102 @@ TEST_CASE("who waits gets the connection that is given back") {
   waiter.join();
   CHECK(got == pid);
   CHECK(pool.state().waiting == 0);
+}
+
+TEST_CASE("who comes back for another connection at once does not pass those who wait") {
+  const Database database;
+  Pool pool(database.connector(), 1, 20s);
+  std::optional<pg::PooledConnection> held(pool.acquire());
+  std::atomic<int> served = 0;
+  std::vector<std::thread> waiters;
+  for (int i = 0; i < 3; ++i) {
+    waiters.emplace_back([&] {
+      const auto connection = pool.acquire();
+      ++served;
+    });
+    await_waiting(pool, i + 1);
+  }
+  held.reset();
+  held.emplace(pool.acquire());
+  CHECK(served == 3);
+  for (auto& waiter : waiters) waiter.join();
+}
+
+TEST_CASE("where the server gives no further connection, one that is on loan is waited for") {
+  const Limited limited(1);
+  Counts counts;
+  Pool pool(limited.connector, 3, 20s, nullptr, &counts);
+  std::optional<pg::PooledConnection> held(pool.acquire());
+  const auto pid = pid_of(*held);
+  std::int32_t got = 0;
+  std::thread waiter([&] { got = next_pid(pool); });
+  while (counts.failed == 0) std::this_thread::yield();
+  await_waiting(pool, 1);
+  held.reset();
+  waiter.join();
+  CHECK(got == pid);
+  CHECK(counts.failed == 1);
+  CHECK(pool.state().in_use == 0);
+}
+
+TEST_CASE(
+    "a wait for what the server does not give ends in time, says why, and asks no more than now and then") {
+  const Limited limited(1);
+  Counts counts;
+  Pool pool(limited.connector, 3, 20s, nullptr, &counts);
+  const auto held = pool.acquire();
+  for (int i = 0; i < 3; ++i) {
+    try {
+      pool.acquire(in(i == 0 ? 1500ms : 100ms));
+      FAIL("there was another connection");
+    } catch (const pg::Error& error) {
+      CHECK(error.kind() == pg::Error::Kind::timeout);
+      CHECK(error.error_class() == "53");
+      CHECK_THAT(error.what(), Catch::StartsWith("all 1 connections that the server gives are in use: ") &&
+                                   Catch::Contains("too many connections"));
+    }
+  }
+  CHECK(counts.failed == 1);
+  CHECK(counts.timeouts == 3);
+  CHECK(pool.state().in_use == 1);
+  CHECK(pool.state().waiting == 0);
+}
+
+TEST_CASE("who waits for what the server does not give gets it once there is a place") {
+  Limited limited(2);
+  Counts counts;
+  Pool pool(limited.connector, 3, 20s, nullptr, &counts);
+  const auto kept = pool.acquire();
+  std::optional<pg::PooledConnection> held(pool.acquire());
+  std::thread waiter([&] { pool.acquire()->execute("SELECT 1"); });
+  while (counts.failed == 0) std::this_thread::yield();
+  await_waiting(pool, 1);
+  SECTION("of one that was closed") {
+    (*held)->close();
+  }
+  SECTION("that somebody has made") {
+    limited.db.execute("ALTER ROLE limited CONNECTION LIMIT 3");
+  }
+  const bool is_given_back = (*held)->lost();
+  if (is_given_back) held.reset();
+  waiter.join();
+  CHECK(counts.made == 3);
+}
+
+TEST_CASE("a server that gives no connection at all is not waited for") {
+  const Limited limited(1);
+  const auto other = limited.connector.connect(in(10s));
+  Pool pool(limited.connector, 3, 60s);
+  const auto before = Clock::system().now();
+  try {
+    pool.acquire();
+    FAIL("there was a connection");
+  } catch (const pg::Error& error) {
+    CHECK(error.connection_lost());
+    CHECK(error.too_many_connections());
+  }
+  CHECK(Clock::system().now() - before < 10s);
+  CHECK(pool.state().in_use == 0);
 }
 
 TEST_CASE("a connection that broke, or was left inside a transaction, is not handed out again") {

@@ -28,3 +28,17 @@ TEST_CASE("each host has its own port, and the usual one where none is given") {
 TEST_CASE("one port is that of all hosts") {
   CHECK(tried("host=h1,h2 port=5433") == Places{"h1:5433", "h2:5433"});
 }
+
+TEST_CASE("a connection string where a name belongs is refused, and not shown") {
+  const auto* const text =
+      GENERATE("dbname=postgresql://bob:secret@db1/ff host=h", "host=postgresql://bob:secret@db1/ff",
+               "host=h user=postgres://bob:secret@db1", "host=h dbname='user=bob password = secret'");
+  CAPTURE(text);
+  try {
+    parse_conninfo(text);
+    FAIL("it was taken");
+  } catch (const std::invalid_argument& error) {
+    CHECK_THAT(error.what(), Catch::Contains("is a connection string of its own"));
+    CHECK_THAT(error.what(), !Catch::Contains("secret"));
+  }
+}

@@ -79,12 +79,20 @@ TEST_CASE("waiting too long is a time-out, whoever noticed it") {
 }
 
 TEST_CASE("a server that refuses who we are is told from one that is away") {
-  for (const char* state : {"28000", "28P01", "3D000", "42501"}) CHECK(server(state).authentication());
-  const Error while_connecting(Kind::connection, "password authentication failed", "28P01");
-  CHECK(while_connecting.authentication());
-  CHECK(while_connecting.connection_lost());
+  for (const char* state : {"28000", "28P01", "3D000", "42501"}) {
+    CHECK(Error(Kind::connection, "FATAL", state).authentication());
+    CHECK(Error(Kind::connection, "FATAL", state).connection_lost());
+    // A statement that is refused is not the login.
+    CHECK_FALSE(server(state).authentication());
+  }
   CHECK_FALSE(ours(Kind::connection).authentication());
   CHECK_FALSE(server("42P01").authentication());
+}
+
+TEST_CASE("a server that has as many sessions as it may have is told from one that is away") {
+  CHECK(Error(Kind::connection, "FATAL", "53300").too_many_connections());
+  CHECK_FALSE(server("53200").too_many_connections());
+  CHECK_FALSE(ours(Kind::connection).too_many_connections());
 }
 
 TEST_CASE("what the server lacks passes without anybody touching the rows") {
@@ -135,6 +143,16 @@ TEST_CASE("errors are counted by class") {
   CHECK(ours(Kind::unknown_commit).error_class() == "connection");
   CHECK(ours(Kind::not_writable).error_class() == "connection");
   CHECK(ours(Kind::interrupted).error_class() == "internal");
+}
+
+TEST_CASE("what the server says while it refuses or ends a session is counted by its class, too") {
+  const auto ended = [](const char* state) { return Error(Kind::connection, "FATAL", state); };
+  for (const auto& [state, cls] :
+       {std::pair{"28P01", "28"}, {"3D000", "3D"}, {"53300", "53"}, {"57P01", "57"}})
+    CHECK(ended(state).error_class() == cls);
+  CHECK(ended("08P01").error_class() == "connection");
+  CHECK(Error(Kind::unknown_commit, "FATAL", "57P01").error_class() == "57");
+  CHECK(Error(Kind::timeout, "all are in use", "53300").error_class() == "53");
 }
 
 TEST_CASE("every class that an error can have is known from the start, once") {
