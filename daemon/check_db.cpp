@@ -33,6 +33,28 @@ constexpr Milliseconds kLongTransaction = 60s;
 constexpr std::int64_t kOldSnapshot = 5'000'000;  // transactions
 constexpr Milliseconds kLongestEcho = 3s;
 
+// Beside its pool a daemon has one session that listens, and now and then one more, to try whether that hears.
+constexpr int kBesidePool = 2;
+
+// Which of them has room for the fewest sessions, and how that is raised. Neither a role's limit nor a database's holds for a superuser.
+// $1 how many are wanted
+constexpr std::string_view kSessionLimits = R"sql(
+SELECT what, allowed::bigint AS allowed, next
+  FROM pg_roles r
+  JOIN pg_database d ON d.datname = current_database()
+ CROSS JOIN LATERAL (SELECT current_setting('superuser_reserved_connections')::integer
+                            + coalesce(current_setting('reserved_connections', true), '0')::integer AS reserved) kept
+ CROSS JOIN LATERAL (VALUES
+       (format('the role %I', r.rolname), CASE WHEN NOT r.rolsuper AND r.rolconnlimit >= 0 THEN r.rolconnlimit END,
+        format('ALTER ROLE %I CONNECTION LIMIT %s;', r.rolname, $1)),
+       (format('the database %I', d.datname), CASE WHEN NOT r.rolsuper AND d.datconnlimit >= 0 THEN d.datconnlimit END,
+        format('ALTER DATABASE %I CONNECTION LIMIT %s;', d.datname, $1)),
+       ('the server', current_setting('max_connections')::integer - reserved,
+        format('ALTER SYSTEM SET max_connections = %s; -- and restart the server', $1 + reserved))) AS limits (what, allowed, next)
+ WHERE r.rolname = session_user
+ ORDER BY allowed
+ LIMIT 1)sql";
+
 /// Prints each line as soon as it is known, and remembers the worst.
 class Report {
  public:
@@ -114,6 +136,7 @@ class Checks {
     report_.ask("tls", [&] {
       return check::encryption(connection_, pg::parse_conninfo(config_.database.url).value("sslmode"));
     });
+    report_.ask("connections", [&] { return connections(); });
     report_.ask("locked_tables", [&] { return check::locked_tables(connection_); });
     report_.ask("privileges", [&] { return privileges(); });
     const bool readable = report_.ask("schema", [&] { return schema(); });
@@ -140,6 +163,20 @@ class Checks {
     }
     report_.add({{"reachable", Verdict::fine, printable(connection->description())}});
     return std::move(*connection);
+  }
+
+  // With less it works, more slowly: who finds no place waits for another. With one, whoever comes first keeps it: it works or
+  // it listens.
+  Lines connections() {
+    const int wanted = config_.database.pool_size + kBesidePool;
+    const pg::Result result = connection_.execute(kSessionLimits, pg::Params::of(std::int32_t{wanted}));
+    const pg::Row row = result.one();
+    const auto allowed = row.get<std::int64_t>("allowed");
+    const std::string text = fmt::format("{} has room for {} sessions, and a daemon takes up to {}",
+                                         printable(row.get<std::string>("what")), allowed, wanted);
+    if (allowed >= wanted) return {{"connections", Verdict::fine, text}};
+    return {{"connections", allowed > 1 ? Verdict::warning : Verdict::problem, text,
+             printable(row.get<std::string>("next"))}};
   }
 
   Lines schema() {
@@ -293,8 +330,7 @@ class Checks {
 };
 
 std::string way_to_reach(const pg::Error& error) {
-  constexpr std::string_view kTooManyConnections = "53300";
-  if (error.sqlstate() == kTooManyConnections)
+  if (error.too_many_connections())
     return "end sessions that nobody needs, lower database.pool_size of the daemons, or raise "
            "max_connections";
   if (std::string_view(error.what()).find("password file") != std::string_view::npos)

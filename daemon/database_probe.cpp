@@ -6,6 +6,7 @@
 
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
+#include "pg/transaction.hpp"
 
 namespace ff::daemon {
 
@@ -25,13 +26,18 @@ bool is_silence(const pg::Error& error) {
          (error.kind() == pg::Error::Kind::timeout || error.connection_lost() || error.not_writable());
 }
 
+// A lock that somebody has on a table says nothing about the server.
+bool is_of_the_server(const pg::Error& error) {
+  return error.connection_lost() || (error.timed_out() && !error.table_locked());
+}
+
 }  // namespace
 
 Observation DatabaseProbe::operator()() {
   try {
     return probe();
   } catch (const pg::Error& error) {
-    on_error_(error);
+    if (is_connected_) on_error_(error);
     verified_on_.reset();
     if (!has_answered_ && is_silence(error)) pool_.abandon_all();
     Observation seen;
@@ -48,7 +54,7 @@ Observation DatabaseProbe::operator()() {
 
 Observation DatabaseProbe::probe() {
   has_answered_ = false;
-  std::optional<pg::PooledConnection> connection(pool_.acquire());
+  std::optional<pg::PooledConnection> connection(acquire());
   std::optional<pg::ServerInfo> server = ask(*connection);
   if (!server || !server->writable) {
     // That a connection broke, or that its server takes no writes any more, does not say how things are now.
@@ -69,13 +75,20 @@ Observation DatabaseProbe::probe() {
   seen.found = Observation::Found::writable;
   seen.server_started_at = server->started_at;
   seen.server_uptime = server->now - server->started_at;
-  if (verified_on_ != server->started_at) verify_schema(**connection, seen);
-  if (seen.found == Observation::Found::writable) count_partitions(**connection, seen);
+  look_at_schema(**connection, seen);
   if (seen.found == Observation::Found::writable && also_read_) also_read_(**connection);
   if ((*connection)->lost())
     throw pg::Error(pg::Error::Kind::connection, "the connection broke under the check");
   seen.schema_version = schema_version_;
   return seen;
+}
+
+// Of what fails here the pool tells its observer.
+pg::PooledConnection DatabaseProbe::acquire() {
+  is_connected_ = false;
+  pg::PooledConnection connection = pool_.acquire_first();
+  is_connected_ = true;
+  return connection;
 }
 
 pg::ServerInfo DatabaseProbe::server_info(pg::Connection& connection) {
@@ -97,11 +110,26 @@ std::optional<pg::ServerInfo> DatabaseProbe::ask(pg::PooledConnection& connectio
 }
 
 pg::ServerInfo DatabaseProbe::ask_anew(std::optional<pg::PooledConnection>& connection) {
-  connection.emplace(pool_.acquire());
+  connection.emplace(acquire());
   const pg::ServerInfo server = server_info(**connection);
   if (!server.writable)
     throw pg::Error(pg::Error::Kind::not_writable, (*connection)->description() + " takes no writes");
   return server;
+}
+
+// What the role may not read is no outage: somebody has to grant it.
+void DatabaseProbe::look_at_schema(pg::Connection& connection, Observation& seen) {
+  try {
+    if (verified_on_ != seen.server_started_at) verify_schema(connection, seen);
+    if (seen.found == Observation::Found::writable) count_partitions(connection, seen);
+  } catch (const pg::Error& error) {
+    if (error.connection_lost() || !error.lacks_privilege()) throw;
+    on_error_(error);
+    verified_on_.reset();
+    seen.found = Observation::Found::schema_outdated;
+    seen.reason =
+        std::string(error.what()) + "; as the owner of the tables: ff-reconcilerd migrate grants --role NAME";
+  }
 }
 
 void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen) {
@@ -122,6 +150,8 @@ void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen)
 void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& seen) {
   int count = 0;
   try {
+    // For its lock_timeout.
+    pg::Transaction transaction(connection, {.at_most = Availability::kLongestAnswer});
     count = migrate::flow_partitions(connection, answer_wanted_by());
     why_uncounted_.clear();
   } catch (const migrate::UnusablePartitions& problem) {
@@ -130,7 +160,7 @@ void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& se
     seen.reason = problem.what();
     return;
   } catch (const pg::Error& error) {
-    if (!coverage_ || error.connection_lost() || error.timed_out()) throw;
+    if (!coverage_ || is_of_the_server(error)) throw;
     return keep_count(connection, error, seen);
   }
   if (Coverage found = cover(partitions_, count); coverage_ != found) {
@@ -141,17 +171,19 @@ void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& se
   if (!seen.reason.empty()) seen.found = Observation::Found::schema_outdated;
 }
 
-// The server is there. Unless its schema is not fit any more, what was taken away is the privilege to count, which
-// verifying the schema wants, too; and what was counted last is no worse than before.
+// The server is there, and what was counted last is no worse than before where somebody has locked the table, or has taken
+// away the privilege to count, which verifying the schema wants, too. Anything else is a schema that is not fit any more.
 void DatabaseProbe::keep_count(pg::Connection& connection, const pg::Error& error, Observation& seen) {
   on_error_(error);
   try {
-    verify_schema(connection, seen);
+    if (!error.table_locked()) verify_schema(connection, seen);
   } catch (const pg::Error& again) {
-    if (again.connection_lost() || again.timed_out()) throw;
+    if (is_of_the_server(again)) throw;
   }
   if (seen.found != Observation::Found::writable) return;
-  seen.reason = std::string("the partitions are not counted any more: ") + error.what();
+  seen.reason = "the partitions are not counted any more: ";
+  if (error.table_locked()) seen.reason += "ff_partition_config is locked, `check-db` says by whom: ";
+  seen.reason += error.what();
   if (std::exchange(why_uncounted_, seen.reason) != seen.reason) spdlog::warn("{}", seen.reason);
 }
 

@@ -20,6 +20,7 @@ class DatabaseProbe {
   using OnCoverage = std::function<void(const Coverage&)>;
   using AlsoRead = std::function<void(pg::Connection&)>;
 
+  /// `on_error` is told of what the pool does not tell its own observer: whatever fails over a connection.
   /// `on_connection_lost` is called before a connection that broke is replaced: until this check is over, nobody should
   /// act on what may be another server.
   /// `on_coverage` is called when what the choice comes to is known or has changed, before the check that found
@@ -39,9 +40,11 @@ class DatabaseProbe {
 
  private:
   supervisor::Observation probe();
+  pg::PooledConnection acquire();
   pg::ServerInfo server_info(pg::Connection& connection);
   std::optional<pg::ServerInfo> ask(pg::PooledConnection& connection);
   pg::ServerInfo ask_anew(std::optional<pg::PooledConnection>& connection);
+  void look_at_schema(pg::Connection& connection, supervisor::Observation& seen);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
   void count_partitions(pg::Connection& connection, supervisor::Observation& seen);
   void keep_count(pg::Connection& connection, const pg::Error& error, supervisor::Observation& seen);
@@ -53,6 +56,7 @@ class DatabaseProbe {
   const OnCoverage on_coverage_;
   const AlsoRead also_read_;
   std::optional<reconcile::TimeReading> reading_;
+  bool is_connected_ = false;              // in this check
   bool has_answered_ = false;              // a server, in this check
   std::optional<UnixMillis> last_server_;  // the start of the server that was met last
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit

@@ -46,7 +46,8 @@ constexpr Milliseconds kAcceptRetry{500};
 // After a last reply: how long and how much is still read of a client that is not done sending.
 constexpr Milliseconds kLinger{1'000};
 constexpr std::size_t kLingerBytes = 262'144;
-constexpr std::size_t kMostOfAnAnswer = 1'048'576;
+// A status with a hundred rows in quarantine of each pair of statements, and what their triggers said.
+constexpr std::size_t kMostOfAnAnswer = 8'388'608;
 
 auto catching(error_code& error) {
   return asio::redirect_error(asio::use_awaitable, error);

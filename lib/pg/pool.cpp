@@ -153,21 +153,18 @@ std::optional<PooledSession> Pool::take_idle(std::string_view user) {
 }
 
 void Pool::give_back(PooledSession session, std::uint64_t generation) {
-  bool is_kept = false;
-  {
-    const std::lock_guard lock(mutex_);
-    is_kept = session.connection.idle() && generation == generation_;
-    if (is_kept) {
-      --in_use_;
-      idle_.push_back(std::move(session));
-    }
-  }
-  if (!is_kept) {
+  std::unique_lock lock(mutex_);
+  if (session.connection.idle() && generation == generation_) {
+    --in_use_;
+    idle_.push_back(std::move(session));
+  } else {
+    lock.unlock();
     session.connection.close();  // first: the server may have no place for the next until then
-    const std::lock_guard lock(mutex_);
+    lock.lock();
     --in_use_;
     refusal_.reset();
   }
+  lock.unlock();
   returned_.notify_all();
 }
 

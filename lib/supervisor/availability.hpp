@@ -46,7 +46,6 @@ class Availability {
   void observe(const Observation& observation, SteadyTime now);
 
   State state(SteadyTime now) const;
-  const std::string& reason() const { return last_.reason; }
   bool may_run() const { return seen_ && last_.found == Observation::Found::writable; }
   bool may_take_leases(SteadyTime now) const { return is_trusted(now) && is_recent(now); }
   /// Until when a server that is writable is recovering; it may be a moment ago. Nothing: it is not recovering.

@@ -9,6 +9,11 @@
 namespace ff::supervisor {
 namespace {
 
+using namespace std::chrono_literals;
+
+// A reason that is another at each check would fill the log.
+constexpr Milliseconds kBetweenReasons = 1min;
+
 void log_change(State state, const Observation& seen) {
   switch (state) {
     case State::ready:
@@ -109,12 +114,23 @@ void Monitor::check_once(const std::stop_token& stop) {
     unchecked_ = check_wanted_;
   }
   if (seen.schema_version > 0) observer_.schema_version(seen.schema_version);
-  if (is_new) log_change(state, seen);
+  log(state, seen, is_new);
   if (!is_told) observer_.state_changed(state, seen.reason);
   if (is_new)
     changed_();
   else
     confirmed_();
+}
+
+// Of a database that is ready, whoever checks says what is amiss all the same.
+void Monitor::log(State state, const Observation& seen, bool is_new) {
+  const SteadyTime now = clock_.now();
+  const bool is_other =
+      !is_ready(state) && seen.reason != logged_reason_ && now - logged_at_ >= kBetweenReasons;
+  if (!is_new && !is_other) return;
+  log_change(state, seen);
+  logged_reason_ = seen.reason;
+  logged_at_ = now;
 }
 
 bool Monitor::is_recent() const {
@@ -132,22 +148,12 @@ bool Monitor::may_take_leases() const {
   return !unchecked_ && availability_.may_take_leases(clock_.now());
 }
 
-State Monitor::state() const {
-  const std::lock_guard lock(mutex_);
-  return availability_.state(clock_.now());
-}
-
 std::optional<Milliseconds> Monitor::recovering_for() const {
   const std::lock_guard lock(mutex_);
   const SteadyTime now = clock_.now();
   const auto until = availability_.recovering_until();
   if (!until || *until <= now) return std::nullopt;
   return std::chrono::ceil<Milliseconds>(*until - now);
-}
-
-std::string Monitor::reason() const {
-  const std::lock_guard lock(mutex_);
-  return availability_.reason();
 }
 
 }  // namespace ff::supervisor

@@ -14,7 +14,7 @@ namespace ff::supervisor {
 
 /// Checks the database from a thread of its own: tells the observer and `changed` of each change of state, logs it in
 /// one line, and checks again when Availability says or when somebody asks for it. (A change of the reason alone is told
-/// to the observer only.) All members are safe from any thread.
+/// to the observer, and logged once a minute at most.) All members are safe from any thread.
 class Monitor {
  public:
   /// `check` may take as long as its own deadlines let it and does not throw; `changed` must not call back
@@ -44,14 +44,13 @@ class Monitor {
   bool is_recent() const;
   bool may_run() const;
   bool may_take_leases() const;
-  State state() const;
   /// For how much longer no leases are taken, if nothing else happens. Nothing: not because it recovers.
   std::optional<Milliseconds> recovering_for() const;
-  std::string reason() const;
 
  private:
   void run(const std::stop_token& stop);
   void check_once(const std::stop_token& stop);
+  void log(State state, const Observation& seen, bool is_new);
 
   const std::function<Observation()> check_;
   Observer& observer_;
@@ -70,6 +69,8 @@ class Monitor {
   bool check_wanted_ = false;   // it was asked for
   bool soon_wanted_ = false;    // likewise, without a doubt about the server
   bool unchecked_ = false;      // it has not ended yet
+  std::string logged_reason_;   // both of the thread only
+  SteadyTime logged_at_{};
   std::jthread thread_;
 };
 

@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <future>
 
+#include "pg/transaction.hpp"
 #include "support/database.hpp"
+#include "support/log_capture.hpp"
 #include "support/proxy.hpp"
 
 using namespace ff;
@@ -115,6 +117,107 @@ TEST_CASE("who may not count the partitions any more goes on with the last count
   CHECK(probe().found == Found::schema_outdated);
   db.execute("ALTER TABLE gone RENAME TO ff_partition_config");
   CHECK(probe().found == Found::writable);
+}
+
+TEST_CASE("a lock on the partition configuration is no outage, and the last count stands") {
+  Stage stage(AllPartitions{});
+  CHECK(stage.probe().reason.empty());
+  const test::LogCapture log;
+  {
+    pg::Transaction locking(stage.db);
+    locking.execute("LOCK TABLE ff_partition_config IN ACCESS EXCLUSIVE MODE");
+    for (int i = 0; i < 2; ++i) {
+      const auto kept = stage.probe();
+      CHECK(kept.found == Found::writable);
+      CHECK_THAT(kept.reason, Catch::Contains("ff_partition_config is locked"));
+    }
+  }
+  CHECK(stage.probe().reason.empty());
+  CHECK(stage.told.size() == 1);
+  REQUIRE(log.lines().size() == 1);
+  CHECK_THAT(log.lines()[0], Catch::StartsWith("warning ") && Catch::Contains("ff_partition_config"));
+}
+
+TEST_CASE("a lock on another table of the schema is no outage to who may not count the partitions any more") {
+  const test::Database database;
+  auto db = database.connect();
+  db.execute_script("CREATE ROLE hindered LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO hindered");
+  {
+    const pg::Connector connector(
+        {.conninfo = database.conninfo() + " user=hindered", .relation = "ff_exec_core"});
+    pg::Pool pool{connector, 1, Milliseconds{5'000}};
+    daemon::DatabaseProbe probe{pool, AllPartitions{}, [](const pg::Error&) {}, [] {},
+                                [](const Coverage&) {}};
+    CHECK(probe().found == Found::writable);
+    db.execute("REVOKE SELECT ON ff_partition_config FROM hindered");
+    pg::Transaction locking(db);
+    locking.execute("LOCK TABLE ff_reconciler_migration IN ACCESS EXCLUSIVE MODE");
+    CHECK(probe().found == Found::writable);
+  }
+  db.execute_script("DROP OWNED BY hindered; DROP ROLE hindered");
+}
+
+TEST_CASE("a privilege that is missing from the beginning is no refused login, and says what grants it") {
+  const test::Database database;
+  auto db = database.connect();
+  db.execute("CREATE ROLE unprivileged LOGIN");
+  {
+    const pg::Connector connector(
+        {.conninfo = database.conninfo() + " user=unprivileged", .relation = "ff_exec_core"});
+    pg::Pool pool{connector, 1, Milliseconds{5'000}};
+    int errors = 0;
+    daemon::DatabaseProbe probe{pool, AllPartitions{}, [&](const pg::Error&) { ++errors; }, [] {},
+                                [](const Coverage&) {}};
+    const auto unfit = probe();
+    CHECK(unfit.found == Found::schema_outdated);
+    CHECK_FALSE(unfit.authentication);
+    CHECK(unfit.server_started_at.has_value());
+    CHECK_THAT(unfit.reason, Catch::StartsWith("permission denied for table ") &&
+                                 Catch::EndsWith("ff-reconcilerd migrate grants --role NAME"));
+    CHECK(errors == 1);
+    db.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO unprivileged");
+    CHECK(probe().found == Found::writable);
+  }
+  db.execute_script("DROP OWNED BY unprivileged; DROP ROLE unprivileged");
+}
+
+TEST_CASE("a check that finds all sessions of its role busy waits for one, and is no outage") {
+  const test::Database database;
+  auto db = database.connect();
+  db.execute_script(
+      "CREATE ROLE narrow LOGIN CONNECTION LIMIT 1; GRANT SELECT ON ALL TABLES IN SCHEMA public TO narrow");
+  {
+    const pg::Connector connector(
+        {.conninfo = database.conninfo() + " user=narrow", .relation = "ff_exec_core"});
+    pg::Pool pool{connector, 4, Milliseconds{20'000}};
+    daemon::DatabaseProbe probe{pool, AllPartitions{}, [](const pg::Error&) {}, [] {},
+                                [](const Coverage&) {}};
+    std::promise<void> begun;
+    auto statement = std::async(std::launch::async, [&] {
+      auto connection = pool.acquire();
+      begun.set_value();
+      connection->execute("SELECT pg_sleep(1)");
+    });
+    begun.get_future().wait();
+    CHECK(probe().found == Found::writable);
+    CHECK_NOTHROW(statement.get());
+  }
+  db.execute_script("DROP OWNED BY narrow; DROP ROLE narrow");
+}
+
+TEST_CASE("a connection that cannot be made is told by the pool, and not once more by the check") {
+  struct Counts : pg::PoolObserver {
+    void connected(const pg::Error* failure) override { failed += failure != nullptr ? 1 : 0; }
+    int failed = 0;
+  } counts;
+  const pg::Connector nowhere({.conninfo = "host=/nonexistent"});
+  pg::Pool pool(nowhere, 1, Milliseconds{1'000}, nullptr, &counts);
+  int errors = 0;
+  daemon::DatabaseProbe probe{pool, AllPartitions{}, [&](const pg::Error&) { ++errors; }, [] {},
+                              [](const Coverage&) {}};
+  CHECK(probe().found == Found::unreachable);
+  CHECK(counts.failed == 1);
+  CHECK(errors == 0);
 }
 
 TEST_CASE("once a server does not answer the check, no statement that it was sent is waited for") {

@@ -83,26 +83,13 @@ TEST_CASE("check-db of a database that is fit ends with 0, writes nothing, and p
     CHECK(line["verdict"] != "problem");
     checks.insert(line["check"].get<std::string>());
   }
-  CHECK(checks == std::set<std::string>{"reachable",
-                                        "writable",
-                                        "server_version",
-                                        "tls",
-                                        "locked_tables",
-                                        "privileges",
-                                        "schema",
-                                        "indexes",
-                                        "triggers",
-                                        "partitions",
-                                        "pauses",
-                                        "replicas",
-                                        "scan",
-                                        "locks",
-                                        "strangers",
-                                        "listen",
-                                        "long_transactions",
-                                        "oldest_snapshot",
-                                        "autovacuum",
-                                        "dead_rows"});
+  CHECK(
+      checks ==
+      std::set<std::string>{
+          "reachable",       "writable",   "server_version", "tls",       "connections", "locked_tables",
+          "privileges",      "schema",     "indexes",        "triggers",  "partitions",  "pauses",
+          "replicas",        "scan",       "locks",          "strangers", "listen",      "long_transactions",
+          "oldest_snapshot", "autovacuum", "dead_rows"});
   CHECK(told.faults("scan").empty());
   CHECK(diff(before, snapshot(bench.db)).empty());
 
@@ -176,6 +163,23 @@ TEST_CASE("without any rights check-db counts no locks, and commands that read s
   CHECK_FALSE(told.faults("privileges").empty());
   REQUIRE(told.faults("locks").size() == 1);
   CHECK(told.faults("locks")[0]["verdict"] == "skipped");
+}
+
+TEST_CASE("check-db names the limit below what a daemon takes, and what it says to paste raises it") {
+  const Bench bench;
+  const auto [limit, verdict] =
+      GENERATE(table<std::string, std::string>({{"ALTER ROLE checked CONNECTION LIMIT 9", "warning"},
+                                                {"ALTER ROLE checked CONNECTION LIMIT 1", "problem"},
+                                                {"ALTER DATABASE %I CONNECTION LIMIT 9", "warning"}}));
+  CAPTURE(limit);
+  auto db = bench.database.connect();
+  db.execute_script("DO $$ BEGIN EXECUTE format('" + limit + "', current_database()); END $$");
+  const auto faults = bench.ask().faults("connections");
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0]["verdict"] == verdict);
+  CHECK_THAT(faults[0]["text"].get<std::string>(), Catch::EndsWith("sessions, and a daemon takes up to 10"));
+  db.execute(faults[0]["next"].get<std::string>());
+  CHECK(bench.ask().faults("connections").empty());
 }
 
 TEST_CASE("check-db says where it was set that nothing is written") {

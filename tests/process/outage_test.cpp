@@ -203,6 +203,39 @@ TEST_CASE("a server that refuses who we are is tried again and complained about,
   db.execute("DROP ROLE nobody_of_this_name");
 }
 
+TEST_CASE(
+    "a daemon that is given a single session works over it and takes what it is refused for no outage") {
+  Database database;
+  auto db = database.connect();
+  db.execute("CREATE ROLE lonely LOGIN CONNECTION LIMIT 1");
+  const Ended grants =
+      run_binary({"migrate", "grants", "--role", "lonely"}, {{"FF_DATABASE_URL", database.conninfo()}});
+  db.execute_script(grants.out);
+  {
+    RunningDaemon daemon({.conninfo = database.conninfo() + " user=lonely", .config = config("0s")});
+    REQUIRE(wait_until([&] { return daemon.state() == "ready"; }));
+    // Who listens may have had the session first.
+    const auto told = lines_with(daemon.process().err(), "database is unreachable");
+    const auto refused = [&] {
+      return daemon.metric(R"(ff_reconciler_db_connects_total{result="failure"})");
+    };
+    const double before = refused();
+    // Longer than from one check of the database to the next.
+    db.execute_script(
+        "CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN PERFORM pg_catalog.pg_sleep(3); RETURN NEW; END';"
+        "CREATE TRIGGER takes_time BEFORE UPDATE ON ff_exec_core FOR EACH ROW EXECUTE FUNCTION take_time()");
+    const Uuid id = insert_due(db);
+    CHECK(wait_until([&] { return moved(db, id); }));
+    CHECK(refused() > before);
+    CHECK(daemon.state() == "ready");
+    CHECK(lines_with(daemon.process().err(), "database is unreachable") == told);
+    CHECK(daemon.metric(R"(ff_reconciler_db_errors_total{class="53"})") > 0);
+    CHECK(daemon.stop() == 0);
+  }
+  db.execute_script("DROP OWNED BY lonely; DROP ROLE lonely");
+}
+
 TEST_CASE("leases that lapse while the server starts anew between two scans are left to their workers") {
   PrivateServer server;
   migrate_database(server);

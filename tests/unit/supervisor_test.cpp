@@ -50,10 +50,16 @@ struct Counted {
   Runner runner;
 };
 
+/// Knows what a monitor told last.
+struct Told final : Observer {
+  void state_changed(State now, const std::string&) override { state = now; }
+  std::atomic<State> state{State::starting};
+};
+
 struct Bench {
   explicit Bench(Milliseconds grace = 0ms)
       : monitor(
-            grace, [this] { return check(); }, nobody, clock) {}
+            grace, [this] { return check(); }, told, clock) {}
 
   Observation check() {
     ++checks;
@@ -80,7 +86,7 @@ struct Bench {
   }
 
   LeapingClock clock;
-  Observer nobody;
+  Told told;
   std::atomic<Found> found{Found::writable};
   std::atomic<int> checks{0};
   std::function<void()> on_check;
@@ -115,7 +121,7 @@ TEST_CASE("nothing ticks while there is no database, everything when it comes, a
 
   bench.found = Found::unreachable;
   bench.check_again();
-  REQUIRE(wait_until([&] { return bench.monitor.state() == State::unreachable && counted.inside == 0; }));
+  REQUIRE(wait_until([&] { return bench.told.state == State::unreachable && counted.inside == 0; }));
   bench.check_again();
   const int ticks = counted.ticks;
   bench.check_again(4);
@@ -170,7 +176,7 @@ TEST_CASE("those that take leases run as soon as the database has recovered, and
     if (!bench.monitor.may_take_leases()) too_early = true;
   };
   bench.start({&takes.runner});
-  REQUIRE(wait_until([&] { return bench.monitor.state() == State::recovering; }));
+  REQUIRE(wait_until([&] { return bench.told.state == State::recovering; }));
   bench.uptime = 24h;
   CHECK(wait_until([&] { return takes.ticks >= 3; }));
   CHECK_FALSE(too_early);
@@ -335,7 +341,7 @@ TEST_CASE("an idle supervisor stays alive by its heartbeat") {
   Bench bench;
   bench.found = Found::unreachable;
   bench.start({}, 1, 0ms);
-  REQUIRE(wait_until([&] { return bench.monitor.state() == State::unreachable; }));
+  REQUIRE(wait_until([&] { return bench.told.state == State::unreachable; }));
   bench.clock.ahead = 60'000;
   CHECK(wait_until([&] { return bench.supervisor->alive(); }));
   bench.drain();
