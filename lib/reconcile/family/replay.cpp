@@ -8,10 +8,10 @@ namespace {
 // retention has deleted the event, the last change that FlowFabric has noted stands for it.
 constexpr std::string_view kReplayedAt =
     R"sql((CASE WHEN {core}.raw_fields->>'replay_count' IS NOT NULL THEN coalesce(
-          ((SELECT jsonb_object_agg(o.execution_id, o.occurred_at_ms ORDER BY o.event_id)
+          ((SELECT jsonb_object_agg(concat_ws(':', o.partition_key, o.execution_id), o.occurred_at_ms ORDER BY o.event_id)
               FROM {schema}.ff_operator_event o
              WHERE o.partition_key = ANY ({partitions}) AND o.event_type = 'replayed')
-            ->> {core}.execution_id::text)::bigint,
+            ->> concat_ws(':', {core}.partition_key, {core}.execution_id))::bigint,
           {moment:{core}.raw_fields->>'last_mutation_at'}) END))sql";
 
 // One run is told of once, whatever moment stands in the row by now: a worker's cancel dates anew what an operator has
