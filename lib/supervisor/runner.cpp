@@ -98,20 +98,20 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
     return its ? std::optional<SteadyTime>(started + (*its - report.database_time)) : std::nullopt;
   };
   const bool away = report.failure && (report.failure->connection_lost() || report.failure->not_writable());
-  const SteadyTime next = schedule_.end(
-      now, {.turn = turn,
-            .started = started,
-            .finished = finished,
-            .failed = report.failure.has_value(),
-            .has_waited = report.failure && (report.failure->table_locked() || report.failure->canceled()),
-            .database_away = away,
-            .more = report.more,
-            .wait = report.wait,
-            .paged = report.paged,
-            .found = report.scanned,
-            .moved = report.processed,
-            .next_due = ours(report.next_due),
-            .known_until = ours(report.known_until)});
+  const bool has_waited = report.failure && (report.failure->table_locked() || report.failure->canceled());
+  const SteadyTime next = schedule_.end(now, {.turn = turn,
+                                              .started = started,
+                                              .finished = finished,
+                                              .failed = report.failure.has_value(),
+                                              .has_waited = has_waited,
+                                              .database_away = away,
+                                              .more = report.more,
+                                              .wait = report.wait,
+                                              .paged = report.paged,
+                                              .found = report.scanned,
+                                              .moved = report.processed,
+                                              .next_due = ours(report.next_due),
+                                              .known_until = ours(report.known_until)});
   const auto late = std::max(started - planned, SteadyTime::duration::zero());
   observer_.tick_finished({.reconciler = name_,
                            .report = report,

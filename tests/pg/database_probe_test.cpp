@@ -30,6 +30,28 @@ struct Stage {
                               [this](const Coverage& coverage) { told.push_back(coverage); }};
 };
 
+/// A probe as a role of its own, which has no privilege yet and is gone afterwards.
+struct OfRole {
+  explicit OfRole(std::string its_name, const std::string& options = {}) : role(std::move(its_name)) {
+    db.execute_script("CREATE ROLE " + role + " LOGIN " + options);
+  }
+  ~OfRole() {
+    pool.discard_all();
+    database.connect().execute_script("DROP OWNED BY " + role + "; DROP ROLE " + role);
+  }
+  void grant() { db.execute_script("GRANT SELECT ON ALL TABLES IN SCHEMA public TO " + role); }
+
+  const std::string role;
+  const test::Database database;
+  pg::Connection db = database.connect();
+  const pg::Connector connector{
+      {.conninfo = database.conninfo() + " user=" + role, .relation = "ff_exec_core"}};
+  pg::Pool pool{connector, 4, Milliseconds{20'000}};
+  int errors = 0;
+  daemon::DatabaseProbe probe{pool, AllPartitions{}, [this](const pg::Error&) { ++errors; }, [] {},
+                              [](const Coverage&) {}};
+};
+
 }  // namespace
 
 TEST_CASE("what is covered is told at the first check and when it changes") {
@@ -139,70 +161,40 @@ TEST_CASE("a lock on the partition configuration is no outage, and the last coun
 }
 
 TEST_CASE("a lock on another table of the schema is no outage to who may not count the partitions any more") {
-  const test::Database database;
-  auto db = database.connect();
-  db.execute_script("CREATE ROLE hindered LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO hindered");
-  {
-    const pg::Connector connector(
-        {.conninfo = database.conninfo() + " user=hindered", .relation = "ff_exec_core"});
-    pg::Pool pool{connector, 1, Milliseconds{5'000}};
-    daemon::DatabaseProbe probe{pool, AllPartitions{}, [](const pg::Error&) {}, [] {},
-                                [](const Coverage&) {}};
-    CHECK(probe().found == Found::writable);
-    db.execute("REVOKE SELECT ON ff_partition_config FROM hindered");
-    pg::Transaction locking(db);
-    locking.execute("LOCK TABLE ff_reconciler_migration IN ACCESS EXCLUSIVE MODE");
-    CHECK(probe().found == Found::writable);
-  }
-  db.execute_script("DROP OWNED BY hindered; DROP ROLE hindered");
+  OfRole stage("hindered");
+  stage.grant();
+  CHECK(stage.probe().found == Found::writable);
+  stage.db.execute("REVOKE SELECT ON ff_partition_config FROM hindered");
+  pg::Transaction locking(stage.db);
+  locking.execute("LOCK TABLE ff_reconciler_migration IN ACCESS EXCLUSIVE MODE");
+  CHECK(stage.probe().found == Found::writable);
 }
 
 TEST_CASE("a privilege that is missing from the beginning is no refused login, and says what grants it") {
-  const test::Database database;
-  auto db = database.connect();
-  db.execute("CREATE ROLE unprivileged LOGIN");
-  {
-    const pg::Connector connector(
-        {.conninfo = database.conninfo() + " user=unprivileged", .relation = "ff_exec_core"});
-    pg::Pool pool{connector, 1, Milliseconds{5'000}};
-    int errors = 0;
-    daemon::DatabaseProbe probe{pool, AllPartitions{}, [&](const pg::Error&) { ++errors; }, [] {},
-                                [](const Coverage&) {}};
-    const auto unfit = probe();
-    CHECK(unfit.found == Found::schema_outdated);
-    CHECK_FALSE(unfit.authentication);
-    CHECK(unfit.server_started_at.has_value());
-    CHECK_THAT(unfit.reason, Catch::StartsWith("permission denied for table ") &&
-                                 Catch::EndsWith("ff-reconcilerd migrate grants --role NAME"));
-    CHECK(errors == 1);
-    db.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO unprivileged");
-    CHECK(probe().found == Found::writable);
-  }
-  db.execute_script("DROP OWNED BY unprivileged; DROP ROLE unprivileged");
+  OfRole stage("unprivileged");
+  const auto unfit = stage.probe();
+  CHECK(unfit.found == Found::schema_outdated);
+  CHECK_FALSE(unfit.authentication);
+  CHECK(unfit.server_started_at.has_value());
+  CHECK_THAT(unfit.reason, Catch::StartsWith("permission denied for table ") &&
+                               Catch::EndsWith("ff-reconcilerd migrate grants --role NAME"));
+  CHECK(stage.errors == 1);
+  stage.grant();
+  CHECK(stage.probe().found == Found::writable);
 }
 
 TEST_CASE("a check that finds all sessions of its role busy waits for one, and is no outage") {
-  const test::Database database;
-  auto db = database.connect();
-  db.execute_script(
-      "CREATE ROLE narrow LOGIN CONNECTION LIMIT 1; GRANT SELECT ON ALL TABLES IN SCHEMA public TO narrow");
-  {
-    const pg::Connector connector(
-        {.conninfo = database.conninfo() + " user=narrow", .relation = "ff_exec_core"});
-    pg::Pool pool{connector, 4, Milliseconds{20'000}};
-    daemon::DatabaseProbe probe{pool, AllPartitions{}, [](const pg::Error&) {}, [] {},
-                                [](const Coverage&) {}};
-    std::promise<void> begun;
-    auto statement = std::async(std::launch::async, [&] {
-      auto connection = pool.acquire();
-      begun.set_value();
-      connection->execute("SELECT pg_sleep(1)");
-    });
-    begun.get_future().wait();
-    CHECK(probe().found == Found::writable);
-    CHECK_NOTHROW(statement.get());
-  }
-  db.execute_script("DROP OWNED BY narrow; DROP ROLE narrow");
+  OfRole stage("narrow", "CONNECTION LIMIT 1");
+  stage.grant();
+  std::promise<void> begun;
+  auto statement = std::async(std::launch::async, [&] {
+    auto connection = stage.pool.acquire();
+    begun.set_value();
+    connection->execute("SELECT pg_sleep(1)");
+  });
+  begun.get_future().wait();
+  CHECK(stage.probe().found == Found::writable);
+  CHECK_NOTHROW(statement.get());
 }
 
 TEST_CASE("a connection that cannot be made is told by the pool, and not once more by the check") {
