@@ -50,8 +50,7 @@ PooledConnection Pool::acquire_first() {
 PooledConnection Pool::acquire_in(std::uint64_t turn, SteadyTime deadline, std::string_view user) {
   const auto started = Clock::system().now();
   for (;;) {
-    auto [idle, generation, abandoned, some_ended] = take_idle_or_slot(turn, deadline, user);
-    if (observer_ != nullptr && some_ended) observer_->ended_by_server();
+    auto [idle, generation, abandoned] = take_idle_or_slot(turn, deadline, user);
     std::optional<PooledSession> session = std::move(idle);
     const bool is_new = !session;
     const auto waited = Clock::system().now() - started;
@@ -115,12 +114,14 @@ Pool::Place Pool::take_idle_or_slot(std::uint64_t turn, SteadyTime deadline, std
   const bool some_ended =
       std::erase_if(idle_, [](const PooledSession& session) { return !session.connection.idle(); }) > 0;
   if (some_ended) refusal_.reset();
+  // Before the mutex is free: nobody else connects until it is told.
+  if (some_ended && observer_ != nullptr) observer_->ended_by_server();
   std::optional<PooledSession> idle = take_idle(user);
   if (!idle) {
     ++connecting_;
     if (refusal_) refusal_->until = Clock::system().now() + kAskAgain;  // one at a time
   }
-  return {std::move(idle), generation_, abandoned_, some_ended};
+  return {std::move(idle), generation_, abandoned_};
 }
 
 // With mutex_ held, as the next two.

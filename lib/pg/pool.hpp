@@ -101,7 +101,6 @@ class Pool {
     std::optional<PooledSession> idle;
     std::uint64_t generation;
     std::shared_ptr<const Interrupt> abandoned;
-    bool some_ended;
   };
   /// The server has no place for more than those on loan.
   struct Refusal {
