@@ -62,13 +62,17 @@ constexpr std::string_view kIsRetryOrResume = R"sql(({core}.public_state = 'dela
       AND ({core}.attempt_state = 'pending_retry_attempt' OR {core}.deadline_at_ms IS NULL
            OR (SELECT i.outcome
                  FROM {schema}.ff_attempt i
-                WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
-                  AND i.execution_id = {core}.execution_id
+                WHERE {in_partitions:i} AND {same_execution:i, {core}}
                 ORDER BY i.attempt_index DESC
                 LIMIT 1) IS DISTINCT FROM 'interrupted')))sql";
 
 const std::vector<Fragment>& of_executions() {
   static const std::vector<Fragment> all{
+      // "The row found is of the execution that this column of another row names", and "of the same one".
+      {"found_by(found, row, column)",
+       "{found}.partition_key = {row}.partition_key AND {found}.execution_id = {row}.{column}"},
+      {"same_execution(found, row)", "{found_by:{found}, {row}, execution_id}"},
+
       // The core row of the execution of a row, as something to join with ON true. It is looked up by its key, row by
       // row: without the barrier in it, a planner whose statistics are stale may read the whole table instead.
       {"core_of(row)", "{core_by:{row}, execution_id}"},
@@ -76,8 +80,7 @@ const std::vector<Fragment>& of_executions() {
       {"core_by(row, column)",
        R"sql(LATERAL (SELECT *
                      FROM {schema}.ff_exec_core e
-                    WHERE {in_partitions:e} AND e.partition_key = {row}.partition_key
-                      AND e.execution_id = {row}.{column}
+                    WHERE {in_partitions:e} AND {found_by:e, {row}, {column}}
                    OFFSET 0))sql"},
 
       {"has_ended(core)", "{core}.lifecycle_phase IN ('terminal', 'cancelled')"},
@@ -129,7 +132,7 @@ const std::vector<Fragment>& of_attempts() {
       {"current_attempt(core)",
        R"sql((SELECT i.attempt_index
             FROM {schema}.ff_attempt i
-           WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key AND i.execution_id = {core}.execution_id
+           WHERE {in_partitions:i} AND {same_execution:i, {core}}
            ORDER BY ({core}.lifecycle_phase = 'active' AND i.lease_expires_at_ms IS NOT NULL) DESC,
                     i.attempt_index DESC
            LIMIT 1))sql"},
@@ -139,8 +142,8 @@ const std::vector<Fragment>& of_attempts() {
       // suspension and waitpoints are then those that the statement sees. A row that goes missing by it is met again
       // at a later scan.
       {"as_seen(core)",
-       R"sql(JOIN {schema}.ff_exec_core seen ON {in_partitions:seen} AND seen.partition_key = {core}.partition_key
-                                     AND seen.execution_id = {core}.execution_id AND seen.xmin = {core}.xmin)sql"},
+       R"sql(JOIN {schema}.ff_exec_core seen ON {in_partitions:seen} AND {same_execution:seen, {core}}
+                                     AND seen.xmin = {core}.xmin)sql"},
 
       // The attempt_index at which an execution that is given back is claimed next, by its core row `as_seen`: one that
       // was interrupted continues its current attempt, any other starts what the core says.
@@ -171,8 +174,7 @@ const std::vector<Fragment>& of_attempts() {
       {"promised(row)",
        R"sql((SELECT true
                FROM {schema}.ff_claim_grant g
-              WHERE {in_partitions:g} AND g.partition_key = {row}.partition_key
-                AND g.execution_id = {row}.execution_id AND g.kind = 'reclaim'
+              WHERE {in_partitions:g} AND {same_execution:g, {row}} AND g.kind = 'reclaim'
                 AND g.expires_at_ms + 0 > (SELECT now_ms FROM clock)
               LIMIT 1) IS NOT NULL)sql"},
   };

@@ -43,9 +43,9 @@ lapsed AS MATERIALIZED (
               WHEN a.attempt_index < {whole_number:c.policy->'retry_policy'->'max_retries'} THEN 'retried'
               ELSE 'expired' END AS outcome
     FROM clock, key
-    JOIN {schema}.ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
+    JOIN {schema}.ff_attempt a ON {same_execution:a, key}
                               AND a.attempt_index = key.attempt_index
-    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     {as_seen:c}
    WHERE {in_partitions:a} AND {in_partitions:c}
      AND {due_at:a, c} + 0 <= clock.due_ms AND {has_its_turn:a, c}
@@ -72,8 +72,7 @@ attempt AS (
          lease_epoch = a.lease_epoch + 1,
          terminal_at_ms = CASE WHEN l.outcome = 'stale_cleared' THEN a.terminal_at_ms ELSE l.now_ms END
     FROM living l
-   WHERE {in_partitions:a} AND a.partition_key = l.partition_key
-     AND a.execution_id = l.execution_id AND a.attempt_index = l.attempt_index
+   WHERE {in_partitions:a} AND {same_execution:a, l} AND a.attempt_index = l.attempt_index
 ),
 core AS (
   UPDATE {schema}.ff_exec_core c
@@ -83,7 +82,7 @@ core AS (
            || {attempt_count:l.attempt_index + 1}
     FROM living l
    WHERE l.outcome = 'retried'
-     AND {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+     AND {in_partitions:c} AND {same_execution:c, l}
 ),
 lease_event AS (
   {lease_events:'expired', living WHERE outcome = 'retried'}

@@ -78,7 +78,7 @@ doomed AS MATERIALIZED (
   SELECT {doomed:c}, c.terminal_at_ms, {word_of_end:c} AS word, {is_waited_for:c} AS is_missed,
          {may_finish:c} AS may_finish
     FROM clock, key
-    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
                                 AND c.terminal_at_ms = key.terminal_at_ms
     {as_seen:c}
    WHERE {in_partitions:c} AND {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c} AND NOT {is_still_at_work:c}
@@ -98,7 +98,7 @@ marked AS (
      SET ownership_state = CASE WHEN c.ownership_state = 'leased' THEN 'unowned' ELSE c.ownership_state END,
          raw_fields = {object:c.raw_fields} || jsonb_build_object('completion_repaired_for', c.terminal_at_ms)
     FROM repaired r
-   WHERE {in_partitions:c} AND c.partition_key = r.partition_key AND c.execution_id = r.execution_id
+   WHERE {in_partitions:c} AND {same_execution:c, r}
 ),
 -- The current attempt without a lease, too: a worker's complete asks for the epoch only, and a wait for children leaves it.
 -- In one statement: a renewal may give it a lease only just before it is locked.
@@ -107,18 +107,18 @@ fenced AS (
      SET outcome = CASE WHEN a.lease_expires_at_ms IS NULL THEN a.outcome ELSE coalesce(a.outcome, 'cancelled') END,
          lease_expires_at_ms = NULL, lease_epoch = a.lease_epoch + 1
     FROM repaired r
-   WHERE {in_partitions:a} AND a.partition_key = r.partition_key AND a.execution_id = r.execution_id
+   WHERE {in_partitions:a} AND {same_execution:a, r}
      AND (a.attempt_index = r.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
 ),
 suspension_cleared AS (
   DELETE FROM {schema}.ff_suspension_current s
    USING repaired r
-   WHERE {in_partitions:s} AND s.partition_key = r.partition_key AND s.execution_id = r.execution_id
+   WHERE {in_partitions:s} AND {same_execution:s, r}
 ),
 waitpoint_cleared AS (
   DELETE FROM {schema}.ff_waitpoint_pending w
    USING repaired r
-   WHERE {in_partitions:w} AND w.partition_key = r.partition_key AND w.execution_id = r.execution_id
+   WHERE {in_partitions:w} AND {same_execution:w, r}
 ),
 lease_event AS (
   {lease_events:'revoked', {taken_leases}}
@@ -188,8 +188,7 @@ std::vector<Fragment> of_those_who_wait() {
        R"sql(({has_not_ended:{core}}
           OR (SELECT true
                 FROM {schema}.ff_completion_event n
-               WHERE {in_partitions:n} AND n.partition_key = {core}.partition_key
-                 AND n.execution_id = {core}.execution_id AND n.outcome <> 'resumable'
+               WHERE {in_partitions:n} AND {same_execution:n, {core}} AND n.outcome <> 'resumable'
                  AND coalesce(n.dispatched_at_ms, (SELECT now_ms FROM clock)) >= (SELECT now_ms FROM clock) - 60000
                LIMIT 1) IS NOT NULL
           OR ({core}.raw_fields->>'replay_count' IS NULL OR {core}.execution_id < {upstream}.execution_id)

@@ -30,7 +30,7 @@ leased AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_epoch, a.lease_expires_at_ms AS lease_end,
          a.worker_instance_id, {dead_since:a} AS due_at_ms, clock.now_ms
     FROM clock, key
-    JOIN {schema}.ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
+    JOIN {schema}.ff_attempt a ON {same_execution:a, key}
                               AND a.attempt_index = key.attempt_index
    WHERE {in_partitions:a} AND a.lease_epoch = key.lease_epoch AND a.lease_expires_at_ms + 0 = key.lease_end
      AND a.worker_instance_id = key.worker_instance_id
@@ -53,7 +53,7 @@ ended AS (
            || jsonb_build_object('ended_by', jsonb_build_object('by', 'dead_worker', 'at', j.now_ms))
     FROM judged j
    WHERE j.outcome = 'lease_ended'
-     AND {in_partitions:a} AND a.partition_key = j.partition_key AND a.execution_id = j.execution_id
+     AND {in_partitions:a} AND {same_execution:a, j}
      AND a.attempt_index = j.attempt_index
 ),
 moved AS (

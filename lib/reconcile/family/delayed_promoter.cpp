@@ -40,7 +40,7 @@ constexpr std::string_view kAct = R"sql(
 waited AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, {due_at} AS due_at_ms, {next_attempt:c} AS next_attempt
     FROM clock, key
-    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     {as_seen:c}
    WHERE {in_partitions:c} AND {due_at} + 0 <= clock.due_ms AND {is_ours} AND {is_delayed}
      FOR NO KEY UPDATE OF c SKIP LOCKED
@@ -53,7 +53,7 @@ promoted AS (
          attempt_index = w.next_attempt,
          raw_fields = {object:c.raw_fields} || {attempt_count:w.next_attempt}
     FROM waited w
-   WHERE {in_partitions:c} AND c.partition_key = w.partition_key AND c.execution_id = w.execution_id
+   WHERE {in_partitions:c} AND {same_execution:c, w}
 ),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'promoted' AS outcome FROM waited))sql";
 

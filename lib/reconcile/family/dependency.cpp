@@ -76,7 +76,7 @@ doomed AS MATERIALIZED (
          'revoked' AS lease_event, c.cancellation_reason, c.cancelled_by,
          '{}'::jsonb AS raw_patch, {was_replayed:c}
     FROM clock, (SELECT DISTINCT partition_key, downstream_eid FROM edge_group) g
-    JOIN {schema}.ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
+    JOIN {schema}.ff_exec_core c ON {found_by:c, g, downstream_eid}
     {as_seen:c}
    WHERE {in_partitions:c} AND {has_not_ended:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
@@ -94,7 +94,7 @@ held_up AS MATERIALIZED (
    UNION
   SELECT g.partition_key, g.event_id
     FROM edge_group g
-    JOIN {schema}.ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.downstream_eid
+    JOIN {schema}.ff_exec_core c ON {found_by:c, g, downstream_eid}
    WHERE {in_partitions:c} AND {has_not_ended:c}
      AND (g.partition_key, g.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM endable)
 ),
@@ -141,7 +141,7 @@ settled AS MATERIALIZED (
   SELECT v.*,
          (SELECT array_agg(DISTINCT c.execution_id::text)
             FROM {schema}.ff_edge d
-            JOIN {schema}.ff_exec_core c ON c.partition_key = d.partition_key AND c.execution_id = d.upstream_eid
+            JOIN {schema}.ff_exec_core c ON {found_by:c, d, upstream_eid}
            WHERE {in_partitions:d} AND {in_partitions:c}
              AND d.partition_key = v.partition_key AND d.flow_id = v.flow_id AND d.downstream_eid = v.downstream_eid
              AND v.satisfied AND NOT v.was_satisfied AND v.kind IN ('any_of', 'quorum') AND NOT v.let_run
@@ -214,7 +214,7 @@ std::vector<Fragment> own_fragments() {
        {"of_execution(value)",
         R"sql((SELECT {value}
             FROM {schema}.ff_exec_core c
-           WHERE {in_partitions:c} AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id))sql"}});
+           WHERE {in_partitions:c} AND {same_execution:c, e}))sql"}});
   return all;
 }
 

@@ -36,7 +36,7 @@ doomed AS MATERIALIZED (
          coalesce(c.cancelled_by, 'engine') AS cancelled_by,
          jsonb_build_object('last_mutation_at', clock.now_ms::text) AS raw_patch
     FROM clock, (SELECT DISTINCT partition_key, execution_id FROM member) sibling
-    JOIN {schema}.ff_exec_core c ON c.partition_key = sibling.partition_key AND c.execution_id = sibling.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, sibling}
     {as_seen:c}
    WHERE {in_partitions:c}
      AND {has_not_ended:c}
@@ -46,7 +46,7 @@ doomed AS MATERIALIZED (
 held_up AS MATERIALIZED (
   SELECT DISTINCT m.partition_key, m.flow_id, m.downstream_eid
     FROM member m
-    JOIN {schema}.ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, m}
    WHERE {in_partitions:c} AND {has_not_ended:c}
      AND (m.partition_key, m.execution_id) NOT IN (SELECT partition_key, execution_id FROM endable)
 ),

@@ -12,7 +12,7 @@ doomed_attempt AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.lease_expires_at_ms,
          d.now_ms, d.name_space, d.instance_tag
     FROM doomed d
-    JOIN {schema}.ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
+    JOIN {schema}.ff_attempt a ON {same_execution:a, d}
    WHERE {in_partitions:a}
      AND (a.attempt_index = d.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
      FOR NO KEY UPDATE OF a SKIP LOCKED
@@ -20,14 +20,14 @@ doomed_attempt AS MATERIALIZED (
 doomed_suspension AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id
     FROM doomed d
-    JOIN {schema}.ff_suspension_current s ON s.partition_key = d.partition_key AND s.execution_id = d.execution_id
+    JOIN {schema}.ff_suspension_current s ON {same_execution:s, d}
    WHERE {in_partitions:s}
      FOR UPDATE OF s SKIP LOCKED
 ),
 doomed_waitpoint AS MATERIALIZED (
   SELECT w.partition_key, w.execution_id, w.waitpoint_id
     FROM doomed d
-    JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = d.partition_key AND w.execution_id = d.execution_id
+    JOIN {schema}.ff_waitpoint_pending w ON {same_execution:w, d}
    WHERE {in_partitions:w}
      FOR UPDATE OF w SKIP LOCKED
 ),
@@ -35,7 +35,7 @@ withheld AS MATERIALIZED (
   SELECT partition_key, execution_id
     FROM (SELECT a.partition_key, a.execution_id, a.attempt_index
             FROM doomed d
-            JOIN {schema}.ff_attempt a ON a.partition_key = d.partition_key AND a.execution_id = d.execution_id
+            JOIN {schema}.ff_attempt a ON {same_execution:a, d}
            WHERE {in_partitions:a}
              AND (a.attempt_index = d.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
           EXCEPT
@@ -43,7 +43,7 @@ withheld AS MATERIALIZED (
    UNION ALL
   (SELECT s.partition_key, s.execution_id
      FROM doomed d
-     JOIN {schema}.ff_suspension_current s ON s.partition_key = d.partition_key AND s.execution_id = d.execution_id
+     JOIN {schema}.ff_suspension_current s ON {same_execution:s, d}
     WHERE {in_partitions:s}
    EXCEPT
    SELECT partition_key, execution_id FROM doomed_suspension)
@@ -51,8 +51,7 @@ withheld AS MATERIALIZED (
   SELECT partition_key, execution_id
     FROM (SELECT w.partition_key, w.execution_id, w.waitpoint_id
             FROM doomed d
-            JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = d.partition_key
-                                                AND w.execution_id = d.execution_id
+            JOIN {schema}.ff_waitpoint_pending w ON {same_execution:w, d}
            WHERE {in_partitions:w}
           EXCEPT
           SELECT partition_key, execution_id, waitpoint_id FROM doomed_waitpoint) waitpoint
@@ -79,7 +78,7 @@ ended_core AS (
          cancellation_reason = e.cancellation_reason, cancelled_by = e.cancelled_by,
          raw_fields = {object:c.raw_fields} || e.raw_patch
     FROM ending e
-   WHERE {in_partitions:c} AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id
+   WHERE {in_partitions:c} AND {same_execution:c, e}
 ),
 ended_attempt AS (
   UPDATE {schema}.ff_attempt a
@@ -91,18 +90,18 @@ ended_attempt AS (
                                ELSE e.now_ms END,
          lease_expires_at_ms = NULL, lease_epoch = a.lease_epoch + 1
     FROM ending e
-   WHERE {in_partitions:a} AND a.partition_key = e.partition_key AND a.execution_id = e.execution_id
+   WHERE {in_partitions:a} AND {same_execution:a, e}
      AND (a.attempt_index = e.attempt_index AND e.attempt_outcome IS NOT NULL OR a.lease_expires_at_ms IS NOT NULL)
 ),
 ended_suspension AS (
   DELETE FROM {schema}.ff_suspension_current s
    USING ending e
-   WHERE {in_partitions:s} AND s.partition_key = e.partition_key AND s.execution_id = e.execution_id
+   WHERE {in_partitions:s} AND {same_execution:s, e}
 ),
 ended_waitpoint AS (
   DELETE FROM {schema}.ff_waitpoint_pending w
    USING ending e
-   WHERE {in_partitions:w} AND w.partition_key = e.partition_key AND w.execution_id = e.execution_id
+   WHERE {in_partitions:w} AND {same_execution:w, e}
 ),
 ending_lease_event AS (
   {lease_events:lease_event, ending WHERE leased}

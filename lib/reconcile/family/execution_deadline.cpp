@@ -32,7 +32,7 @@ doomed AS MATERIALIZED (
          '{"last_failure_message": "execution_deadline"}'::jsonb AS raw_patch,
          c.deadline_at_ms AS due_at_ms
     FROM clock, key
-    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     {as_seen:c}
    WHERE {in_partitions:c} AND c.deadline_at_ms + 0 <= clock.due_ms
      AND {is_late} AND {filter:c}

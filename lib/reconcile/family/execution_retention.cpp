@@ -35,7 +35,7 @@ constexpr std::string_view kLock = R"sql(
 core AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id
     FROM key
-    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
    WHERE {in_partitions:c} AND {is_alone:c}
      FOR UPDATE OF c SKIP LOCKED
 ),
@@ -49,7 +49,7 @@ constexpr std::string_view kAct = R"sql(
 doomed AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, c.flow_id, {due:c, s} AS due_at_ms
     FROM clock, key
-    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     JOIN {signs:c} s ON true
    WHERE {in_partitions:c} AND {is_alone:c} AND {filter:c} AND NOT s.is_needed AND {due:c, s} <= clock.due_ms
 ),
@@ -83,7 +83,7 @@ wanted AS MATERIALIZED ({next_members:{slice} + 1}),
 core AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id
     FROM wanted w
-    JOIN {schema}.ff_exec_core c ON c.partition_key = w.partition_key AND c.execution_id = w.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, w}
    WHERE {in_partitions:c}
      FOR UPDATE OF c SKIP LOCKED
 ),

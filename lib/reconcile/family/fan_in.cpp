@@ -18,7 +18,7 @@ constexpr std::string_view kMakeEligible = R"sql(UPDATE {schema}.ff_exec_core c
      AND (c.public_state <> 'resumable' OR c.eligibility_state = 'blocked_by_dependencies')
      AND c.eligibility_state NOT IN ('pending_claim', 'not_eligible_until_time')
      AND (v.partition_key, v.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM ending)
-     AND {in_partitions:c} AND c.partition_key = v.partition_key AND c.execution_id = v.downstream_eid)sql";
+     AND {in_partitions:c} AND {found_by:c, v, downstream_eid})sql";
 
 }  // namespace
 

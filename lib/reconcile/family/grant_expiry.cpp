@@ -34,7 +34,7 @@ granted AS MATERIALIZED (
 with_core AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, {waits_for_its_claim:c} AND NOT {has_grant:c, {lives:i}} AS is_abandoned
     FROM granted g
-    JOIN {schema}.ff_exec_core c ON c.partition_key = g.partition_key AND c.execution_id = g.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, g}
     {as_seen:c}
    WHERE {in_partitions:c} AND {filter:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
@@ -45,14 +45,13 @@ of_whom AS MATERIALIZED (
   SELECT g.partition_key, g.execution_id, false
     FROM granted g
    WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
-                      WHERE {in_partitions:e} AND e.partition_key = g.partition_key
-                        AND e.execution_id = g.execution_id)
+                      WHERE {in_partitions:e} AND {same_execution:e, g})
      AND {no_filter}
 ),
 ended AS MATERIALIZED (
   SELECT g.partition_key, g.grant_id, g.execution_id, g.expires_at_ms AS due_at_ms, g.kind, o.is_abandoned
     FROM of_whom o
-    JOIN {schema}.ff_claim_grant g ON g.partition_key = o.partition_key AND g.execution_id = o.execution_id
+    JOIN {schema}.ff_claim_grant g ON {same_execution:g, o}
    WHERE {in_partitions:g} AND NOT {lives:g}
      -- As a value it is hashed, and no join.
      AND ((g.partition_key, g.grant_id) IN (SELECT partition_key, grant_id FROM key)) IS TRUE
@@ -72,7 +71,7 @@ returned AS (
      SET {made_eligible}
     FROM judged j
    WHERE j.outcome = 'returned'
-     AND {in_partitions:c} AND c.partition_key = j.partition_key AND c.execution_id = j.execution_id
+     AND {in_partitions:c} AND {same_execution:c, j}
 ),
 deleted AS (
   DELETE FROM {schema}.ff_claim_grant g
@@ -90,7 +89,7 @@ constexpr std::string_view kSlowAct = R"sql(
 abandoned AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, {copy_ends:c} AS due_at_ms
     FROM clock, key
-    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     {as_seen:c}
    WHERE {in_partitions:c} AND {copy_ends:c} + 0 <= clock.due_ms
      AND {waits_for_its_claim:c} AND NOT {has_grant:c, true} AND {filter:c}
@@ -100,7 +99,7 @@ returned AS (
   UPDATE {schema}.ff_exec_core c
      SET {made_eligible}
     FROM abandoned a
-   WHERE {in_partitions:c} AND c.partition_key = a.partition_key AND c.execution_id = a.execution_id
+   WHERE {in_partitions:c} AND {same_execution:c, a}
 ),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'returned' AS outcome FROM abandoned))sql";
 
@@ -114,16 +113,14 @@ std::vector<Fragment> own_fragments() {
           OR {core}.ownership_state = 'leased'
              AND (SELECT bool_and(l.lease_expires_at_ms IS NULL)
                     FROM {schema}.ff_attempt l
-                   WHERE {in_partitions:l} AND l.partition_key = {core}.partition_key
-                     AND l.execution_id = {core}.execution_id) IS TRUE))sql"},
+                   WHERE {in_partitions:l} AND {same_execution:l, {core}}) IS TRUE))sql"},
       {"lives(grant)",
        "({grant}.expires_at_ms <= 0 OR {grant}.expires_at_ms + 0 > (SELECT due_ms FROM clock))"},
       // "The execution of this row has a grant to claim it, of which that holds": they are looked up by the execution.
       {"has_grant(row, that)",
        R"sql((SELECT true
                FROM {schema}.ff_claim_grant i
-              WHERE {in_partitions:i} AND i.partition_key = {row}.partition_key
-                AND i.execution_id = {row}.execution_id AND i.kind = 'claim' AND {that}
+              WHERE {in_partitions:i} AND {same_execution:i, {row}} AND i.kind = 'claim' AND {that}
               LIMIT 1) IS NOT NULL)sql"},
       // When the grant ended that is not there, by its copy; where there is none, nobody comes with it. Eighteen digits
       // always fit a bigint.

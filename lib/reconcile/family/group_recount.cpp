@@ -81,7 +81,7 @@ doomed AS MATERIALIZED (
          'revoked' AS lease_event, c.cancellation_reason, c.cancelled_by,
          '{}'::jsonb AS raw_patch, {was_replayed:c}
     FROM clock, misled m
-    JOIN {schema}.ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.downstream_eid
+    JOIN {schema}.ff_exec_core c ON {found_by:c, m, downstream_eid}
     {as_seen:c}
    WHERE {in_partitions:c} AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
      AND {is_not_in_other_hands:c, m} AND {filter:c}
@@ -160,8 +160,7 @@ std::vector<Fragment> own_fragments() {
            AND {edge}.policy->>'edge_state' IS DISTINCT FROM 'pending'
            AND (SELECT true
                   FROM {schema}.ff_completion_event n
-                 WHERE {in_partitions:n} AND n.partition_key = {upstream}.partition_key
-                   AND n.execution_id = {upstream}.execution_id AND n.dispatched_at_ms + 0 IS NULL
+                 WHERE {in_partitions:n} AND {same_execution:n, {upstream}} AND n.dispatched_at_ms + 0 IS NULL
                    AND n.outcome <> 'resumable'
                  LIMIT 1) IS NULL))sql"},
        // All that has to stand still. Ten minutes after the last of the ends the growth of its

@@ -40,7 +40,7 @@ constexpr std::string_view kAct = R"sql(
 ahead AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, {lately} AS due_at_ms, {current_attempt:c} AS next_attempt
     FROM key
-    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     {as_seen:c}
     JOIN {attempts_of:c} a ON true
    WHERE {in_partitions:c} AND {is_astray:c, a} AND {filter:c}
@@ -53,7 +53,7 @@ repaired AS (
                                 THEN 'unowned' ELSE c.ownership_state END,
          raw_fields = {object:c.raw_fields} || {attempt_count:a.next_attempt}
     FROM ahead a
-   WHERE {in_partitions:c} AND c.partition_key = a.partition_key AND c.execution_id = a.execution_id
+   WHERE {in_partitions:c} AND {same_execution:c, a}
 ),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'repaired' AS outcome FROM ahead))sql";
 
@@ -69,8 +69,7 @@ std::vector<Fragment> own_fragments() {
        R"sql(LATERAL (SELECT bool_or(i.attempt_index = {core}.attempt_index) AS has_its,
                           bool_or(i.lease_expires_at_ms IS NOT NULL) AS is_leased
                      FROM {schema}.ff_attempt i
-                    WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
-                      AND i.execution_id = {core}.execution_id
+                    WHERE {in_partitions:i} AND {same_execution:i, {core}}
                    OFFSET 0))sql"}};
 }
 

@@ -37,7 +37,7 @@ attempt AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, {due_at:a, c} AS due_at_ms, a.raw_fields,
          {reclaims_of_run:a, c} AS reclaims, clock.now_ms
     FROM clock, key
-    JOIN {schema}.ff_attempt a ON a.partition_key = key.partition_key AND a.execution_id = key.execution_id
+    JOIN {schema}.ff_attempt a ON {same_execution:a, key}
                               AND a.attempt_index = key.attempt_index
     LEFT JOIN {core_of:a} c ON true
    WHERE {in_partitions:a} AND {due_at:a, c} + 0 <= clock.due_ms AND {has_its_turn:a, c}
@@ -51,7 +51,7 @@ with_core AS MATERIALIZED (
               WHEN c.lifecycle_phase = 'active' THEN 'reclaimable'
               ELSE 'released' END AS outcome
     FROM attempt a
-    JOIN {schema}.ff_exec_core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, a}
     {as_seen:c}
    WHERE {in_partitions:c}
      AND {is_ours} AND {filter:c}
@@ -63,8 +63,7 @@ lapsed AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, a.reclaims, NULL, 'released'
     FROM attempt a
    WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
-                      WHERE {in_partitions:e} AND e.partition_key = a.partition_key
-                        AND e.execution_id = a.execution_id)
+                      WHERE {in_partitions:e} AND {same_execution:e, a})
      AND {no_filter}
 ),
 cleared AS (
@@ -80,8 +79,7 @@ cleared AS (
                              || CASE WHEN l.replay_count IS NULL THEN '{}'
                                      ELSE jsonb_build_object('reclaimed_in_replay', l.replay_count) END END
     FROM lapsed l
-   WHERE {in_partitions:a} AND a.partition_key = l.partition_key
-     AND a.execution_id = l.execution_id AND a.attempt_index = l.attempt_index
+   WHERE {in_partitions:a} AND {same_execution:a, l} AND a.attempt_index = l.attempt_index
 ),
 reclaimable AS (
   UPDATE {schema}.ff_exec_core c
@@ -92,14 +90,14 @@ reclaimable AS (
            || {attempt_count:l.attempt_index}
     FROM lapsed l
    WHERE l.outcome = 'reclaimable'
-     AND {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+     AND {in_partitions:c} AND {same_execution:c, l}
 ),
 disowned AS (
   UPDATE {schema}.ff_exec_core c
      SET ownership_state = 'unowned'
     FROM lapsed l
    WHERE l.outcome = 'released' AND c.ownership_state = 'leased'
-     AND {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+     AND {in_partitions:c} AND {same_execution:c, l}
 ),
 lease_event AS (
   {lease_events:'expired', lapsed WHERE outcome <> 'stale_cleared'}

@@ -18,8 +18,7 @@ constexpr std::string_view kIsStillAtWork =
     R"sql(({may_finish:{core}}
       AND (SELECT true
              FROM {schema}.ff_attempt l
-            WHERE {in_partitions:l} AND l.partition_key = {core}.partition_key
-              AND l.execution_id = {core}.execution_id
+            WHERE {in_partitions:l} AND {same_execution:l, {core}}
               AND l.lease_expires_at_ms + 0 >= (SELECT now_ms FROM clock)
             LIMIT 1) IS NOT NULL))sql";
 

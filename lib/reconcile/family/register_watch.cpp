@@ -33,7 +33,7 @@ SELECT a.worker_instance_id, c.raw_fields->>'namespace' AS namespace, max(a.star
   FROM {schema}.ff_attempt a
   LEFT JOIN LATERAL (SELECT e.xmin, e.raw_fields
                        FROM {schema}.ff_exec_core e
-                      WHERE {in_partitions:e} AND e.partition_key = a.partition_key AND e.execution_id = a.execution_id
+                      WHERE {in_partitions:e} AND {same_execution:e, a}
                      OFFSET 0) c ON true
  WHERE {in_partitions:a} AND a.partition_key = ANY({partitions})
    AND a.lease_expires_at_ms > (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) - 86400000

@@ -17,13 +17,11 @@ constexpr std::string_view kSigns = R"sql(LATERAL (
         FROM (SELECT max(t.started_at_ms) AS started_at_ms,
                      coalesce(bool_or(t.lease_expires_at_ms IS NOT NULL), false) AS is_leased
                 FROM {schema}.ff_attempt t
-               WHERE {in_partitions:t} AND t.partition_key = {core}.partition_key
-                 AND t.execution_id = {core}.execution_id) a
+               WHERE {in_partitions:t} AND {same_execution:t, {core}}) a
        CROSS JOIN (SELECT max(v.committed_at_ms) AS told_at_ms,
                           coalesce(bool_or(v.dispatched_at_ms IS NULL), false) AS is_waited_for
                      FROM {schema}.ff_completion_event v
-                    WHERE {in_partitions:v} AND v.partition_key = {core}.partition_key
-                      AND v.execution_id = {core}.execution_id) e
+                    WHERE {in_partitions:v} AND {same_execution:v, {core}}) e
       OFFSET 0))sql";
 
 constexpr std::string_view kMembersOf = R"sql(LATERAL (
@@ -102,8 +100,7 @@ frame AS MATERIALIZED (
     FROM (SELECT partition_key, execution_id FROM doomed ORDER BY partition_key, execution_id) d
    CROSS JOIN LATERAL (SELECT *
                          FROM {schema}.ff_stream_frame t
-                        WHERE {in_partitions:t} AND t.partition_key = d.partition_key
-                          AND t.execution_id = d.execution_id
+                        WHERE {in_partitions:t} AND {same_execution:t, d}
                         ORDER BY t.attempt_index, t.ts_ms, t.seq
                         LIMIT {most_frames} + 1) s
    ORDER BY d.partition_key, d.execution_id
@@ -133,7 +130,7 @@ shortened AS (
                     FROM frame f, too_many t)
            ORDER BY attempt_index, ts_ms, seq
            LIMIT {most_frames}) s
-   WHERE {in_partitions:x} AND x.partition_key = s.partition_key AND x.execution_id = s.execution_id
+   WHERE {in_partitions:x} AND {same_execution:x, s}
      AND x.attempt_index = s.attempt_index AND x.ts_ms = s.ts_ms AND x.seq = s.seq
   RETURNING 1
 ),
@@ -193,7 +190,7 @@ std::vector<Fragment> fragments() {
            R"sql({table}_removed AS (
   DELETE FROM {schema}.{table} x
    USING gone g
-   WHERE {in_partitions:x} AND x.partition_key = g.partition_key AND x.execution_id = g.execution_id
+   WHERE {in_partitions:x} AND {same_execution:x, g}
   RETURNING 1
 ))sql"},
           {"removed",

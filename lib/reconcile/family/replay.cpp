@@ -26,7 +26,7 @@ constexpr std::string_view kTellsEnd =
 constexpr std::string_view kToldEnd =
     R"sql((SELECT (array_agg(v.outcome ORDER BY v.event_id DESC))[1]
             FROM {schema}.ff_completion_event v
-           WHERE {in_partitions:v} AND v.partition_key = {core}.partition_key AND v.execution_id = {core}.execution_id
+           WHERE {in_partitions:v} AND {same_execution:v, {core}}
              AND {tells_end:v, {core}}))sql";
 
 constexpr std::string_view kWordOfEnd =
@@ -34,8 +34,7 @@ constexpr std::string_view kWordOfEnd =
           ELSE coalesce(
             (SELECT i.outcome
                FROM {schema}.ff_attempt i
-              WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
-                AND i.execution_id = {core}.execution_id AND i.outcome IN ('success', 'failed')
+              WHERE {in_partitions:i} AND {same_execution:i, {core}} AND i.outcome IN ('success', 'failed')
                 AND (i.terminal_at_ms = {core}.terminal_at_ms OR i.attempt_index = {current_attempt:{core}})
               ORDER BY i.terminal_at_ms IS NOT DISTINCT FROM {core}.terminal_at_ms DESC, i.attempt_index DESC
               LIMIT 1),

@@ -36,14 +36,14 @@ waitpoint AS MATERIALIZED (
 suspension AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id
     FROM waitpoint w
-    JOIN {schema}.ff_suspension_current s ON s.partition_key = w.partition_key AND s.execution_id = w.execution_id
+    JOIN {schema}.ff_suspension_current s ON {same_execution:s, w}
    WHERE {in_partitions:s}
      FOR UPDATE OF s SKIP LOCKED
 ),
 held AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id
     FROM waitpoint w
-    JOIN {schema}.ff_suspension_current s ON s.partition_key = w.partition_key AND s.execution_id = w.execution_id
+    JOIN {schema}.ff_suspension_current s ON {same_execution:s, w}
    WHERE {in_partitions:s}
   EXCEPT
   SELECT partition_key, execution_id FROM suspension
@@ -51,7 +51,7 @@ held AS MATERIALIZED (
 stray AS MATERIALIZED (
   SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.due_at_ms
     FROM waitpoint w
-    JOIN {schema}.ff_exec_core c ON c.partition_key = w.partition_key AND c.execution_id = w.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, w}
     {as_seen:c}
     LEFT JOIN {suspension_of:w} s ON true
    WHERE {in_partitions:c} AND {is_stray} AND {filter:c}
@@ -71,8 +71,7 @@ std::vector<Fragment> own_fragments() {
       {"suspension_of(row)",
        R"sql(LATERAL (SELECT *
                      FROM {schema}.ff_suspension_current i
-                    WHERE {in_partitions:i} AND i.partition_key = {row}.partition_key
-                      AND i.execution_id = {row}.execution_id
+                    WHERE {in_partitions:i} AND {same_execution:i, {row}}
                    OFFSET 0))sql"},
       // Of a waitpoint that does not say when it was activated nothing tells which suspension it was made for.
       {"is_stray",

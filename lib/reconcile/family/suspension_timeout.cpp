@@ -37,7 +37,7 @@ constexpr std::string_view kAct = R"sql(
 suspension AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id, s.timeout_at_ms AS due_at_ms, s.timeout_behavior, clock.now_ms
     FROM clock, key
-    JOIN {schema}.ff_suspension_current s ON s.partition_key = key.partition_key AND s.execution_id = key.execution_id
+    JOIN {schema}.ff_suspension_current s ON {same_execution:s, key}
    WHERE {in_partitions:s} AND s.timeout_at_ms + 0 <= clock.due_ms
      FOR UPDATE OF s SKIP LOCKED
 ),
@@ -53,7 +53,7 @@ with_core AS MATERIALIZED (
               WHEN s.timeout_behavior = 'cancel' THEN 'cancelled'
               ELSE 'failed' END AS outcome
     FROM suspension s
-    JOIN {schema}.ff_exec_core c ON c.partition_key = s.partition_key AND c.execution_id = s.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, s}
     {as_seen:c}
    WHERE {in_partitions:c}
      AND {filter:c}
@@ -80,21 +80,20 @@ living AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id, s.due_at_ms, s.now_ms, NULL, 'orphan_cleared', NULL, NULL
     FROM suspension s
    WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
-                      WHERE {in_partitions:e} AND e.partition_key = s.partition_key
-                        AND e.execution_id = s.execution_id)
+                      WHERE {in_partitions:e} AND {same_execution:e, s})
      AND {no_filter}
 ),
 open_waitpoint AS MATERIALIZED (
   SELECT w.partition_key, w.execution_id, w.waitpoint_id
     FROM living l
-    JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = l.partition_key AND w.execution_id = l.execution_id
+    JOIN {schema}.ff_waitpoint_pending w ON {same_execution:w, l}
    WHERE {in_partitions:w} AND l.outcome <> 'resumed_before'
      FOR UPDATE OF w SKIP LOCKED
 ),
 held_open AS MATERIALIZED (
   SELECT w.partition_key, w.execution_id, w.waitpoint_id
     FROM living l
-    JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = l.partition_key AND w.execution_id = l.execution_id
+    JOIN {schema}.ff_waitpoint_pending w ON {same_execution:w, l}
    WHERE {in_partitions:w} AND l.outcome <> 'resumed_before'
   EXCEPT
   SELECT partition_key, execution_id, waitpoint_id FROM open_waitpoint
@@ -115,7 +114,7 @@ timeless AS (
            || jsonb_build_array({signal})) END
     FROM kept l
    WHERE l.outcome IN ('auto_resumed', 'resumed_before')
-     AND {in_partitions:s} AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
+     AND {in_partitions:s} AND {same_execution:s, l}
 ),
 resumable AS (
   UPDATE {schema}.ff_exec_core c
@@ -124,7 +123,7 @@ resumable AS (
          raw_fields = {object:c.raw_fields} || {attempt_count:l.next_attempt}
     FROM kept l
    WHERE l.outcome = 'auto_resumed'
-     AND {in_partitions:c} AND c.partition_key = l.partition_key AND c.execution_id = l.execution_id
+     AND {in_partitions:c} AND {same_execution:c, l}
 ),
 -- Without the flow: FlowFabric's dispatch would count whatever ends in it, and is no success, as a failure.
 resumable_event AS (
@@ -134,13 +133,13 @@ orphan_cleared AS (
   DELETE FROM {schema}.ff_suspension_current s
    USING kept l
    WHERE l.outcome = 'orphan_cleared'
-     AND {in_partitions:s} AND s.partition_key = l.partition_key AND s.execution_id = l.execution_id
+     AND {in_partitions:s} AND {same_execution:s, l}
 ),
 closed AS (
   DELETE FROM {schema}.ff_waitpoint_pending w
    USING kept l
    WHERE l.outcome <> 'resumed_before'
-     AND {in_partitions:w} AND w.partition_key = l.partition_key AND w.execution_id = l.execution_id
+     AND {in_partitions:w} AND {same_execution:w, l}
 ),
 moved AS (
   SELECT partition_key, execution_id, due_at_ms, outcome FROM kept
@@ -163,8 +162,7 @@ constexpr std::string_view kAnnouncedScan = R"sql(
    -- Looked up by the execution, one by one.
    CROSS JOIN LATERAL (SELECT *
                          FROM {schema}.ff_waitpoint_pending w
-                        WHERE {in_partitions:w} AND w.partition_key = a.partition_key
-                          AND w.execution_id = a.execution_id
+                        WHERE {in_partitions:w} AND {same_execution:w, a}
                        OFFSET 0) w
     JOIN {core_of:w} c ON true
    WHERE {has_ended:c} AND {filter:c} AND {has_suspension:c}
@@ -182,7 +180,7 @@ waitpoint AS MATERIALIZED (
 orphan AS MATERIALIZED (
   SELECT w.partition_key, w.waitpoint_id, w.execution_id, coalesce(c.terminal_at_ms, w.created_at_ms) AS due_at_ms
     FROM waitpoint w
-    JOIN {schema}.ff_exec_core c ON c.partition_key = w.partition_key AND c.execution_id = w.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, w}
     {as_seen:c}
    WHERE {in_partitions:c} AND coalesce(c.terminal_at_ms, w.created_at_ms) <= w.due_ms AND {has_ended:c}
      AND NOT {is_still_at_work:c} AND {filter:c}
@@ -191,7 +189,7 @@ orphan AS MATERIALIZED (
 suspension AS MATERIALIZED (
   SELECT s.partition_key, s.execution_id
     FROM orphan o
-    JOIN {schema}.ff_suspension_current s ON s.partition_key = o.partition_key AND s.execution_id = o.execution_id
+    JOIN {schema}.ff_suspension_current s ON {same_execution:s, o}
    WHERE {in_partitions:s}
      FOR UPDATE OF s SKIP LOCKED
 ),
@@ -209,7 +207,7 @@ clear AS MATERIALIZED (
 suspension_cleared AS (
   DELETE FROM {schema}.ff_suspension_current s
    USING clear o
-   WHERE {in_partitions:s} AND s.partition_key = o.partition_key AND s.execution_id = o.execution_id
+   WHERE {in_partitions:s} AND {same_execution:s, o}
 ),
 waitpoint_cleared AS (
   DELETE FROM {schema}.ff_waitpoint_pending w
@@ -250,8 +248,7 @@ Reconciler suspension_timeout() {
                     {"has_suspension(core)",
                      R"sql((SELECT true
                   FROM {schema}.ff_suspension_current i
-                 WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key
-                   AND i.execution_id = {core}.execution_id
+                 WHERE {in_partitions:i} AND {same_execution:i, {core}}
                  LIMIT 1) IS NOT NULL)sql"}},
       .privileges = ending::privileges(let_finish::privileges({{"ff_lease_event", "SELECT"}})),
       .interval = 2s,

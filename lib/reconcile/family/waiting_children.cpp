@@ -34,7 +34,7 @@ constexpr std::string_view kAct = R"sql(
 waited AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, c.created_at_ms AS due_at_ms
     FROM clock, key
-    JOIN {schema}.ff_exec_core c ON c.partition_key = key.partition_key AND c.execution_id = key.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     {as_seen:c}
     JOIN {schema}.ff_edge_group g ON g.partition_key = c.partition_key AND g.flow_id = c.flow_id
                                  AND g.downstream_eid = c.execution_id
@@ -46,7 +46,7 @@ eligible AS (
   UPDATE {schema}.ff_exec_core c
      SET {made_eligible}
     FROM waited w
-   WHERE {in_partitions:c} AND c.partition_key = w.partition_key AND c.execution_id = w.execution_id
+   WHERE {in_partitions:c} AND {same_execution:c, w}
 ),
 moved AS (SELECT partition_key, execution_id, due_at_ms, 'woken' AS outcome FROM waited))sql";
 
