@@ -134,6 +134,51 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("whatever has cancelled it, an execution is not completed by its worker afterwards") {
+  for (const std::string way : {"claim", "claim_execution"}) {
+    const std::string how = GENERATE("header", "flow", "execution");
+    CAPTURE(way, how);
+    World world;
+    Cancelled its(world);
+    const std::string member = its.working("a", way);
+    if (how == "header") {
+      its.cancel("cancel_all");
+      its.acknowledge(member);
+    } else if (how == "flow") {
+      world.real.call("cancel_flow", {{"flow", its.flow}, {"policy", "cancel_all"}});
+    } else {
+      world.real.call("cancel_execution", {{"execution", member}});
+    }
+    REQUIRE(rows(world, "ff_cancel_backlog") == 0);
+    world.pass();
+
+    // A cancel finds the attempt of a worker that has claimed by a handle, and takes it.
+    const bool is_done = how == "execution" && way == "claim";
+    CHECK(its.tick() == (is_done ? "" : "lease_revoked=1"));
+    CHECK(world.real.refusal("complete", {{"handle", "a"}}) == "Contention.LeaseConflict");
+    CHECK(world.ends_of(member, "success") == 0);
+    CHECK(world.ends_of(member, "cancelled") == (is_done ? 0 : 1));
+    CHECK(its.tick().empty());
+  }
+}
+
+TEST_CASE("an acknowledged member that its worker's retry revives is cancelled when it is claimed again") {
+  World world;
+  Cancelled its(world);
+  const std::string member = world.execution({{"flow", its.flow}, {"lane", "a"}, {"max_retries", 3}});
+  world.take("claim", member, "a", 60'000, {{"lane", "a"}});
+  its.cancel("cancel_all");
+  its.acknowledge(member);
+  world.real.call("fail", {{"handle", "a"}, {"class", "transient"}});
+  REQUIRE(world.core(member).at("lifecycle_phase") == "runnable");
+  world.take("claim", member, "b", 60'000, {{"lane", "a"}});
+  world.pass();
+
+  CHECK(its.tick() == "lease_revoked=1");
+  CHECK(world.real.refusal("complete", {{"handle", "b"}}) == "Contention.LeaseConflict");
+  CHECK(world.ends_of(member, "cancelled") == 1);
+}
+
 TEST_CASE("a flow without living members leaves no backlog") {
   World world;
   Cancelled its(world);
@@ -154,8 +199,10 @@ TEST_CASE("a hundred servers that died in mid-cancel leave an empty backlog, and
   struct Left {
     std::string execution;
     std::string handle;  ///< empty: nobody works on it
+    bool is_leased = false;
   };
   std::vector<Left> left;
+  std::vector<Left> let_work;  // acknowledged, with their leases
   for (int cut = 0; cut < 100; ++cut) {
     Cancelled its(world);
     std::vector<Left> members;
@@ -167,23 +214,32 @@ TEST_CASE("a hundred servers that died in mid-cancel leave an empty backlog, and
         continue;
       }
       members.push_back({its.working(name, kind == 1 ? "claim_execution" : "claim"), name});
+      members.back().is_leased = kind != 3;
       if (kind == 3) its.suspend(name);
     }
     its.cancel("cancel_all");
     // The server acknowledges in the order in which the header named them; what it has acknowledged, nobody knows of.
     std::shuffle(members.begin(), members.end(), dice);
     const std::size_t acknowledged = below(members.size());
-    for (std::size_t i = 0; i < members.size(); ++i)
-      i < acknowledged ? its.acknowledge(members[i].execution) : left.push_back(members[i]);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (i < acknowledged) its.acknowledge(members[i].execution);
+      if (i >= acknowledged)
+        left.push_back(members[i]);
+      else if (members[i].is_leased)
+        let_work.push_back(members[i]);
+    }
   }
+  REQUIRE(!let_work.empty());
   REQUIRE(rows(world, "ff_cancel_backlog") == 100);
   REQUIRE(rows(world, "ff_cancel_backlog_member") == static_cast<std::int64_t>(left.size()));
 
   CHECK(world.tick("cancel_backlog", at_once()) ==
-        "flow_done=100 member_cancelled=" + std::to_string(left.size()));
+        "flow_done=100 lease_revoked=" + std::to_string(let_work.size()) +
+            " member_cancelled=" + std::to_string(left.size()));
 
   CHECK(rows(world, "ff_cancel_backlog") == 0);
   CHECK(rows(world, "ff_cancel_backlog_member") == 0);
+  left.insert(left.end(), let_work.begin(), let_work.end());
   for (const Left& member : left) {
     CHECK(world.ends_of(member.execution, "cancelled") == 1);
     if (!member.handle.empty())

@@ -18,7 +18,7 @@ CREATE TEMP TABLE seed AS
 CREATE TEMP TABLE execution AS
   SELECT seed.*, kind, gen_random_uuid() AS execution_id
     FROM seed, unnest('{delayed,retried,parent,late,lapsed,again,suspended,waiting,cancelled,promised,abandoned,
-                       ahead,stray}'::text[]) kind;
+                       ahead,stray,kept}'::text[]) kind;
 CREATE TEMP TABLE flow AS
   SELECT seed.*, kind, gen_random_uuid() AS flow_id, gen_random_uuid() AS downstream_eid
     FROM seed, unnest('{fan_in,cancel,untold,misled,dropped}'::text[]) kind;
@@ -29,8 +29,8 @@ CREATE TEMP TABLE core AS
   SELECT partition_key, execution_id, CASE kind WHEN 'parent' THEN execution_id END AS flow_id, at_ms, kind,
          CASE WHEN kind IN ('delayed', 'retried', 'parent', 'promised', 'abandoned') OR kind = 'suspended' AND v % 13 = 0
                 THEN 'runnable'
-              WHEN kind = 'cancelled' AND due THEN 'cancelled'
-              WHEN kind = 'late' AND v % 3 > 0 OR kind IN ('lapsed', 'again') AND v % 4 < 3 THEN 'active'
+              WHEN kind IN ('cancelled', 'kept') AND due THEN 'cancelled'
+              WHEN kind = 'kept' OR kind = 'late' AND v % 3 > 0 OR kind IN ('lapsed', 'again') AND v % 4 < 3 THEN 'active'
               WHEN kind IN ('lapsed', 'again') OR kind = 'suspended' AND v % 7 = 0 THEN 'terminal'
               ELSE 'suspended' END AS lifecycle_phase,
          CASE WHEN kind IN ('delayed', 'retried') THEN 'not_eligible_until_time'
@@ -75,9 +75,9 @@ INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecyc
     FROM core;
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms, worker_instance_id)
   SELECT partition_key, execution_id, CASE kind WHEN 'ahead' THEN 0 ELSE attempt_index END, 1,
-         CASE WHEN lifecycle_phase = 'active' THEN at_ms + 7200000 END, CASE kind WHEN 'late' THEN 'dead' END
+         CASE WHEN lifecycle_phase = 'active' OR kind = 'kept' THEN at_ms + 7200000 END, CASE kind WHEN 'late' THEN 'dead' END
     FROM core
-   WHERE lifecycle_phase IN ('active', 'suspended');
+   WHERE lifecycle_phase IN ('active', 'suspended') OR kind = 'kept';
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms, raw_fields)
   SELECT partition_key, execution_id, 0, 1, at_ms, CASE kind WHEN 'again' THEN '{"lease_reclaims": 1}'::jsonb ELSE '{}' END
     FROM execution WHERE kind IN ('lapsed', 'again')

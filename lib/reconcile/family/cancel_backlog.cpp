@@ -2,7 +2,8 @@
 //
 // Rows     ff_cancel_backlog_member, `grace` after the cancel was asked for (or grace_until_ms, where that is later): a
 //          server acknowledges a member soon, and only under the policy cancel_all. A companion takes rows of
-//          ff_cancel_backlog that have no member left. The filter is matched on the member.
+//          ff_cancel_backlog that have no member left, and another one what a cancel has left without any row
+//          (cancelled_leases). The filter is matched on the member.
 // Changes  A member that the header cancelled, or under cancel_all one that has not ended, is cancelled for good: core,
 //          leases with an event each, epoch + 1, suspension, waitpoints, one completion event where nobody was told.
 //          Under another policy one whose lease holds is left to its worker (its row stays), and one that its worker has
@@ -14,6 +15,8 @@
 //          A member of which anybody holds anything stays with its row until the next tick.
 // Repeat   The member's row is gone afterwards, and what is cancelled has its event.
 
+#include "reconcile/family/cancel_for_good.hpp"
+#include "reconcile/family/cancelled_leases.hpp"
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/replay.hpp"
@@ -111,16 +114,14 @@ with_core AS MATERIALIZED (
                 THEN 'member_cancelled'
               ELSE 'member_left' END AS outcome
     FROM clock, once m
-    JOIN {schema}.ff_exec_core c ON c.partition_key = m.partition_key AND c.execution_id = m.execution_id
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, m}
     {as_seen:c}
    WHERE {in_partitions:c} AND {filter:c} AND greatest(m.due_at_ms, {may_finish_until:m, m}) <= clock.due_ms
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 doomed AS MATERIALIZED (
   SELECT {doomed:c}, c.of_flow, c.stretch, c.member, c.reason, c.may_finish, c.due_at_ms,
-         coalesce(c.terminal_at_ms, clock.now_ms) AS ended_at_ms,
-         {told_end:c} IS NOT NULL
-           OR coalesce(c.raw_fields->'completion_repaired_for' = to_jsonb(c.terminal_at_ms), false) AS is_told
+         {end_for_good:c}
     FROM clock, with_core c
    WHERE c.outcome = 'member_cancelled'
 ),
@@ -132,41 +133,7 @@ cancelling AS MATERIALIZED (
    WHERE NOT (e.may_finish AND (e.partition_key, e.execution_id) IN (
                 SELECT a.partition_key, a.execution_id FROM doomed_attempt a WHERE a.lease_expires_at_ms >= a.now_ms))
 ),
-cancelled_core AS (
-  UPDATE {schema}.ff_exec_core c
-     SET lifecycle_phase = 'cancelled', ownership_state = 'unowned', eligibility_state = 'not_applicable',
-         public_state = 'cancelled', attempt_state = 'cancelled', terminal_at_ms = e.ended_at_ms,
-         cancellation_reason = coalesce(c.cancellation_reason, e.reason),
-         cancelled_by = coalesce(c.cancelled_by, 'cancel_backlog'),
-         raw_fields = {object:c.raw_fields} || jsonb_build_object('completion_repaired_for', e.ended_at_ms)
-    FROM cancelling e
-   WHERE {in_partitions:c} AND c.partition_key = e.partition_key AND c.execution_id = e.execution_id
-),
--- The current attempt without a lease, too: by its epoch alone a worker could end the execution again.
-cancelled_attempt AS (
-  UPDATE {schema}.ff_attempt a
-     SET outcome = coalesce(a.outcome, 'cancelled'), terminal_at_ms = coalesce(a.terminal_at_ms, e.now_ms),
-         lease_expires_at_ms = NULL, lease_epoch = a.lease_epoch + 1
-    FROM cancelling e
-   WHERE {in_partitions:a} AND a.partition_key = e.partition_key AND a.execution_id = e.execution_id
-     AND (a.attempt_index = e.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
-),
-cancelled_suspension AS (
-  DELETE FROM {schema}.ff_suspension_current s
-   USING cancelling e
-   WHERE {in_partitions:s} AND s.partition_key = e.partition_key AND s.execution_id = e.execution_id
-),
-cancelled_waitpoint AS (
-  DELETE FROM {schema}.ff_waitpoint_pending w
-   USING cancelling e
-   WHERE {in_partitions:w} AND w.partition_key = e.partition_key AND w.execution_id = e.execution_id
-),
-revoked AS (
-  {lease_events:'revoked', {taken_leases}}
-),
-told AS (
-  {completion_events:'cancelled', {untold_ends}}
-),
+{cancel_for_good},
 settled AS MATERIALIZED (
   SELECT partition_key, of_flow AS flow_id, stretch, member, execution_id, due_at_ms, 'member_cancelled' AS outcome
     FROM cancelling
@@ -179,8 +146,7 @@ settled AS MATERIALIZED (
     FROM once m
    WHERE {no_filter}
      AND NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
-                      WHERE {in_partitions:e} AND e.partition_key = m.partition_key
-                        AND e.execution_id = m.execution_id)
+                      WHERE {in_partitions:e} AND {same_execution:e, m})
    UNION ALL
   SELECT partition_key, flow_id, stretch, member, execution_id, due_at_ms, 'malformed'
     FROM member
@@ -262,8 +228,7 @@ std::vector<Fragment> own_fragments() {
        R"sql(CASE WHEN {backlog}.cancellation_policy <> 'cancel_all'
               THEN (SELECT greatest(max(l.lease_expires_at_ms), 0) - {grace}
                       FROM {core_of:{row}} f
-                      JOIN {schema}.ff_attempt l ON l.partition_key = f.partition_key
-                                                AND l.execution_id = f.execution_id
+                      JOIN {schema}.ff_attempt l ON {same_execution:l, f}
                      WHERE {in_partitions:l} AND f.lifecycle_phase = 'cancelled') END)sql"},
       // "A signal has come since the cancel, and made it go on." The header calls its members cancelled, and only a signal
       // calls them resumable after that; what somebody has claimed since, its event tells. One that answers a suspension
@@ -273,24 +238,15 @@ std::vector<Fragment> own_fragments() {
        R"sql((SELECT {core}.public_state = 'resumable' AND since.suspended_at_ms IS NULL
                    OR coalesce((SELECT bool_or(true)
                  FROM {schema}.ff_completion_event v
-                WHERE {in_partitions:v} AND v.partition_key = {row}.partition_key
-                  AND v.execution_id = {row}.execution_id AND v.outcome = 'resumable'
+                WHERE {in_partitions:v} AND {same_execution:v, {row}} AND v.outcome = 'resumable'
                   AND v.occurred_at_ms >= {row}.requested_at_ms
                   AND (since.suspended_at_ms IS NULL OR v.occurred_at_ms < since.suspended_at_ms)), false)
            FROM (SELECT (SELECT s.suspended_at_ms
                            FROM {schema}.ff_suspension_current s
-                          WHERE {in_partitions:s} AND s.partition_key = {row}.partition_key
-                            AND s.execution_id = {row}.execution_id
-                            AND s.suspended_at_ms >= {row}.requested_at_ms) AS suspended_at_ms) since))sql"},
-      // IS TRUE: a bare IN becomes a join, which compares each row with each.
-      {"taken_leases",
-       R"sql(doomed_attempt
-   WHERE lease_expires_at_ms IS NOT NULL
-     AND ((partition_key, execution_id) IN (SELECT partition_key, execution_id FROM cancelling)) IS TRUE)sql"},
-      {"untold_ends",
-       R"sql((SELECT partition_key, execution_id, flow_id, ended_at_ms AS now_ms, name_space, instance_tag
-            FROM cancelling WHERE NOT is_told) untold)sql"}};
+                          WHERE {in_partitions:s} AND {same_execution:s, {row}}
+                            AND s.suspended_at_ms >= {row}.requested_at_ms) AS suspended_at_ms) since))sql"}};
   for (Fragment& each : of_stretches()) all.push_back(std::move(each));
+  for (Fragment& each : cancel_for_good::fragments()) all.push_back(std::move(each));
   return all;
 }
 
@@ -313,7 +269,8 @@ Reconciler cancel_backlog() {
       .fragments = own_fragments(),
       .privileges =
           ending::privileges(replay::privileges({{"ff_cancel_backlog", "SELECT, UPDATE, DELETE"},
-                                                 {"ff_cancel_backlog_member", "SELECT, UPDATE, DELETE"}})),
+                                                 {"ff_cancel_backlog_member", "SELECT, UPDATE, DELETE"},
+                                                 {"ff_flow_core", "SELECT"}})),
       .interval = 2s,
       .batch_size = 500,
       .rows_meet = true,
@@ -337,7 +294,7 @@ Reconciler cancel_backlog() {
   flows.filterable = false;
   flows.interval = 5s;  // behind the members, who had their grace: a backlog is empty within 15 s
   flows.rows_meet = false;
-  members.companions = {flows};
+  members.companions = {flows, cancelled_leases::pair(members)};
   return members;
 }
 

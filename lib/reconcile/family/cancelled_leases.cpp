@@ -1,0 +1,107 @@
+// cancelled_leases: a worker whose execution was cancelled has its lease no longer.
+//
+// Rows     Cancelled executions with a lease that has not lapsed, `grace` after the cancel. FlowFabric leaves it to them in
+//          three ways: the cancel of a flow's header, of which its server acknowledges a member without taking anything
+//          from it; cancel_flow, which tells of each member that its lease was revoked; and an operator's cancel_execution
+//          of what was claimed by a typed claim, because it looks for the attempt that the core names. And executions of a
+//          flow that was cancelled under cancel_all which a worker's retry has revived since. No index leads to them but
+//          that of all leases.
+// Changes  As cancel_for_good has it.
+// Others   A member whose row is in the backlog is the first pair's. Under another policy than cancel_all workers may
+//          finish, and what an operator has replayed since goes on. Whoever completes, renews or retries first wins: the
+//          core has to be as this statement has seen it, and a lease that is held is met again.
+// Repeat   No lease is left, so the row is not found again.
+
+#include "reconcile/family/cancelled_leases.hpp"
+
+#include "reconcile/family/cancel_for_good.hpp"
+
+namespace ff::reconcile::cancelled_leases {
+namespace {
+
+constexpr std::string_view kScan = R"sql(
+  SELECT c.partition_key, c.execution_id, {cancelled_at:c, f} AS due_at_ms
+    FROM (SELECT DISTINCT a.partition_key, a.execution_id
+            FROM {schema}.ff_attempt a
+           WHERE {in_partitions:a} AND {has_not_lapsed:a}
+          OFFSET 0) held
+    JOIN {core_of:held} c ON true
+    LEFT JOIN {flow_of:c} f ON true
+   WHERE {is_cancelled:c, f} AND {filter:c})sql";
+
+constexpr std::string_view kAct = R"sql(
+with_core AS MATERIALIZED (
+  SELECT c.partition_key, c.execution_id, c.flow_id, c.lifecycle_phase, c.terminal_at_ms, c.raw_fields,
+         f.reason, {cancelled_at:c, f} AS due_at_ms
+    FROM clock, key
+    JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
+    {as_seen:c}
+    LEFT JOIN {flow_of:c} f ON true
+   WHERE {in_partitions:c} AND {is_cancelled:c, f} AND {cancelled_at:c, f} + 0 <= clock.due_ms AND {has_lease:c}
+     AND {filter:c}
+     FOR NO KEY UPDATE OF c SKIP LOCKED
+),
+doomed AS MATERIALIZED (
+  SELECT {doomed:c}, coalesce(c.reason, 'flow_cancelled') AS reason, c.due_at_ms, {end_for_good:c}
+    FROM clock, with_core c
+),
+{hold_doomed},
+cancelling AS MATERIALIZED (SELECT * FROM endable),
+{cancel_for_good},
+moved AS (SELECT partition_key, execution_id, due_at_ms, 'lease_revoked' AS outcome FROM cancelling))sql";
+
+std::vector<Fragment> own_fragments() {
+  std::vector<Fragment> all{
+      // Both bounds, because the planner would not use the index for one.
+      {"has_not_lapsed(attempt)",
+       R"sql({attempt}.lease_expires_at_ms > (SELECT now_ms FROM clock)
+             AND {attempt}.lease_expires_at_ms <= 9223372036854775807)sql"},
+      {"has_lease(core)",
+       R"sql((SELECT true
+            FROM {schema}.ff_attempt h
+           WHERE {in_partitions:h} AND {same_execution:h, {core}}
+             AND h.lease_expires_at_ms IS NOT NULL
+           LIMIT 1) IS NOT NULL)sql"},
+      {"flow_of(core)",
+       R"sql(LATERAL (SELECT i.public_flow_state, i.terminal_at_ms, i.raw_fields->>'cancellation_policy' AS policy,
+                           i.raw_fields->>'cancel_reason' AS reason
+                      FROM {schema}.ff_flow_core i
+                     WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key AND i.flow_id = {core}.flow_id
+                    OFFSET 0))sql"},
+      {"is_cancelled(core, flow)",
+       R"sql((({core}.lifecycle_phase = 'cancelled' AND coalesce({flow}.policy, 'cancel_all') = 'cancel_all'
+       OR {has_not_ended:{core}} AND {flow}.public_flow_state = 'cancelled' AND {flow}.policy = 'cancel_all'
+          AND {core}.created_at_ms <= {flow}.terminal_at_ms
+          AND ({replayed_at:{core}} > {flow}.terminal_at_ms) IS NOT TRUE)
+     AND NOT {is_in_backlog:{core}}))sql"},
+      {"cancelled_at(core, flow)",
+       R"sql(CASE WHEN {core}.lifecycle_phase = 'cancelled' THEN coalesce({core}.terminal_at_ms, {core}.created_at_ms)
+              ELSE {flow}.terminal_at_ms END)sql"},
+      // A member is named there as text.
+      {"is_in_backlog(core)",
+       R"sql(EXISTS (SELECT FROM {schema}.ff_cancel_backlog_member m
+                 WHERE {in_partitions:m} AND m.partition_key = {core}.partition_key AND m.flow_id = {core}.flow_id
+                   AND m.execution_id = concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)))sql"}};
+  for (Fragment& each : cancel_for_good::fragments()) all.push_back(std::move(each));
+  return all;
+}
+
+}  // namespace
+
+Reconciler pair(const Reconciler& members) {
+  using namespace std::chrono_literals;
+  Reconciler its = members;
+  its.outcomes = {{"lease_revoked", Effect::ended, "it was cancelled, and its worker had the lease still"}};
+  its.key = {{"execution_id", "uuid"}};
+  its.scan = kScan;
+  its.act = kAct;
+  its.fragments = own_fragments();
+  its.interval = 5s;
+  its.rows_meet = false;
+  // A quarter at a time, so that all are looked through in twenty seconds.
+  its.groups_a_scan = 4;
+  its.searches = true;
+  return its;
+}
+
+}  // namespace ff::reconcile::cancelled_leases

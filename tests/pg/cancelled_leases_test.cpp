@@ -1,0 +1,160 @@
+// What a cancel has left to a worker without any row that says so: cancel_backlog's companion.
+#include <catch2/catch.hpp>
+
+#include "pg/transaction.hpp"
+#include "support/still_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+constexpr std::int64_t kGrace = 5'000;
+constexpr std::int64_t kLongAgo = kNow - 60'000;
+
+const State kHeaderCancelled{"cancelled", "leased", "cancelled", "cancelled", "running_attempt"};
+
+struct Stage : StillStage {
+  Stage() : StillStage(*reconcile::find_reconciler("cancel_backlog")) {}
+
+  Uuid add_flow(const std::string& policy = "cancel_all", const std::string& state = "cancelled") {
+    const Uuid flow = new_uuid();
+    insert(db, "ff_flow_core",
+           {{"partition_key", 3},
+            {"flow_id", to_string(flow)},
+            {"public_flow_state", state},
+            {"created_at_ms", 0},
+            {"terminal_at_ms", kLongAgo},
+            {"raw_fields", {{"cancellation_policy", policy}, {"cancel_reason", "operator"}}}});
+    return flow;
+  }
+  Uuid add(const std::optional<Uuid>& flow, const State& state,
+           std::optional<std::int64_t> terminal_at_ms = kLongAgo, const Json& raw_fields = origin("n", "i")) {
+    const Uuid id = insert_core(db, {.partition = {3},
+                                     .flow = flow,
+                                     .state = state,
+                                     .terminal_at_ms = terminal_at_ms,
+                                     .raw_fields = raw_fields});
+    lease(id, kNow + 60'000);
+    return id;
+  }
+  void lease(const Uuid& id, std::int64_t until, int index = 0) {
+    insert_attempt(db, {.partition = {3},
+                        .execution = id,
+                        .attempt_index = index,
+                        .lease_epoch = 7,
+                        .lease_expires_at_ms = until});
+  }
+  void add_event(const Uuid& id, const std::string& outcome, std::int64_t at) {
+    insert(db, "ff_completion_event",
+           {{"partition_key", 3},
+            {"execution_id", to_string(id)},
+            {"outcome", outcome},
+            {"occurred_at_ms", at}});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("cancelled_leases: a worker whose execution was cancelled loses its lease, and its end is told once") {
+  Stage t;
+  const bool in_flow = GENERATE(true, false);
+  const bool is_told = GENERATE(true, false);
+  CAPTURE(in_flow, is_told);
+  const Uuid id = t.add(in_flow ? std::optional(t.add_flow()) : std::nullopt, kHeaderCancelled);
+  t.lease(id, kNow + 60'000, 1);
+  insert_suspension(t.db, {.partition = {3}, .execution = id});
+  insert_waitpoint(t.db, {.partition = {3}, .execution = id});
+  if (is_told) t.add_event(id, "cancelled", kLongAgo + 1);
+
+  CHECK(outcomes(t.tick()) == "lease_revoked=1");
+
+  const Json after = core(t.db, id);
+  CHECK(after["lifecycle_phase"] == "cancelled");
+  CHECK(after["ownership_state"] == "unowned");
+  CHECK(after["terminal_at_ms"] == kLongAgo);
+  CHECK(after["cancelled_by"] == "cancel_backlog");
+  CHECK(after["cancellation_reason"] == (in_flow ? "operator" : "flow_cancelled"));
+  for (const int index : {0, 1}) {
+    CHECK(attempt(t.db, id, index)["lease_expires_at_ms"].is_null());
+    CHECK(attempt(t.db, id, index)["lease_epoch"] == 8);
+  }
+  CHECK(lease_events(t.db).size() == 2);
+  CHECK(completion_events(t.db).size() == 1);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_suspension_current") == 0);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_waitpoint_pending") == 0);
+  const auto snapshot_after = snapshot(t.db);
+  CHECK(t.tick().scanned == 0);
+  CHECK(diff(snapshot_after, snapshot(t.db)).empty());
+}
+
+TEST_CASE("cancelled_leases: who lives is left alone, and so is whoever may finish or is somebody else's") {
+  Stage t;
+  const Uuid cancelled = t.add_flow();
+  t.add(std::nullopt, active(), std::nullopt);
+  t.add(t.add_flow("flow_only"), kHeaderCancelled);
+  t.add(t.add_flow("cancel_pending"), active(), std::nullopt);
+  t.add(t.add_flow("cancel_all", "open"), active(), std::nullopt);
+  // It has ended by itself, or an operator has begun it anew since.
+  t.add(cancelled, {"terminal", "leased", "not_applicable", "completed", "attempt_terminal"});
+  Json replayed = origin("n", "i");
+  replayed["replay_count"] = "1";
+  replayed["last_mutation_at"] = std::to_string(kNow - 30'000);
+  t.add(cancelled, active(), std::nullopt, replayed);
+  // A lapsed lease is lease_expiry's.
+  const Uuid lapsed = t.add(std::nullopt, kHeaderCancelled);
+  t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = $2 WHERE execution_id = $1",
+               pg::Params::of(lapsed, kNow - 1));
+  const auto before = snapshot(t.db);
+  CHECK(t.tick().scanned == 0);
+  CHECK(diff(before, snapshot(t.db)).empty());
+}
+
+TEST_CASE("cancelled_leases: a member whose row is in the backlog is that one's") {
+  Stage t;
+  const Uuid flow = t.add_flow();
+  const Uuid id = t.add(flow, kHeaderCancelled);
+  insert(t.db, "ff_cancel_backlog",
+         {{"partition_key", 3},
+          {"flow_id", to_string(flow)},
+          {"requested_at_ms", kLongAgo},
+          {"cancellation_policy", "cancel_all"}});
+  insert(t.db, "ff_cancel_backlog_member",
+         {{"partition_key", 3},
+          {"flow_id", to_string(flow)},
+          {"execution_id", "{fp:3}:" + to_string(id)}});
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=1");
+}
+
+TEST_CASE("cancelled_leases: who was revived under cancel_all is cancelled once somebody has it again") {
+  Stage t;
+  const Uuid id = t.add(t.add_flow(), active(), std::nullopt);
+  CHECK(outcomes(t.tick()) == "lease_revoked=1");
+  CHECK(core(t.db, id)["public_state"] == "cancelled");
+  CHECK(core(t.db, id)["terminal_at_ms"] == kNow);
+  CHECK(completion_events(t.db).size() == 1);
+}
+
+TEST_CASE("cancelled_leases: nothing is taken before grace is over") {
+  Stage t;
+  const Uuid id = t.add(std::nullopt, kHeaderCancelled, kNow - kGrace);
+  CHECK(t.tick().processed == 0);
+  t.db.execute("UPDATE ff_exec_core SET terminal_at_ms = $2 WHERE execution_id = $1",
+               pg::Params::of(id, kNow - kGrace - 1));
+  CHECK(outcomes(t.tick()) == "lease_revoked=1");
+}
+
+TEST_CASE("cancelled_leases: of which anybody holds anything is met again") {
+  Stage t;
+  const Uuid id = t.add(std::nullopt, kHeaderCancelled);
+  const char* table = GENERATE("ff_exec_core", "ff_attempt");
+  pg::Connection other = t.database.connect();
+  pg::Transaction holding(other);
+  holding.execute(std::string("SELECT FROM ") + table + " WHERE execution_id = $1 FOR UPDATE",
+                  pg::Params::of(id));
+  const auto before = snapshot(t.db);
+  CHECK(t.tick().skipped[reconcile::Skip::locked] == 1);
+  CHECK(diff(before, snapshot(t.db)).empty());
+  holding.rollback();
+  CHECK(outcomes(t.tick()) == "lease_revoked=1");
+}
