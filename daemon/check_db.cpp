@@ -20,6 +20,7 @@
 #include "pause/release.hpp"
 #include "pg/listener.hpp"
 #include "report_json.hpp"
+#include "way_to_lift.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -32,9 +33,6 @@ using namespace std::chrono_literals;
 constexpr Milliseconds kLongTransaction = 60s;
 constexpr std::int64_t kOldSnapshot = 5'000'000;  // transactions
 constexpr Milliseconds kLongestEcho = 3s;
-
-// Beside its pool a daemon has one session that listens, and now and then one more, to try whether that hears.
-constexpr int kBesidePool = 2;
 
 // Which of them has room for the fewest sessions, and how that is raised. Neither a role's limit nor a database's holds for a superuser.
 // $1 how many are wanted
@@ -136,6 +134,7 @@ class Checks {
     report_.ask("tls", [&] {
       return check::encryption(connection_, pg::parse_conninfo(config_.database.url).value("sslmode"));
     });
+    report_.ask("encoding", [&] { return check::encoding(connection_); });
     report_.ask("connections", [&] { return connections(); });
     report_.ask("locked_tables", [&] { return check::locked_tables(connection_); });
     report_.ask("privileges", [&] { return privileges(); });
@@ -290,7 +289,7 @@ class Checks {
     for (const pause::Pause& each : reading.in_force)
       lines.push_back({"pauses", Verdict::warning,
                        pause::subject_of(each) + " paused " + pause::text_of(each, reading.database_time),
-                       pause::resume_line(each.reconciler)});
+                       way_to_lift(each.reconciler)});
     if (lines.empty()) lines.push_back({"pauses", Verdict::fine, "no reconciler is paused"});
     return lines;
   }

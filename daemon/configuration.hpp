@@ -22,6 +22,9 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
                            ReadOnly read_only = ReadOnly::taken,
                            std::function<void(const config::Problem&)> warn = {});
 
+/// Beside its pool a daemon has one session that listens, and now and then one more, to try whether that hears.
+constexpr int kBesidePool = 2;
+
 /// Cannot fail for what load_config has returned. `application_name`: empty for the one of commands.
 pg::Connector make_connector(const config::Database& database, const std::string& application_name = {});
 

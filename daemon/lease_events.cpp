@@ -21,6 +21,7 @@
 #include "lease/history.hpp"
 #include "lease_lag.hpp"
 #include "log.hpp"
+#include "migrate/migrate.hpp"
 #include "report_json.hpp"
 
 namespace ff::daemon {
@@ -150,6 +151,18 @@ ScannerFilter filter(const Arguments& arguments) {
   return filter;
 }
 
+// One that is not there would look like one in which nothing happens. Who may read events only cannot be told.
+void refuse_unless_there(PartitionKey partition, pg::Connection& connection) {
+  try {
+    const int count = migrate::flow_partitions(connection);
+    if (partition.value >= count)
+      throw UsageError(fmt::format("--partition: there is no {}: ff_partition_config has {} (0-{})",
+                                   partition.value, count, count - 1));
+  } catch (const pg::Error& error) {
+    if (!error.lacks_privilege()) throw;
+  }
+}
+
 /// The newest event, and the database's time.
 struct Present {
   Cursor newest;
@@ -158,10 +171,12 @@ struct Present {
 
 // The history goes on by itself once it has begun, but the beginning is ours: who follows
 // waits for the database, who asks once is told that it is away (a pg::Error).
-Present present(const pg::Connector& connector, bool follow, const pg::Interrupt& end) {
+Present present(const pg::Connector& connector, std::optional<PartitionKey> partition, bool follow,
+                const pg::Interrupt& end) {
   for (bool told = false;; told = true) {
     try {
       pg::Connection connection = connector.connect(Clock::system().now() + kConnectWithin, &end);
+      if (partition) refuse_unless_there(*partition, connection);
       const auto time = connection.execute(kClock).one().get<std::int64_t>(0);
       return {{lease::read_head(connection, {}, 0).newest.event_id}, unix_millis(time)};
     } catch (const pg::Error& error) {
@@ -211,7 +226,7 @@ int lease_events(const Arguments& arguments) {
   const pg::Connector connector = make_connector(config.database);
   const End end;
   try {
-    const Present now = present(connector, follow, end.interrupt());
+    const Present now = present(connector, request.partition, follow, end.interrupt());
     LeaseLag lag(now.time, now.newest, retention(config), Clock::system());
     request.after = to_bytes(from.value_or(now.newest));
     lease::History history(connector);

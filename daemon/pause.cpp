@@ -26,6 +26,7 @@
 #include "pause/release.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/hold.hpp"
+#include "way_to_lift.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -117,7 +118,7 @@ void print_others(const pause::Reading& reading, const std::vector<std::string>&
     std::cout << (of_all ? "still paused with all, "
                          : pause::subject_of(pause) + " is still paused by name, ")
               << pause::text_of(pause, reading.database_time) << "\n-> "
-              << pasted(pause::resume_line(pause.reconciler)) << '\n';
+              << pasted(way_to_lift(pause.reconciler)) << '\n';
   }
 }
 
@@ -152,7 +153,7 @@ int pause_them(pg::Connection& connection, const pause::Wish& wish, const Pasted
                       "the grant\n");
   for (const pause::Pause& pause : reading->in_force)
     if (std::ranges::find(wish.reconcilers, pause.reconciler) != wish.reconcilers.end())
-      std::cout << "-> " << pasted(pause::resume_line(pause.reconciler)) << '\n';
+      std::cout << "-> " << pasted(way_to_lift(pause.reconciler)) << '\n';
   print_others(*reading, wish.reconcilers, pasted);
   return is_seen ? kDone : kProblem;
 }

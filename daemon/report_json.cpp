@@ -2,6 +2,7 @@
 
 #include "base/printable.hpp"
 #include "base/utf8.hpp"
+#include "way_to_lift.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -59,7 +60,7 @@ nlohmann::ordered_json hold_json(std::string_view reconciler, const std::optiona
   return {{"above", hold->above},
           {"since_ms", count(hold->since)},
           {"released", hold->released},
-          {"next", pause::resume_line(reconciler)}};
+          {"next", way_to_lift(reconciler)}};
 }
 
 nlohmann::ordered_json coverage_json(const Coverage& coverage) {
@@ -77,7 +78,7 @@ nlohmann::ordered_json pauses_json(const std::vector<pause::Pause>& pauses) {
                    {"reason", each.reason},
                    {"since_ms", count(each.since)},
                    {"until_ms", time_json(each.until)},
-                   {"next", pause::resume_line(each.reconciler)}});
+                   {"next", way_to_lift(each.reconciler)}});
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include "config/problem.hpp"
 #include "configuration.hpp"
 #include "daemon.hpp"
+#include "descriptors.hpp"
 #include "exit_codes.hpp"
 #include "log.hpp"
 #include "notify.hpp"
@@ -107,6 +108,7 @@ class Service {
 int run(const Arguments& arguments) {
   const config::Config config = load_config(arguments, ReadOnly::refused);
   set_up_log(config.log);
+  raise_descriptor_limit(config);
   std::signal(SIGPIPE, SIG_IGN);
   const auto file = arguments.text("config");
   Daemon daemon(config, file ? std::filesystem::absolute(*file).string() : std::string());

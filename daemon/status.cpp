@@ -14,6 +14,7 @@
 #include "report_json.hpp"
 #include "running_daemon.hpp"
 #include "status_of_daemon.hpp"
+#include "way_to_lift.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -121,7 +122,7 @@ void print_pauses(const Database& database) {
     std::cout << fmt::format("paused    {} {}\n          since {} -> {}\n", pause::subject_of(each),
                              pause::text_of(each, pauses.database_time),
                              explain::when(each.since, pauses.database_time),
-                             database.pasted(pause::resume_line(each.reconciler)));
+                             database.pasted(way_to_lift(each.reconciler)));
   if (pauses.table == pause::Reading::Table::unreadable)
     std::cout << "paused    not known: " << pauses.why_unreadable << '\n';
 }

@@ -8,6 +8,7 @@
 #include "pause/pause.hpp"
 #include "reconcile/holder_text.hpp"
 #include "storm_report.hpp"
+#include "way_to_lift.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -35,7 +36,7 @@ std::string number_of(const ordered_json& number) {
 
 // Written here and not taken from the answer, whoever gave it: the line is for pasting.
 std::string resume_line(const ordered_json& reconciler, const Pasted& pasted) {
-  return pasted(pause::resume_line(reconciler.get<std::string>()));
+  return pasted(way_to_lift(reconciler.get<std::string>()));
 }
 
 std::string head(const ordered_json& status, UnixMillis now, const Pasted& pasted) {

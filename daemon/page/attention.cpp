@@ -13,6 +13,7 @@
 #include "reconcile/candidate.hpp"
 #include "reconcile/holder_text.hpp"
 #include "reconcile/reconciler.hpp"
+#include "way_to_lift.hpp"
 
 namespace ff::daemon::page {
 namespace {
@@ -57,7 +58,7 @@ void add_pauses(const Model& model, List& list) {
                     pause.reconciler == pause::kAll ? std::string("All reconcilers are paused")
                                                     : pause.reconciler + " is paused",
                     pause::text_of(pause, model.now),
-                    {pause::resume_line(pause.reconciler)}});
+                    {way_to_lift(pause.reconciler)}});
 }
 
 void add_holds(const Model& model, List& list) {

@@ -108,6 +108,17 @@ Lines encryption(pg::Connection& connection, std::string_view sslmode) {
   return {{"tls", Verdict::fine, tls}};
 }
 
+// We speak UTF-8, and a single text that has no form in it fails the whole statement.
+Lines encoding(pg::Connection& connection) {
+  const pg::Result result = connection.execute("SELECT current_setting('server_encoding')");
+  const auto its = printable(result.one().get<std::string>(0));
+  if (its == "UTF8") return {{"encoding", Verdict::fine, its}};
+  return {{"encoding", Verdict::warning,
+           its + ": where a text has no form in UTF-8, what reads its row fails: lease_expiry for all rows "
+                 "(storm: on), lease-events at that event",
+           "move it with pg_dump into a database created with TEMPLATE template0 ENCODING 'UTF8'"}};
+}
+
 Lines autovacuum(pg::Connection& connection) {
   const pg::Result result = connection.execute(kAutovacuum);
   const pg::Row row = result.one();

@@ -17,6 +17,9 @@ Line server_version(int number, const std::string& version);
 /// makes sure who answers. Behind a pooler that is the pooler's own connection.
 Lines encryption(pg::Connection& connection, std::string_view sslmode);
 
+/// encoding: whether all that the database can hold can be sent to us.
+Lines encoding(pg::Connection& connection);
+
 /// autovacuum: on, and switched off for none of FlowFabric's tables.
 Lines autovacuum(pg::Connection& connection);
 

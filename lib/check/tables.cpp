@@ -5,6 +5,7 @@
 #include "base/printable.hpp"
 #include "check/ways.hpp"
 #include "migrate/contract.hpp"
+#include "pg/transaction.hpp"
 
 namespace ff::check {
 namespace {
@@ -103,11 +104,13 @@ Lines schema_not_found(pg::Connection& connection) {
 }
 
 Lines indexes(pg::Connection& connection) {
+  const pg::Transaction transaction(connection);  // for its settings: a role's own might have names quoted
   return lines_of("indexes", Verdict::problem, migrate::missing_indexes(connection),
                   fmt::format("all {} are there and valid", migrate::wanted_indexes()));
 }
 
 Lines triggers(pg::Connection& connection) {
+  const pg::Transaction transaction(connection);  // likewise
   return lines_of("triggers", Verdict::warning, migrate::missing_triggers(connection),
                   "both outboxes announce their events");
 }

@@ -56,7 +56,7 @@ void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector
         {"paused",
          fmt::format("{} is paused{}, {}", name, each.reconciler == pause::kAll ? " with all" : "",
                      pause::text_of(each, facts.now)),
-         pause::resume_line(each.reconciler)});
+         pause::resume_line(each.reconciler, /*is_known=*/true)});
   if (inspection.held_above > 0)
     found.push_back(
         {"held",

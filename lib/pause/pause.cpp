@@ -49,12 +49,6 @@ UnixMillis plausible(std::int64_t at_ms) {
   return unix_millis(std::clamp<std::int64_t>(at_ms, 0, kLast));
 }
 
-// What goes into a line to paste can mean nothing else there.
-bool is_plain(std::string_view name) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz_";
-  return !name.empty() && name.find_first_not_of(kLetters) == std::string_view::npos;
-}
-
 }  // namespace
 
 std::vector<Pause> covering(const std::vector<Pause>& pauses, std::string_view name) {
@@ -138,9 +132,10 @@ std::string text_of(const Pause& pause, UnixMillis now) {
   return text + ": " + pause.reason;
 }
 
-std::string resume_line(std::string_view reconciler) {
+// What is known is plain letters: in a line to paste it can mean nothing else.
+std::string resume_line(std::string_view reconciler, bool is_known) {
   if (reconciler == kAll) return "ff-reconcilerd resume all";
-  if (is_plain(reconciler)) return "ff-reconcilerd resume " + std::string(reconciler);
+  if (is_known) return "ff-reconcilerd resume " + std::string(reconciler);
   return "delete its row from ff_reconciler_pause";
 }
 

@@ -70,9 +70,9 @@ std::vector<std::string> resume(pg::Connection& connection, const std::vector<st
 
 /// For people: "by anna@bastion, database role ops, until 2026-11-24T06:00:00Z (in 2 h): index rebuild".
 std::string text_of(const Pause& pause, UnixMillis now);
-/// The command that lifts what holds a reconciler, or all (kAll); of a name that is no reconciler's, in a row written by
-/// hand, what to do instead.
-std::string resume_line(std::string_view reconciler);
+/// The command that lifts what holds a reconciler, or all (kAll); of a name that is no reconciler's (`is_known`), in a row
+/// written by hand, what to do instead.
+std::string resume_line(std::string_view reconciler, bool is_known);
 /// "lease_expiry", "all reconcilers".
 std::string subject_of(const Pause& pause);
 

@@ -197,8 +197,10 @@ void Pool::abandon_all() {
   std::shared_ptr<Interrupt> next;
   try {
     next = std::make_shared<Interrupt>();
+    cannot_abandon_ = false;
   } catch (const std::system_error& error) {
-    spdlog::warn("connections made from now on will be waited for to the end: {}", error.what());
+    if (!cannot_abandon_.exchange(true))
+      spdlog::warn("connections made from now on will be waited for to the end: {}", error.what());
   }
   {
     const std::lock_guard lock(mutex_);

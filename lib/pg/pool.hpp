@@ -123,6 +123,7 @@ class Pool {
   PoolObserver* observer_;
 
   std::atomic<std::uint64_t> turns_ = 1;
+  std::atomic<bool> cannot_abandon_ = false;  // which has been told
   mutable std::mutex mutex_;
   std::condition_variable returned_;
   std::deque<PooledSession> idle_;  // the most recently used at the back

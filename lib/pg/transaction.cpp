@@ -23,6 +23,8 @@ constexpr Milliseconds kLongestSilence{10'000};
 //   statement that runs for milliseconds: no JIT.
 // - A table whose statistics are stale looks small, so that reading all of it, or all that one index condition
 //   admits, seems cheaper than finding a few rows by their key: no sequential and no bitmap scans.
+// - Without pruning each statement locks all children of its tables, which few servers have room for; without index
+//   scans and nested loops it reads all of a child for a row that has a key: all of these are on.
 // - An execution whose core row is hidden by row security looks like one that has none: an error is better than
 //   fewer rows.
 // - Whoever is gone waits for no answer: a server that can tell (on Linux; elsewhere the setting may be refused) ends what
@@ -40,6 +42,10 @@ SELECT pg_catalog.set_config('statement_timeout', $1, true),
        pg_catalog.set_config('jit', 'off', true),
        pg_catalog.set_config('enable_seqscan', 'off', true),
        pg_catalog.set_config('enable_bitmapscan', 'off', true),
+       pg_catalog.set_config('enable_indexscan', 'on', true),
+       pg_catalog.set_config('enable_indexonlyscan', 'on', true),
+       pg_catalog.set_config('enable_nestloop', 'on', true),
+       pg_catalog.set_config('enable_partition_pruning', 'on', true),
        pg_catalog.set_config('max_parallel_workers_per_gather', '0', true),
        pg_catalog.set_config('row_security', 'off', true),
        CASE WHEN pg_catalog.strpos(pg_catalog.version(), 'linux') OPERATOR(pg_catalog.>) 0

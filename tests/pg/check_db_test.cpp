@@ -158,6 +158,35 @@ TEST_CASE("each index of the contract can be made by what is said of it") {
   check_fine(check::indexes(db));
 }
 
+TEST_CASE("indexes and triggers are as they are where a role or a database has all names quoted") {
+  const Database database;
+  database.connect().execute_script("ALTER DATABASE " + database.name() + " SET quote_all_identifiers = on");
+  auto quoting = database.connect();
+  check_fine(check::indexes(quoting));
+  check_fine(check::triggers(quoting));
+  CHECK(quoting.idle());
+  quoting.execute("DROP INDEX ff_attempt_lease_expiry_idx");
+  paste(quoting, faulty(check::indexes(quoting), Verdict::problem).next);
+  check_fine(check::indexes(quoting));
+}
+
+TEST_CASE("a database in another encoding than UTF8 is a warning that says which") {
+  const Database database;
+  auto db = database.connect();
+  check_fine(check::encoding(db));
+  const std::string encoding = GENERATE("SQL_ASCII", "LATIN1");
+  const std::string name = "other_than_" + database.name();
+  db.execute_script("CREATE DATABASE " + name + " TEMPLATE template0 ENCODING '" + encoding + "'");
+  {
+    const pg::Connector connector(options_for(Database::server().conninfo(name)));
+    auto other = connector.connect(Clock::system().now() + kConnectTime);
+    const Line line = faulty(check::encoding(other), Verdict::warning);
+    CHECK_THAT(line.text, Catch::StartsWith(encoding + ": "));
+    CHECK_THAT(line.next, Contains("ENCODING 'UTF8'"));
+  }
+  Database::server().drop_database(name);
+}
+
 TEST_CASE("a trigger that is switched off is a warning, and what it says switches it on") {
   const Database database;
   auto db = database.connect();

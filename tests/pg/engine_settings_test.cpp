@@ -46,7 +46,8 @@ TEST_CASE("settings that a database gives its sessions are not relied on") {
   const std::string setting =
       GENERATE("quote_all_identifiers = on", "standard_conforming_strings = off", "array_nulls = off",
                "transform_null_equals = on", "plan_cache_mode = force_generic_plan", "jit_above_cost = 0",
-               "default_transaction_isolation = 'serializable'", "enable_indexscan = off");
+               "default_transaction_isolation = 'serializable'", "enable_indexscan = off",
+               "enable_indexonlyscan = off", "enable_nestloop = off", "enable_partition_pruning = off");
   auto db = database.connect();
   insert_many_lapsed(db, {.count = 14});
   db.execute_script("ALTER DATABASE " + database.name() + " SET " + setting);

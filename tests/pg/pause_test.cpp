@@ -109,9 +109,6 @@ TEST_CASE("a row that was written by hand with times that no clock shows can be 
   CHECK(reading.in_force[0].reason == "a b");
   CHECK(reading.in_force == pause::read(db).in_force);  // whenever it is read: it is no change
   CHECK(format_moment(*reading.in_force[0].until) == "9999-12-31T23:59:59Z");
-  pause::Pause by_hand = reading.in_force[0];
-  by_hand.reconciler = "x; y";
-  CHECK(pause::resume_line(by_hand.reconciler) == "delete its row from ff_reconciler_pause");
 }
 
 TEST_CASE("every change of the table is announced") {

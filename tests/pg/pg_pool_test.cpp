@@ -1,4 +1,6 @@
 // At most so many connections, shared by whoever asks.
+#include <sys/resource.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
@@ -8,6 +10,7 @@
 #include "pg/transaction.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
+#include "support/log_capture.hpp"
 
 using namespace ff;
 using pg::Pool;
@@ -326,6 +329,24 @@ TEST_CASE("what was sent on connections that are abandoned is waited for no long
   CHECK(pool.state().in_use == 0);
   CHECK_NOTHROW(pool.acquire()->execute("SELECT 1"));
   CHECK(pool.state().idle == 1);
+}
+
+TEST_CASE("that connections cannot be abandoned later is told once, until they can be again") {
+  const pg::Connector nowhere({.conninfo = "host=/nonexistent"});
+  Pool pool(nowhere, 1, 5s);
+  const test::LogCapture log;
+  rlimit usual{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &usual) == 0);
+  const rlimit none_free{0, usual.rlim_max};
+  for (std::size_t times = 1; times <= 2; ++times) {
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none_free) == 0);
+    for (int i = 0; i < 3; ++i) pool.abandon_all();
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &usual) == 0);
+    CHECK(log.lines().size() == times);
+    pool.abandon_all();
+    CHECK(log.lines().size() == times);
+  }
+  CHECK_THAT(log.lines().front(), Catch::Contains("will be waited for to the end: "));
 }
 
 TEST_CASE("an interrupt ends the wait for a connection") {

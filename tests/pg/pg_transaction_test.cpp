@@ -81,6 +81,33 @@ TEST_CASE("a transaction sets its limits for itself only") {
   CHECK(db.execute(show).one().get<std::string>(0) == before);
 }
 
+TEST_CASE(
+    "a transaction locks the partition that it reads alone, whatever settings a database has for plans") {
+  const Database database;
+  auto db = database.connect();
+  const std::vector<std::string> ways{"enable_indexscan", "enable_indexonlyscan", "enable_nestloop",
+                                      "enable_partition_pruning"};
+  for (const std::string& way : ways)
+    db.execute_script("ALTER DATABASE " + database.name() + " SET " + way + " = off");
+  auto session = database.connect();
+  const auto locked = [&] {
+    return test::number(session,
+                        "SELECT count(*) FROM pg_locks l JOIN pg_inherits i ON i.inhrelid = l.relation WHERE "
+                        "l.pid = pg_backend_pid() AND i.inhparent = 'ff_exec_core'::regclass");
+  };
+  const auto read = "SELECT FROM ff_exec_core WHERE partition_key = 3";
+  session.execute_script(std::string("BEGIN; ") + read);
+  CHECK(locked() == Database::kFanOut);
+  session.execute_script("ROLLBACK");
+  pg::Transaction transaction(session);
+  transaction.execute(read);
+  CHECK(locked() == 1);
+  for (const std::string& way : ways) {
+    CAPTURE(way);
+    CHECK(transaction.execute("SHOW " + way).one().get<std::string>(0) == "on");
+  }
+}
+
 TEST_CASE("commit of a transaction that had failed says so instead of pretending") {
   const Database database;
   auto db = database.connect();

@@ -151,6 +151,29 @@ TEST_CASE("lease-events refuses what it cannot mean as a usage error") {
   }
 }
 
+TEST_CASE("lease-events refuses a partition that is not there, and says how many there are") {
+  Bench bench;
+  bench.add({.partition = 7});
+  for (const auto& arguments :
+       {std::vector<std::string>{"--partition", "256"}, {"--partition", "999", "--follow"}}) {
+    const Ended done = bench.events(arguments);
+    CHECK(done.code == 64);
+    CHECK(done.out.empty());
+    CHECK_THAT(done.err,
+               Catch::Contains("there is no " + arguments[1] + ": ff_partition_config has 256 (0-255)"));
+  }
+  CHECK(bench.events({"--partition", "255"}).code == 0);
+  // Who may read events and no more is told of those that there are.
+  bench.db.execute_script(
+      "CREATE ROLE reader LOGIN; GRANT SELECT ON ff_lease_event TO reader; GRANT USAGE ON SEQUENCE "
+      "ff_lease_event_event_id_seq TO reader");
+  const Ended read = run_binary(command({"--partition", "7"}),
+                                {{"FF_DATABASE_URL", bench.database.conninfo() + " user=reader"}});
+  CHECK(read.code == 0);
+  CHECK(ids(read.out) == bench.ids());
+  bench.db.execute_script("DROP OWNED BY reader; DROP ROLE reader");
+}
+
 TEST_CASE("lease-events without a database ends with 69, but waits for it when it follows") {
   const Environment nowhere{{"FF_DATABASE_URL", "host=/nonexistent"}};
   CHECK(run_binary(command({}), nowhere).code == 69);

@@ -188,6 +188,19 @@ TEST_CASE("a pause that ends by itself lets the reconciler go on") {
   CHECK(wait_until([&] { return claimable(db, id); }));
 }
 
+TEST_CASE(
+    "of a row that was written by hand for no reconciler nobody is told to resume what resume refuses") {
+  const Database database;
+  auto db = database.connect();
+  db.execute("INSERT INTO ff_reconciler_pause VALUES ('zzz_not', 'anna', 'a slip', 1, NULL)");
+  CHECK(run_binary({"resume", "zzz_not"}, at(database)).code == 64);
+  const auto next = "delete its row from ff_reconciler_pause";
+  CHECK_THAT(run_binary({"status"}, at(database)).out, Contains(next) && !Contains("resume zzz_not"));
+  CHECK(Json::parse(run_binary({"status", "--json"}, at(database)).out)["pauses"][0]["next"] == next);
+  CHECK_THAT(check_db(at(database)), Contains(next) && !Contains("resume zzz_not"));
+  CHECK_THAT(run_binary({"resume", "all"}, at(database)).out, Contains(next) && !Contains("resume zzz_not"));
+}
+
 TEST_CASE("without the table pause ends with 1 and the command that makes it, and the daemon runs") {
   const Database database;
   auto db = database.connect();

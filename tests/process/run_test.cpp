@@ -7,7 +7,9 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "support/database.hpp"
 #include "support/process.hpp"
@@ -57,6 +59,16 @@ int status_of(unsigned short port, const std::string& request_line) {
   ::close(fd);
   REQUIRE(answer.starts_with("HTTP/1.1 "));
   return std::stoi(answer.substr(9, 3));
+}
+
+/// How many file descriptors a process may have, as /proc shows it: now, and at most.
+std::pair<std::string, std::string> descriptor_limits(pid_t pid) {
+  constexpr std::string_view kName = "Max open files";
+  std::pair<std::string, std::string> found;
+  std::ifstream limits("/proc/" + std::to_string(pid) + "/limits");
+  for (std::string line; std::getline(limits, line);)
+    if (line.starts_with(kName)) std::istringstream(line.substr(kName.size())) >> found.first >> found.second;
+  return found;
 }
 
 }  // namespace
@@ -272,4 +284,20 @@ TEST_CASE("where standard descriptors are closed, no socket and no file takes th
     CHECK(target(descriptor) == "/dev/null");
   }
   CHECK(daemon.running());
+}
+
+TEST_CASE("the daemon takes as many file descriptors as it can get, and warns where these may be too few") {
+  const TemporaryDirectory directory;
+  const std::string config = directory.write(
+      "config.yaml", "database: {url: 'host=/nonexistent dbname=flow'}\nhttp: {listen: '127.0.0.1:0'}\n");
+  const auto [limit, is_enough] =
+      GENERATE(table<std::string, bool>({{"ulimit -S -n 60", true}, {"ulimit -n 60", false}}));
+  CAPTURE(limit);
+  Process daemon({"sh", "-c", limit + "; exec \"$1\" run --config \"$2\"", "sh", FF_BINARY, config});
+  REQUIRE(wait_until([&] { return daemon.err_has("serves http on"); }));
+  const auto [now, at_most] = descriptor_limits(daemon.pid());
+  CHECK(now == at_most);
+  CHECK((now != "60") == is_enough);
+  CHECK(daemon.err_has("60 file descriptors are allowed and up to 106 may be needed") == !is_enough);
+  CHECK(daemon.err_has("LimitNOFILE=") == !is_enough);
 }

@@ -284,6 +284,17 @@ TEST_CASE(
   CHECK_THAT(page_of(model), Contains("index &lt;rebuild&gt;") && Contains("</span> paused<"));
 }
 
+TEST_CASE("what lifts a pause of a name that no reconciler has is no command that would be refused") {
+  Model model = calm();
+  for (const char* name : {"zzz_not", "x; y"}) {
+    CAPTURE(name);
+    model.board.pauses = {{name, "anna@bastion", "by hand", kNow - 1h, {}}};
+    const auto attention = needs_attention(model);
+    REQUIRE(attention.size() == 1);
+    CHECK(attention[0].paste == std::vector<std::string>{"delete its row from ff_reconciler_pause"});
+  }
+}
+
 TEST_CASE("a reconciler that holds is said to, with the line that releases it, and is not late") {
   Model model = calm();
   ReconcilerView& view = of(model, "execution_deadline");

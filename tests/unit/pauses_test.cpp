@@ -113,8 +113,9 @@ TEST_CASE("a pause says who, why and until when, and what lifts it") {
   CHECK(pause::text_of(of("*", 2h), kNow) ==
         "by anna@bastion, until 2027-01-15T10:00:00Z (in 2 h): index rebuild");
   CHECK(pause::text_of(of("dependency"), kNow) == "by anna@bastion, until it is resumed: index rebuild");
-  CHECK(pause::resume_line("*") == "ff-reconcilerd resume all");
-  CHECK(pause::resume_line("dependency") == "ff-reconcilerd resume dependency");
+  CHECK(pause::resume_line("*", false) == "ff-reconcilerd resume all");
+  CHECK(pause::resume_line("dependency", true) == "ff-reconcilerd resume dependency");
+  CHECK(pause::resume_line("zzz_not", false) == "delete its row from ff_reconciler_pause");
 }
 
 TEST_CASE("a moment is read with its zone only, and written in UTC") {
