@@ -147,6 +147,7 @@ class Checks {
     report_.ask("long_transactions", [&] { return check::long_transactions(connection_, kLongTransaction); });
     report_.ask("oldest_snapshot", [&] { return check::oldest_snapshot(connection_, kOldSnapshot); });
     report_.ask("autovacuum", [&] { return check::autovacuum(connection_); });
+    report_.ask("statistics", [&] { return check::statistics(connection_); });
     report_.ask("dead_rows", [&] { return check::dead_rows(connection_); });
   }
 

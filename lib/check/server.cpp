@@ -44,6 +44,22 @@ SELECT format('%I.%I', n.nspname, t.relname) AS relation, sum(pg_stat_get_live_t
 HAVING sum(pg_stat_get_dead_tuples(c.oid)) > greatest($1, sum(pg_stat_get_live_tuples(c.oid)))
  ORDER BY 3 DESC)sql";
 
+// $1 that many new rows do not matter. What was never analysed is estimated by its size.
+constexpr std::string_view kOldStatistics = R"sql(
+SELECT format('%I.%I', n.nspname, t.relname) AS relation, count(*) AS children,
+       sum(pg_stat_get_mod_since_analyze(c.oid))::bigint AS changes
+  FROM pg_class c
+  LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+  JOIN pg_class t ON t.oid = coalesce(i.inhparent, c.oid)
+  JOIN pg_namespace n ON n.oid = t.relnamespace
+ WHERE c.relkind = 'r' AND t.relname ^@ 'ff_'
+   AND n.oid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({schema_text} || 'ff_exec_core'))
+   AND coalesce(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) IS NOT NULL
+   AND pg_stat_get_live_tuples(c.oid) > greatest($1, 10 * c.reltuples)
+   AND pg_stat_get_mod_since_analyze(c.oid) > greatest($1, 10 * c.reltuples)
+ GROUP BY 1
+ ORDER BY 3 DESC)sql";
+
 constexpr std::string_view kLockTable = R"sql(
 SELECT current_setting('max_locks_per_transaction')::bigint AS per_transaction,
        current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint AS transactions,
@@ -151,6 +167,21 @@ Lines dead_rows(pg::Connection& connection, std::int64_t more_than) {
   }
   if (lines.empty())
     lines.push_back({"dead_rows", Verdict::fine, "no table has more dead rows than live ones"});
+  return lines;
+}
+
+Lines statistics(pg::Connection& connection, std::int64_t fewer_than) {
+  Lines lines;
+  for (const pg::Row row : connection.execute(kOldStatistics, pg::Params::of(fewer_than))) {
+    const auto table = printable(row.get<std::string>("relation"));
+    lines.push_back({"statistics", Verdict::warning,
+                     fmt::format("the planner knows {} of the hash children of {} as they were before {} "
+                                 "changes, with less than a tenth of their rows",
+                                 row.get<std::int64_t>("children"), table, row.get<std::int64_t>("changes")),
+                     "ANALYZE " + table + ";"});
+  }
+  if (lines.empty())
+    lines.push_back({"statistics", Verdict::fine, "no table has grown tenfold since it was analysed"});
   return lines;
 }
 

@@ -23,6 +23,10 @@ Lines encoding(pg::Connection& connection);
 /// autovacuum: on, and switched off for none of FlowFabric's tables.
 Lines autovacuum(pg::Connection& connection);
 
+/// statistics: of no table are they from when a hash child had a tenth of its rows, and fewer than so many. A planner that
+/// knows of a single row in each partition looks rows up by an index that shares nothing with their key but the partition.
+Lines statistics(pg::Connection& connection, std::int64_t fewer_than = 1'000);
+
 /// dead_rows: of no table of more than so many rows are most dead.
 Lines dead_rows(pg::Connection& connection, std::int64_t more_than = 10'000);
 

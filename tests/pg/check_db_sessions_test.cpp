@@ -136,6 +136,26 @@ TEST_CASE("a table of which most is dead is a warning") {
   check_fine(check::dead_rows(db, 1000));
 }
 
+TEST_CASE("a table that has grown tenfold since it was analysed is a warning, and is none once it is again") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script(
+      "ALTER TABLE ff_attempt_p0 SET (autovacuum_enabled = off);"
+      "ALTER TABLE ff_attempt_p1 SET (autovacuum_enabled = off)");
+  insert_many_lapsed(db, {.count = 2});
+  db.execute("ANALYZE ff_attempt");
+  db.execute("SELECT pg_stat_force_next_flush()");
+  check_fine(check::statistics(db, 10));
+  insert_many_lapsed(db, {.count = 200});
+  db.execute("SELECT pg_stat_force_next_flush()");
+  const Line line = faulty(check::statistics(db, 10), Verdict::warning);
+  CHECK_THAT(line.text, Contains("of the hash children of public.ff_attempt as they were before"));
+  CHECK(line.next == "ANALYZE public.ff_attempt;");
+  check_fine(check::statistics(db, 1000));
+  db.execute(line.next);
+  check_fine(check::statistics(db, 10));
+}
+
 TEST_CASE("the partitions that no daemon seen looks after are named, and daemons of several versions") {
   const Database database;
   auto db = database.connect();

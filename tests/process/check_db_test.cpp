@@ -89,7 +89,7 @@ TEST_CASE("check-db of a database that is fit ends with 0, writes nothing, and p
           "reachable",       "writable",   "server_version", "tls",       "connections", "locked_tables",
           "privileges",      "schema",     "indexes",        "triggers",  "partitions",  "pauses",
           "replicas",        "scan",       "locks",          "strangers", "listen",      "long_transactions",
-          "oldest_snapshot", "autovacuum", "dead_rows",      "encoding"});
+          "oldest_snapshot", "autovacuum", "dead_rows",      "encoding",  "statistics"});
   CHECK(told.faults("scan").empty());
   CHECK(diff(before, snapshot(bench.db)).empty());
 

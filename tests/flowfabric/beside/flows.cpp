@@ -110,6 +110,29 @@ std::string cancelled_header(Side& side) {
   return text + or_taken(world.real.refusal("complete", {{"handle", "working"}}));
 }
 
+// Three that are at work, each cancelled in another way; nothing is left that says so.
+std::string cancelled_with_a_lease(Side& side) {
+  World& world = side.world;
+  std::string text;
+  for (const std::string how : {"acknowledged", "cancel_flow", "cancel_execution"}) {
+    Flow flow(world, {{"policy", "all_of"}}, 1);
+    const std::string& working = flow.upstream[0];
+    world.take("claim_execution", working, how, 600'000, {{"lane", "u0"}});
+    if (how == "acknowledged") {
+      world.real.call("cancel_flow_header", {{"flow", flow.id}, {"policy", "cancel_all"}});
+      world.real.call("cancel_execution", {{"execution", working}});
+      world.real.call("ack_cancel_member", {{"flow", flow.id}, {"execution", working}});
+    } else if (how == "cancel_flow") {
+      world.real.call("cancel_flow", {{"flow", flow.id}, {"policy", "cancel_all"}});
+    } else {
+      world.real.call("cancel_execution", {{"execution", working}});
+    }
+    side.look_all();
+    text += (text.empty() ? "" : ", ") + or_taken(world.real.refusal("complete", {{"handle", how}}));
+  }
+  return text;
+}
+
 std::string untold_cancels(Side& side) {
   std::string text;
   for (const bool by_worker : {true, false}) {
@@ -136,6 +159,11 @@ std::vector<Line> lines_of_flows() {
       {"the cancel of a flow whose server dies midway leaves its backlog and its workers, and tells nobody",
        cancelled_header, "3 in the backlog, 0 told, 0 told, taken",
        "0 in the backlog, 1 told, 1 told, Contention.LeaseConflict"},
+      {"a member that is acknowledged, one of `cancel_flow`, and what an operator cancels after a typed "
+       "claim keep "
+       "their leases",
+       cancelled_with_a_lease, "taken, taken, taken",
+       "Contention.LeaseConflict, Contention.LeaseConflict, Contention.LeaseConflict"},
       {"a cancel by a worker, by an operator or of a flow's header writes no completion event",
        untold_cancels, "runnable, runnable", "terminal, terminal"},
       {"each later success of a satisfied fan-in changes its downstream once more", second_success,

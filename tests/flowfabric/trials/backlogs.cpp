@@ -67,9 +67,10 @@ class Backlogs {
     // What its server has acknowledged has no row left: it is found among all leases.
     wait_until(
         [&] {
-          return number(world_.connection,
-                        "SELECT count(*) FROM ff_attempt JOIN ff_exec_core USING (partition_key, execution_id)"
-                        " WHERE lease_expires_at_ms IS NOT NULL AND lifecycle_phase = 'cancelled'") == 0;
+          return number(
+                     world_.connection,
+                     "SELECT count(*) FROM ff_attempt JOIN ff_exec_core USING (partition_key, execution_id)"
+                     " WHERE lease_expires_at_ms IS NOT NULL AND lifecycle_phase = 'cancelled'") == 0;
         },
         Milliseconds{2 * kEmptyWithin});
     judge();
