@@ -42,10 +42,9 @@ constexpr std::string_view kPast = R"sql(
               greatest(lead(date_ms) OVER by_id, date_ms) AS next_ms, lead(date_ms, 2) OVER by_id AS third_ms
          FROM dated
        WINDOW by_id AS (ORDER BY event_id)
-     )
-     SELECT event_id, due_at_ms FROM past
-      UNION ALL
-     SELECT f.event_id, past.due_at_ms
+     ),
+     future AS MATERIALIZED (
+     SELECT f.event_id, past.due_at_ms, past.event_id AS before_id, count(*) OVER (PARTITION BY past.event_id) AS shown
        FROM past
       CROSS JOIN LATERAL (
         SELECT n.event_id
@@ -55,6 +54,13 @@ constexpr std::string_view kPast = R"sql(
          ORDER BY n.partition_key, n.event_id
          LIMIT {page_rows}) f
       WHERE greatest(past.next_ms, past.third_ms) <= (SELECT due_ms FROM clock) AND past.third_ms IS NOT NULL
+     )
+     SELECT event_id, due_at_ms FROM future
+      UNION ALL
+     -- As long as there may be more of the future before them, they are needed to tell how old those are.
+     SELECT event_id, due_at_ms
+       FROM past
+      WHERE event_id < coalesce((SELECT min(before_id) FROM future WHERE shown >= {page_rows}), 9223372036854775807)
    ) e)sql";
 
 // Of a batch the last one of the future speaks for the others: what comes before it is old, or none of them was shown.
