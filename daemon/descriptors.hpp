@@ -4,7 +4,7 @@
 
 namespace ff::daemon {
 
-/// Takes as many file descriptors as the process can be given, and warns in the log where this daemon may need more: a
+/// Takes as many file descriptors as this daemon may need, and warns in the log where the process cannot be given so many: a
 /// session that gets none is taken for a database that is away.
 void raise_descriptor_limit(const config::Config& config);
 

@@ -60,7 +60,7 @@ nlohmann::ordered_json hold_json(std::string_view reconciler, const std::optiona
   return {{"above", hold->above},
           {"since_ms", count(hold->since)},
           {"released", hold->released},
-          {"next", way_to_lift(reconciler)}};
+          {"next", way_to_release(reconciler)}};
 }
 
 nlohmann::ordered_json coverage_json(const Coverage& coverage) {

@@ -116,7 +116,7 @@ std::string hold_text(const ordered_json& reconciler, UnixMillis now, const Past
     return fmt::format("          released by an operator, until no more than {} rows are due\n", above);
   return fmt::format("          more than {} rows are due (hold_above): none is moved, begun {} -> {}\n",
                      above, moment_of(hold.at("since_ms"), now),
-                     resume_line(reconciler.at("reconciler"), pasted));
+                     pasted(way_to_release(reconciler.at("reconciler").get<std::string>())));
 }
 
 // "in 12 s", "now", "none for 20 s", "unknown"; "-" of one that is off or paused

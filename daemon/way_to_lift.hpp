@@ -14,4 +14,10 @@ inline std::string way_to_lift(std::string_view reconciler) {
   return pause::resume_line(reconciler, reconcile::find_reconciler(reconciler) != nullptr);
 }
 
+/// The same of a hold, of which no row tells.
+inline std::string way_to_release(std::string_view reconciler) {
+  if (reconcile::find_reconciler(reconciler) == nullptr) return "resume it with a version that knows it";
+  return pause::resume_line(reconciler, true);
+}
+
 }  // namespace ff::daemon

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "pg/transaction.hpp"
+#include "support/plan.hpp"
 #include "support/still_stage.hpp"
 
 using namespace ff;
@@ -38,6 +39,9 @@ struct Stage : StillStage {
     lease(id, kNow + 60'000);
     return id;
   }
+  void cancelled_by(const Uuid& id, const std::string& whom) {
+    db.execute("UPDATE ff_exec_core SET cancelled_by = $2 WHERE execution_id = $1", pg::Params::of(id, whom));
+  }
   void lease(const Uuid& id, std::int64_t until, int index = 0) {
     insert_attempt(db, {.partition = {3},
                         .execution = id,
@@ -56,7 +60,8 @@ struct Stage : StillStage {
 
 }  // namespace
 
-TEST_CASE("cancelled_leases: a worker whose execution was cancelled loses its lease, and its end is told once") {
+TEST_CASE(
+    "cancelled_leases: a worker whose execution was cancelled loses its lease, and its end is told once") {
   Stage t;
   const bool in_flow = GENERATE(true, false);
   const bool is_told = GENERATE(true, false);
@@ -74,7 +79,7 @@ TEST_CASE("cancelled_leases: a worker whose execution was cancelled loses its le
   CHECK(after["ownership_state"] == "unowned");
   CHECK(after["terminal_at_ms"] == kLongAgo);
   CHECK(after["cancelled_by"] == "cancel_backlog");
-  CHECK(after["cancellation_reason"] == (in_flow ? "operator" : "flow_cancelled"));
+  CHECK(after["cancellation_reason"] == (in_flow ? "operator" : "cancelled"));
   for (const int index : {0, 1}) {
     CHECK(attempt(t.db, id, index)["lease_expires_at_ms"].is_null());
     CHECK(attempt(t.db, id, index)["lease_epoch"] == 8);
@@ -92,15 +97,13 @@ TEST_CASE("cancelled_leases: who lives is left alone, and so is whoever may fini
   Stage t;
   const Uuid cancelled = t.add_flow();
   t.add(std::nullopt, active(), std::nullopt);
-  t.add(t.add_flow("flow_only"), kHeaderCancelled);
-  t.add(t.add_flow("cancel_pending"), active(), std::nullopt);
-  t.add(t.add_flow("cancel_all", "open"), active(), std::nullopt);
-  // It has ended by itself, or an operator has begun it anew since.
+  t.cancelled_by(t.add(t.add_flow("flow_only"), kHeaderCancelled), "cancel_flow_header");
+  t.cancelled_by(t.add(t.add_flow("cancel_pending"), active(), std::nullopt), "cancel_flow");
+  t.cancelled_by(t.add(t.add_flow("cancel_all", "open"), active(), std::nullopt), "cancel_flow");
+  // It has ended by itself.
   t.add(cancelled, {"terminal", "leased", "not_applicable", "completed", "attempt_terminal"});
-  Json replayed = origin("n", "i");
-  replayed["replay_count"] = "1";
-  replayed["last_mutation_at"] = std::to_string(kNow - 30'000);
-  t.add(cancelled, active(), std::nullopt, replayed);
+  // An operator's replay, whatever its clock said, has cleared who cancelled it.
+  t.add(cancelled, active(), std::nullopt);
   // A lapsed lease is lease_expiry's.
   const Uuid lapsed = t.add(std::nullopt, kHeaderCancelled);
   t.db.execute("UPDATE ff_attempt SET lease_expires_at_ms = $2 WHERE execution_id = $1",
@@ -110,7 +113,14 @@ TEST_CASE("cancelled_leases: who lives is left alone, and so is whoever may fini
   CHECK(diff(before, snapshot(t.db)).empty());
 }
 
-TEST_CASE("cancelled_leases: a member whose row is in the backlog is that one's") {
+TEST_CASE(
+    "cancelled_leases: what an operator has cancelled is nobody's to finish, whatever its flow's policy") {
+  Stage t;
+  t.cancelled_by(t.add(t.add_flow("cancel_pending"), kHeaderCancelled), "operator_override");
+  CHECK(outcomes(t.tick()) == "lease_revoked=1");
+}
+
+TEST_CASE("cancelled_leases: a member whose row is in the backlog is that one's, as long as it is there") {
   Stage t;
   const Uuid flow = t.add_flow();
   const Uuid id = t.add(flow, kHeaderCancelled);
@@ -118,21 +128,50 @@ TEST_CASE("cancelled_leases: a member whose row is in the backlog is that one's"
          {{"partition_key", 3},
           {"flow_id", to_string(flow)},
           {"requested_at_ms", kLongAgo},
+          {"grace_until_ms", kNow + 60'000},
           {"cancellation_policy", "cancel_all"}});
   insert(t.db, "ff_cancel_backlog_member",
-         {{"partition_key", 3},
-          {"flow_id", to_string(flow)},
-          {"execution_id", "{fp:3}:" + to_string(id)}});
-  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=1");
+         {{"partition_key", 3}, {"flow_id", to_string(flow)}, {"execution_id", "{fp:3}:" + to_string(id)}});
+  CHECK(t.tick().scanned == 0);
+  t.db.execute("DELETE FROM ff_cancel_backlog_member");
+  CHECK(outcomes(t.tick()) == "lease_revoked=1");
 }
 
 TEST_CASE("cancelled_leases: who was revived under cancel_all is cancelled once somebody has it again") {
   Stage t;
   const Uuid id = t.add(t.add_flow(), active(), std::nullopt);
+  t.cancelled_by(id, GENERATE("cancel_flow", "cancel_flow_header"));
   CHECK(outcomes(t.tick()) == "lease_revoked=1");
   CHECK(core(t.db, id)["public_state"] == "cancelled");
   CHECK(core(t.db, id)["terminal_at_ms"] == kNow);
   CHECK(completion_events(t.db).size() == 1);
+}
+
+TEST_CASE("cancelled_leases: a cancel that is dated in the future is one") {
+  Stage t;
+  t.set_clock(Milliseconds{2});
+  t.add(std::nullopt, kHeaderCancelled, kNow + 3'600'000);
+  CHECK(outcomes(t.tick({.settings = {{"grace", 0}}})) == "lease_revoked=1");
+}
+
+TEST_CASE("cancelled_leases: a scan reads each lease once") {
+  Stage t;
+  t.db.execute(
+      "WITH c AS (INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, "
+      "ownership_state, eligibility_state, public_state, attempt_state, created_at_ms)"
+      " SELECT i % 16, gen_random_uuid(), 'l', 'active', 'leased', 'not_applicable', 'running', "
+      "'running_attempt', 0 FROM generate_series(1, 4000) i RETURNING partition_key, execution_id)"
+      " INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_expires_at_ms)"
+      " SELECT partition_key, execution_id, 0, $1 FROM c",
+      pg::Params::of(kNow + 60'000));
+  t.db.execute("ANALYZE");
+  const reconcile::Reconciler& pair = reconcile::find_reconciler("cancel_backlog")->companions.at(1);
+  const reconcile::Statements statements(pair);
+  const Partitions group = sixteen_partitions();
+  auto read = rows_read(run_plan_of(t.db, statements.page.over(group),
+                                    page_params(pair, group, Milliseconds{0}, 100), pg::Plan::generic));
+  CHECK(read["ff_attempt"] == 4000);
+  CHECK(read["ff_exec_core"] == 4000);
 }
 
 TEST_CASE("cancelled_leases: nothing is taken before grace is over") {

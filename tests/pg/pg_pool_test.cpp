@@ -1,6 +1,4 @@
 // At most so many connections, shared by whoever asks.
-#include <sys/resource.h>
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
@@ -11,6 +9,7 @@
 #include "support/database.hpp"
 #include "support/engine.hpp"
 #include "support/log_capture.hpp"
+#include "support/no_descriptors.hpp"
 
 using namespace ff;
 using pg::Pool;
@@ -335,13 +334,11 @@ TEST_CASE("that connections cannot be abandoned later is told once, until they c
   const pg::Connector nowhere({.conninfo = "host=/nonexistent"});
   Pool pool(nowhere, 1, 5s);
   const test::LogCapture log;
-  rlimit usual{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &usual) == 0);
-  const rlimit none_free{0, usual.rlim_max};
   for (std::size_t times = 1; times <= 2; ++times) {
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none_free) == 0);
-    for (int i = 0; i < 3; ++i) pool.abandon_all();
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &usual) == 0);
+    {
+      const test::NoDescriptors none;
+      for (int i = 0; i < 3; ++i) pool.abandon_all();
+    }
     CHECK(log.lines().size() == times);
     pool.abandon_all();
     CHECK(log.lines().size() == times);

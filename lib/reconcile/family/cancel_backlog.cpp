@@ -256,7 +256,7 @@ Reconciler cancel_backlog() {
   using namespace std::chrono_literals;
   Reconciler members{
       .name = "cancel_backlog",
-      .summary = "Cancels for good what the cancel of a flow has left, and clears its backlog.",
+      .summary = "Cancels for good what a cancel has left, and clears the backlog of cancelled flows.",
       .outcomes = {{"member_cancelled", Effect::ended, "its flow was cancelled"},
                    {"member_left", Effect::deleted,
                     "its worker had revived the member, as the policy allows, or an operator"},
@@ -279,7 +279,7 @@ Reconciler cancel_backlog() {
                     .fallback = Milliseconds{5s}.count(),
                     .least = 0,
                     .most = Milliseconds{24h}.count(),
-                    .summary = "how long a cancelled flow is left to the server that cancelled it"}},
+                    .summary = "how long what was cancelled is left to the server that cancelled it"}},
       .holdoff = [](const Settings& own) { return Milliseconds{*own.at("grace")} + 1ms; },
       .own_parameters = {"grace"},
       .parameters = [](const Settings& own, const Family&) { return pg::Params::of(*own.at("grace")); }};

@@ -38,7 +38,7 @@ cancelled_waitpoint AS (
    WHERE {in_partitions:w} AND {same_execution:w, e}
 ),
 revoked AS (
-  {lease_events:'revoked', {taken_leases}}
+  {lease_events:'revoked', {taken_leases:cancelling}}
 ),
 told AS (
   {completion_events:'cancelled', {untold_ends}}
@@ -49,11 +49,6 @@ told AS (
 std::vector<Fragment> fragments() {
   return {{"end_for_good(core)", std::string(kEndForGood)},
           {"cancel_for_good", std::string(kCancelForGood)},
-          // IS TRUE: a bare IN becomes a join, which compares each row with each.
-          {"taken_leases",
-           R"sql(doomed_attempt
-   WHERE lease_expires_at_ms IS NOT NULL
-     AND ((partition_key, execution_id) IN (SELECT partition_key, execution_id FROM cancelling)) IS TRUE)sql"},
           {"untold_ends",
            R"sql((SELECT partition_key, execution_id, flow_id, ended_at_ms AS now_ms, name_space, instance_tag
             FROM cancelling WHERE NOT is_told) untold)sql"}};

@@ -3,13 +3,14 @@
 // Rows     Cancelled executions with a lease that has not lapsed, `grace` after the cancel. FlowFabric leaves it to them in
 //          three ways: the cancel of a flow's header, of which its server acknowledges a member without taking anything
 //          from it; cancel_flow, which tells of each member that its lease was revoked; and an operator's cancel_execution
-//          of what was claimed by a typed claim, because it looks for the attempt that the core names. And executions of a
-//          flow that was cancelled under cancel_all which a worker's retry has revived since. No index leads to them but
-//          that of all leases.
+//          of what was claimed by a typed claim, because it looks for the attempt that the core names. And executions that
+//          a worker's retry has revived since such a cancel of their flow under cancel_all. No index leads to them but that
+//          of all leases.
 // Changes  As cancel_for_good has it.
-// Others   A member whose row is in the backlog is the first pair's. Under another policy than cancel_all workers may
-//          finish, and what an operator has replayed since goes on. Whoever completes, renews or retries first wins: the
-//          core has to be as this statement has seen it, and a lease that is held is met again.
+// Others   A member whose row is in the backlog is the first pair's. What the cancel of a flow has cancelled under another
+//          policy than cancel_all is its worker's to finish. What an operator has replayed goes on: a replay clears
+//          cancelled_by, which a retry leaves. Whoever completes, renews or retries first wins: the core has to be as this
+//          statement has seen it, and a lease that is held is met again.
 // Repeat   No lease is left, so the row is not found again.
 
 #include "reconcile/family/cancelled_leases.hpp"
@@ -19,15 +20,15 @@
 namespace ff::reconcile::cancelled_leases {
 namespace {
 
+// The partition is that of the lease, and nothing stands between: whoever asks for one partition reads no other's leases.
 constexpr std::string_view kScan = R"sql(
-  SELECT c.partition_key, c.execution_id, {cancelled_at:c, f} AS due_at_ms
+  SELECT held.partition_key, held.execution_id, {cancelled_at:c, f} AS due_at_ms
     FROM (SELECT DISTINCT a.partition_key, a.execution_id
             FROM {schema}.ff_attempt a
-           WHERE {in_partitions:a} AND {has_not_lapsed:a}
-          OFFSET 0) held
+           WHERE {in_partitions:a} AND {has_not_lapsed:a}) held
     JOIN {core_of:held} c ON true
     LEFT JOIN {flow_of:c} f ON true
-   WHERE {is_cancelled:c, f} AND {filter:c})sql";
+   WHERE {is_left_to_its_worker:c, f} AND {filter:c})sql";
 
 constexpr std::string_view kAct = R"sql(
 with_core AS MATERIALIZED (
@@ -37,12 +38,12 @@ with_core AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     {as_seen:c}
     LEFT JOIN {flow_of:c} f ON true
-   WHERE {in_partitions:c} AND {is_cancelled:c, f} AND {cancelled_at:c, f} + 0 <= clock.due_ms AND {has_lease:c}
+   WHERE {in_partitions:c} AND {is_left_to_its_worker:c, f} AND {cancelled_at:c, f} + 0 <= clock.due_ms AND {has_lease:c}
      AND {filter:c}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 doomed AS MATERIALIZED (
-  SELECT {doomed:c}, coalesce(c.reason, 'flow_cancelled') AS reason, c.due_at_ms, {end_for_good:c}
+  SELECT {doomed:c}, coalesce(c.reason, 'cancelled') AS reason, c.due_at_ms, {end_for_good:c}
     FROM clock, with_core c
 ),
 {hold_doomed},
@@ -68,20 +69,24 @@ std::vector<Fragment> own_fragments() {
                       FROM {schema}.ff_flow_core i
                      WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key AND i.flow_id = {core}.flow_id
                     OFFSET 0))sql"},
-      {"is_cancelled(core, flow)",
-       R"sql((({core}.lifecycle_phase = 'cancelled' AND coalesce({flow}.policy, 'cancel_all') = 'cancel_all'
-       OR {has_not_ended:{core}} AND {flow}.public_flow_state = 'cancelled' AND {flow}.policy = 'cancel_all'
-          AND {core}.created_at_ms <= {flow}.terminal_at_ms
-          AND ({replayed_at:{core}} > {flow}.terminal_at_ms) IS NOT TRUE)
-     AND NOT {is_in_backlog:{core}}))sql"},
+      {"is_of_its_flow(core)", "coalesce({core}.cancelled_by, '') IN ('cancel_flow', 'cancel_flow_header')"},
+      {"is_left_to_its_worker(core, flow)",
+       R"sql(CASE WHEN {core}.lifecycle_phase = 'cancelled'
+                 THEN NOT {is_of_its_flow:{core}} OR coalesce({flow}.policy, 'cancel_all') = 'cancel_all'
+               WHEN {has_not_ended:{core}}
+                 THEN {is_of_its_flow:{core}} AND {flow}.public_flow_state = 'cancelled' AND {flow}.policy = 'cancel_all'
+                 ELSE false END
+     AND NOT {is_in_backlog:{core}})sql"},
+      // What a host's clock that is ahead has dated in the future is a cancel all the same.
       {"cancelled_at(core, flow)",
-       R"sql(CASE WHEN {core}.lifecycle_phase = 'cancelled' THEN coalesce({core}.terminal_at_ms, {core}.created_at_ms)
-              ELSE {flow}.terminal_at_ms END)sql"},
-      // A member is named there as text.
+       R"sql({not_later:CASE WHEN {core}.lifecycle_phase = 'cancelled'
+                              THEN coalesce({core}.terminal_at_ms, {core}.created_at_ms) ELSE {flow}.terminal_at_ms END})sql"},
       {"is_in_backlog(core)",
-       R"sql(EXISTS (SELECT FROM {schema}.ff_cancel_backlog_member m
-                 WHERE {in_partitions:m} AND m.partition_key = {core}.partition_key AND m.flow_id = {core}.flow_id
-                   AND m.execution_id = concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)))sql"}};
+       R"sql((SELECT true
+            FROM {schema}.ff_cancel_backlog_member m
+           WHERE {in_partitions:m} AND m.partition_key = {core}.partition_key AND m.flow_id = {core}.flow_id
+             AND m.execution_id = {member_name:{core}}
+           LIMIT 1) IS NOT NULL)sql"}};
   for (Fragment& each : cancel_for_good::fragments()) all.push_back(std::move(each));
   return all;
 }
@@ -98,7 +103,7 @@ Reconciler pair(const Reconciler& members) {
   its.fragments = own_fragments();
   its.interval = 5s;
   its.rows_meet = false;
-  // A quarter at a time, so that all are looked through in twenty seconds.
+  // A quarter at a time: all in twenty seconds, where that does not take long.
   its.groups_a_scan = 4;
   its.searches = true;
   return its;

@@ -121,7 +121,7 @@ waitpoint_cleared AS (
    WHERE {in_partitions:w} AND {same_execution:w, r}
 ),
 lease_event AS (
-  {lease_events:'revoked', {taken_leases}}
+  {lease_events:'revoked', {taken_leases:repaired}}
 ),
 completion_event AS (
   {completion_events:word, (SELECT partition_key, execution_id, flow_id, word, name_space, instance_tag,
@@ -145,12 +145,7 @@ std::vector<Fragment> of_the_ended() {
        R"sql({has_ended:{core}} AND {core}.terminal_at_ms >= (SELECT now_ms FROM clock) - {max_age}
      AND {core}.flow_id IS NOT NULL
      AND {core}.raw_fields->'completion_repaired_for' IS DISTINCT FROM to_jsonb({core}.terminal_at_ms))sql"},
-      {"is_untold(core)", "{told_end:{core}} IS NULL"},
-      // IS TRUE: a bare IN becomes a join, which compares each row with each.
-      {"taken_leases",
-       R"sql(doomed_attempt
-   WHERE lease_expires_at_ms IS NOT NULL
-     AND ((partition_key, execution_id) IN (SELECT partition_key, execution_id FROM repaired)) IS TRUE)sql"}};
+      {"is_untold(core)", "{told_end:{core}} IS NULL"}};
 }
 
 std::vector<Fragment> of_those_who_wait() {

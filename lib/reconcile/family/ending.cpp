@@ -115,7 +115,12 @@ ending_completion_event AS (
 std::vector<Fragment> phrases() {
   return {{"doomed(core)", std::string(kDoomed)},
           {"hold_doomed", std::string(kHoldDoomed)},
-          {"end_executions", std::string(kEndExecutions)}};
+          {"end_executions", std::string(kEndExecutions)},
+          // IS TRUE: a bare IN becomes a join, which compares each row with each.
+          {"taken_leases(ended)",
+           R"sql(doomed_attempt
+   WHERE lease_expires_at_ms IS NOT NULL
+     AND ((partition_key, execution_id) IN (SELECT partition_key, execution_id FROM {ended})) IS TRUE)sql"}};
 }
 
 std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {

@@ -3,7 +3,6 @@
 namespace ff::reconcile::let_finish {
 namespace {
 
-// The backlog names a member as text.
 constexpr std::string_view kMayFinish =
     R"sql(({core}.lifecycle_phase = 'cancelled'
       AND (SELECT true
@@ -11,7 +10,7 @@ constexpr std::string_view kMayFinish =
              JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
             WHERE {in_partitions:b} AND {in_partitions:m} AND b.partition_key = {core}.partition_key
               AND b.flow_id = {core}.flow_id AND b.cancellation_policy <> 'cancel_all'
-              AND m.execution_id = concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)
+              AND m.execution_id = {member_name:{core}}
             LIMIT 1) IS NOT NULL))sql";
 
 constexpr std::string_view kIsStillAtWork =
@@ -25,7 +24,8 @@ constexpr std::string_view kIsStillAtWork =
 }  // namespace
 
 std::vector<Fragment> phrases() {
-  return {{"may_finish(core)", std::string(kMayFinish)},
+  return {{"member_name(core)", "concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)"},
+          {"may_finish(core)", std::string(kMayFinish)},
           {"is_still_at_work(core)", std::string(kIsStillAtWork)}};
 }
 

@@ -11,6 +11,7 @@ namespace ff::reconcile::let_finish {
 
 /// Every reconciler may use them; the core is the execution's row in ff_exec_core, `as_seen` where it is locked:
 ///
+///   {member_name:core}       how the backlog names it, as text
 ///   {may_finish:core}        "the header of its flow cancelled it, under a policy that lets its worker finish"
 ///   {is_still_at_work:core}  "and that worker has its lease still". It may become true again: FlowFabric renews a lease
 ///                            that has run out as well
