@@ -154,11 +154,13 @@ TEST_CASE("outbox_retention takes an event of the future for as old as the young
   }
 }
 
-TEST_CASE("outbox_retention deletes more events of the future than a page has, and then those that date them") {
+TEST_CASE(
+    "outbox_retention deletes more events of the future than a page has, and then those that date them") {
   Stage t;
   t.db.execute(
       "INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)"
-      " SELECT i::text, 'renewed', CASE WHEN i <= 5000 THEN $1 ELSE $2 END, 3 FROM generate_series(1, 5003) i",
+      " SELECT i::text, 'renewed', CASE WHEN i <= 5000 THEN $1 ELSE $2 END, 3 FROM generate_series(1, 5003) "
+      "i",
       pg::Params::of(kNow + kWeek, kNow - kWeek - 1));
   CHECK(t.tick().processed == 5003);
   CHECK(t.left("lease") == 0);
