@@ -147,13 +147,6 @@ TEST_CASE("cancelled_leases: who was revived under cancel_all is cancelled once 
   CHECK(completion_events(t.db).size() == 1);
 }
 
-TEST_CASE("cancelled_leases: a cancel that is dated in the future is one") {
-  Stage t;
-  t.set_clock(Milliseconds{2});
-  t.add(std::nullopt, kHeaderCancelled, kNow + 3'600'000);
-  CHECK(outcomes(t.tick({.settings = {{"grace", 0}}})) == "lease_revoked=1");
-}
-
 TEST_CASE("cancelled_leases: a scan reads each lease once") {
   Stage t;
   t.db.execute(

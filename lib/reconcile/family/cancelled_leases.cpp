@@ -77,10 +77,9 @@ std::vector<Fragment> own_fragments() {
                  THEN {is_of_its_flow:{core}} AND {flow}.public_flow_state = 'cancelled' AND {flow}.policy = 'cancel_all'
                  ELSE false END
      AND NOT {is_in_backlog:{core}})sql"},
-      // What a host's clock that is ahead has dated in the future is a cancel all the same.
       {"cancelled_at(core, flow)",
-       R"sql({not_later:CASE WHEN {core}.lifecycle_phase = 'cancelled'
-                              THEN coalesce({core}.terminal_at_ms, {core}.created_at_ms) ELSE {flow}.terminal_at_ms END})sql"},
+       R"sql(CASE WHEN {core}.lifecycle_phase = 'cancelled' THEN coalesce({core}.terminal_at_ms, {core}.created_at_ms)
+              ELSE {flow}.terminal_at_ms END)sql"},
       {"is_in_backlog(core)",
        R"sql((SELECT true
             FROM {schema}.ff_cancel_backlog_member m
