@@ -106,6 +106,32 @@ class Case {
            after_.text("eligibility_state") == "not_applicable";
   }
 
+  static bool has_lease(const ExecutionRows& rows) {
+    return std::any_of(rows.attempts.begin(), rows.attempts.end(),
+                       [&](const auto& attempt) { return rows.lease_of(attempt.first).has_value(); });
+  }
+
+  // Cancelled, or revived since by its worker, and nobody is to finish it; no row of its flow's cancel is there.
+  bool left_to_its_worker() const {
+    const std::string by = before_.text("cancelled_by");
+    const bool with_its_flow = by == "cancel_flow" || by == "cancel_flow_header";
+    if (before_.cancel.is_object() || !has_lease(before_)) return false;
+    if (was("lifecycle_phase", "cancelled"))
+      return !with_its_flow || before_.flow_policy.empty() || before_.flow_policy == "cancel_all";
+    return !before_.ended() && with_its_flow && before_.flow_policy == "cancel_all";
+  }
+
+  bool lease_revoked() const {
+    const auto mark = [](const ExecutionRows& rows) {
+      return rows.core.at("raw_fields").value("completion_repaired_for", Json());
+    };
+    return left_to_its_worker() && !has_lease(after_) && after_.text("lifecycle_phase") == "cancelled" &&
+           after_.text("eligibility_state") == "not_applicable" && mark(before_) != mark(after_) &&
+           mark(after_) == after_.core.at("terminal_at_ms");
+  }
+
+  bool cancelled_for_good() const { return cancelled_with_its_flow() || lease_revoked(); }
+
   bool its_worker_may_finish(int attempt) const {
     const auto end = before_.lease_of(attempt);
     return was("lifecycle_phase", "cancelled") && before_.cancel.is_object() &&
@@ -113,20 +139,20 @@ class Case {
   }
 
   bool may_end() const {
-    return cancelled_with_its_flow() || deadline_passed() || (suspension_over() && !resumes_by_itself()) ||
+    return cancelled_for_good() || deadline_passed() || (suspension_over() && !resumes_by_itself()) ||
            retries_spent() || group_is(GroupState::impossible) || listed_as_sibling();
   }
 
   // An end that nobody was told is told once somebody waits for it.
   void count_ends(bool ends) {
     const std::size_t told = after_.ends.size() - before_.ends.size();
-    const bool owed = cancelled_with_its_flow() && !before_.told();
+    const bool owed = cancelled_for_good() && !before_.told();
     repaired_ = told > 0 && before_.ended() && !before_.told() && turn_.before.is_waited_for(id_);
     if (repaired_ || (owed && before_.ended())) judgement_.repaired.insert(id_);
     if (owed && told == 0) blame(Fault::untold, after_.state());
     if (told > (ends || owed || repaired_ ? 1 : 0))
       blame(Fault::ended_twice, std::to_string(told) + " ends were told, " + after_.state());
-    if (ends && told == 0 && !cancelled_with_its_flow()) blame(Fault::untold, after_.state());
+    if (ends && told == 0 && !cancelled_for_good()) blame(Fault::untold, after_.state());
   }
 
   void check_leases() {
@@ -139,8 +165,8 @@ class Case {
           now->second.at("lease_epoch") == row.at("lease_epoch"))
         continue;
       judgement_.taken.insert({id_, index});
-      if (index == current || cancelled_with_its_flow() || repaired_) ++to_tell;
-      if (cancelled_with_its_flow() && its_worker_may_finish(index))
+      if (index == current || cancelled_for_good() || repaired_) ++to_tell;
+      if (cancelled_for_good() && its_worker_may_finish(index))
         blame(Fault::robbed, "attempt " + std::to_string(index) + " of a flow whose workers may finish");
       const bool mine_to_take = lapsed(index) && (index != current || !was("lifecycle_phase", "active") ||
                                                   !before_.live_grant("reclaim", turn_.after.now_ms));
@@ -231,7 +257,7 @@ class Case {
 
   void check_core() const {
     if (before_.core == after_.core || (repaired_ && is_only_marked())) return;
-    if (before_.ended() && cancelled_with_its_flow()) return;
+    if (before_.ended() && cancelled_for_good()) return;
     if (!may_move_on()) {
       blame(after_.text("lifecycle_phase") != "active" && was("lifecycle_phase", "active") ? Fault::robbed
                                                                                            : Fault::meddled,

@@ -28,6 +28,10 @@ SELECT jsonb_build_object(
                FROM ff_cancel_backlog_member m JOIN ff_cancel_backlog b USING (partition_key, flow_id)
               WHERE m.partition_key = ANY({partitions}) AND b.partition_key = ANY({partitions})
                 AND ($1 IS NULL OR split_part(m.execution_id, '}:', 2) = $1)),
+  'flow_policy', (SELECT jsonb_agg(jsonb_build_object('execution_id', t.execution_id,
+                                                      'policy', f.raw_fields->>'cancellation_policy'))
+                    FROM ff_exec_core t JOIN ff_flow_core f USING (partition_key, flow_id)
+                   WHERE {mine} AND f.raw_fields->>'cancellation_policy' IS NOT NULL),
   'ends', (SELECT jsonb_agg(to_jsonb(t) ORDER BY event_id) FROM ff_completion_event t
             WHERE {mine} AND outcome <> 'resumable'),
   'lease_events', (SELECT jsonb_agg(to_jsonb(e)) FROM (SELECT execution_id, count(*) AS number
@@ -86,6 +90,7 @@ Snapshot read_executions(const Json& all) {
   for (Json& row : list(all, "waitpoint")) of(row).waitpoints.push_back(row);
   for (Json& row : list(all, "grant")) of(row).grants.push_back(row);
   for (Json& row : list(all, "cancel")) of(row).cancel = row;
+  for (Json& row : list(all, "flow_policy")) of(row).flow_policy = row.at("policy");
   for (Json& row : list(all, "ends")) of(row).ends.push_back(row);
   for (Json& row : list(all, "lease_events")) of(row).lease_events = row.at("number");
   for (Json& row : list(all, "replayed"))

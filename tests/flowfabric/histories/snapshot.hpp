@@ -23,6 +23,7 @@ struct ExecutionRows {
   std::vector<Json> waitpoints;
   std::vector<Json> grants;
   Json cancel;                    ///< of its flow, of which its row in the backlog is left; null: none
+  std::string flow_policy;        ///< under which its flow was cancelled; empty: it was not
   std::vector<Json> ends;         ///< completion events that say an end, in their order
   std::int64_t lease_events = 0;  ///< that say a lease's end: expired, revoked
   std::optional<std::int64_t> replayed_at_ms;
