@@ -34,11 +34,7 @@ std::string number_of(const ordered_json& number) {
   return number.is_null() ? "-" : std::to_string(number.get<std::int64_t>());
 }
 
-// Written here and not taken from the answer, whoever gave it: the line is for pasting.
-std::string resume_line(const ordered_json& reconciler, const Pasted& pasted) {
-  return pasted(way_to_lift(reconciler.get<std::string>()));
-}
-
+// Lines for pasting are written here and not taken from the answer, whoever gave it.
 std::string head(const ordered_json& status, UnixMillis now, const Pasted& pasted) {
   std::string text = fmt::format("daemon    {}, started {}\n", shown(status.at("state")),
                                  moment_of(status.at("started_at_ms"), now));
@@ -61,7 +57,7 @@ std::string head(const ordered_json& status, UnixMillis now, const Pasted& paste
         pause.at("reconciler") == "*" ? "all reconcilers" : shown(pause.at("reconciler")),
         shown(pause.at("by")), shown(pause.at("reason")), moment_of(pause.at("since_ms"), now),
         pause.at("until_ms").is_null() ? "it is resumed" : clock_time_of(pause.at("until_ms"), now),
-        resume_line(pause.at("reconciler"), pasted));
+        pasted(way_to_lift(pause.at("reconciler").get<std::string>())));
   if (const auto unread = status.find("pauses_unread"); unread != status.end() && unread->is_string())
     text += "paused    not known: " + shown(*unread) + '\n';
   return text;

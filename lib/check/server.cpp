@@ -30,35 +30,26 @@ SELECT current_setting('autovacuum') = 'on' AS is_on, current_setting('track_cou
            AND EXISTS (SELECT FROM pg_options_to_table(c.reloptions) o
                         WHERE o.option_name = 'autovacuum_enabled' AND NOT o.option_value::boolean)) AS switched_off)sql";
 
-// $1 so many dead rows do not matter
-constexpr std::string_view kDeadRows = R"sql(
-SELECT format('%I.%I', n.nspname, t.relname) AS relation, sum(pg_stat_get_live_tuples(c.oid))::bigint AS live,
-       sum(pg_stat_get_dead_tuples(c.oid))::bigint AS dead
+// $1 that many new rows do not matter. `outgrown`: the children that have grown tenfold since they were analysed. What was
+// never analysed is estimated by its size.
+constexpr std::string_view kTables = R"sql(
+SELECT format('%I.%I', n.nspname, t.relname) AS relation, sum(child.live)::bigint AS live, sum(child.dead)::bigint AS dead,
+       count(*) FILTER (WHERE child.is_outgrown) AS outgrown,
+       sum(child.changes) FILTER (WHERE child.is_outgrown)::bigint AS changes
   FROM pg_class c
   LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
   JOIN pg_class t ON t.oid = coalesce(i.inhparent, c.oid)
   JOIN pg_namespace n ON n.oid = t.relnamespace
+ CROSS JOIN LATERAL (SELECT pg_stat_get_live_tuples(c.oid) AS live, pg_stat_get_dead_tuples(c.oid) AS dead,
+                            pg_stat_get_mod_since_analyze(c.oid) AS changes,
+                            least(pg_stat_get_live_tuples(c.oid), pg_stat_get_mod_since_analyze(c.oid))
+                                > greatest($1, 10 * c.reltuples)
+                              AND coalesce(pg_stat_get_last_analyze_time(c.oid),
+                                           pg_stat_get_last_autoanalyze_time(c.oid)) IS NOT NULL AS is_outgrown) child
  WHERE c.relkind = 'r' AND t.relname ^@ 'ff_'
    AND n.oid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({schema_text} || 'ff_exec_core'))
  GROUP BY 1
-HAVING sum(pg_stat_get_dead_tuples(c.oid)) > greatest($1, sum(pg_stat_get_live_tuples(c.oid)))
- ORDER BY 3 DESC)sql";
-
-// $1 that many new rows do not matter. What was never analysed is estimated by its size.
-constexpr std::string_view kOldStatistics = R"sql(
-SELECT format('%I.%I', n.nspname, t.relname) AS relation, count(*) AS children,
-       sum(pg_stat_get_mod_since_analyze(c.oid))::bigint AS changes
-  FROM pg_class c
-  LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
-  JOIN pg_class t ON t.oid = coalesce(i.inhparent, c.oid)
-  JOIN pg_namespace n ON n.oid = t.relnamespace
- WHERE c.relkind = 'r' AND t.relname ^@ 'ff_'
-   AND n.oid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({schema_text} || 'ff_exec_core'))
-   AND coalesce(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) IS NOT NULL
-   AND pg_stat_get_live_tuples(c.oid) > greatest($1, 10 * c.reltuples)
-   AND pg_stat_get_mod_since_analyze(c.oid) > greatest($1, 10 * c.reltuples)
- GROUP BY 1
- ORDER BY 3 DESC)sql";
+ ORDER BY dead DESC)sql";
 
 constexpr std::string_view kLockTable = R"sql(
 SELECT current_setting('max_locks_per_transaction')::bigint AS per_transaction,
@@ -158,11 +149,13 @@ Lines autovacuum(pg::Connection& connection) {
 
 Lines dead_rows(pg::Connection& connection, std::int64_t more_than) {
   Lines lines;
-  for (const pg::Row row : connection.execute(kDeadRows, pg::Params::of(more_than))) {
+  for (const pg::Row row : connection.execute(kTables, pg::Params::of(more_than))) {
     const auto table = printable(row.get<std::string>("relation"));
+    const auto live = row.get<std::int64_t>("live");
+    const auto dead = row.get<std::int64_t>("dead");
+    if (dead <= std::max(more_than, live)) continue;
     lines.push_back({"dead_rows", Verdict::warning,
-                     fmt::format("{} has {} dead rows beside {} live ones", table,
-                                 row.get<std::int64_t>("dead"), row.get<std::int64_t>("live")),
+                     fmt::format("{} has {} dead rows beside {} live ones", table, dead, live),
                      "VACUUM (ANALYZE) " + table + "; -- what a long transaction still sees stays"});
   }
   if (lines.empty())
@@ -172,12 +165,14 @@ Lines dead_rows(pg::Connection& connection, std::int64_t more_than) {
 
 Lines statistics(pg::Connection& connection, std::int64_t fewer_than) {
   Lines lines;
-  for (const pg::Row row : connection.execute(kOldStatistics, pg::Params::of(fewer_than))) {
+  for (const pg::Row row : connection.execute(kTables, pg::Params::of(fewer_than))) {
     const auto table = printable(row.get<std::string>("relation"));
+    const auto children = row.get<std::int64_t>("outgrown");
+    if (children == 0) continue;
     lines.push_back({"statistics", Verdict::warning,
                      fmt::format("the planner knows {} of the hash children of {} as they were before {} "
                                  "changes, with less than a tenth of their rows",
-                                 row.get<std::int64_t>("children"), table, row.get<std::int64_t>("changes")),
+                                 children, table, row.get<std::int64_t>("changes")),
                      "ANALYZE " + table + ";"});
   }
   if (lines.empty())

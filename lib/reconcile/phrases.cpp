@@ -137,6 +137,11 @@ const std::vector<Fragment>& of_attempts() {
                     i.attempt_index DESC
            LIMIT 1))sql"},
 
+      // Both bounds, because the planner would not use the index for one.
+      {"has_not_lapsed(attempt)",
+       R"sql({attempt}.lease_expires_at_ms > (SELECT now_ms FROM clock)
+     AND {attempt}.lease_expires_at_ms <= 9223372036854775807)sql"},
+
       // A JOIN that keeps a locked core row only where it still is the very version that this statement has seen from
       // its beginning. Every claim, suspension and end writes the core row, so that the execution's attempts,
       // suspension and waitpoints are then those that the statement sees. A row that goes missing by it is met again

@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "cancel_stage.hpp"
 #include "pg/transaction.hpp"
 #include "support/plan.hpp"
-#include "support/still_stage.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -13,15 +13,7 @@ using reconcile::TickReport;
 
 namespace {
 
-constexpr std::int64_t kGrace = 5'000;
-constexpr std::int64_t kLongAgo = kNow - 60'000;
-
-/// As cancel_flow_header leaves a member that a worker held.
-const State kHeaderCancelled{"cancelled", "leased", "cancelled", "cancelled", "running_attempt"};
-
-struct Stage : StillStage {
-  Stage() : StillStage(*reconcile::find_reconciler("cancel_backlog")) {}
-
+struct Stage : CancelStage {
   Uuid add_flow(const std::string& policy = "cancel_all", std::int64_t requested_at_ms = kLongAgo) {
     const Uuid flow = new_uuid();
     insert(db, "ff_cancel_backlog",
@@ -38,20 +30,9 @@ struct Stage : StillStage {
   }
   Uuid add_member(const Uuid& flow, const State& state, std::optional<std::int64_t> terminal_at_ms = kLongAgo,
                   const Json& raw_fields = origin("n", "i")) {
-    const Uuid id = insert_core(db, {.partition = {3},
-                                     .flow = flow,
-                                     .state = state,
-                                     .terminal_at_ms = terminal_at_ms,
-                                     .raw_fields = raw_fields});
+    const Uuid id = add_core(flow, state, terminal_at_ms, raw_fields);
     add_row(flow, "{fp:3}:" + to_string(id));
     return id;
-  }
-  void lease(const Uuid& id, std::int64_t until, int index = 0) {
-    insert_attempt(db, {.partition = {3},
-                        .execution = id,
-                        .attempt_index = index,
-                        .lease_epoch = 7,
-                        .lease_expires_at_ms = until});
   }
   /// Executions that the header has cancelled, each with a lease.
   void add_many(const Uuid& flow, std::int64_t lease, int count) {
@@ -70,13 +51,6 @@ struct Stage : StillStage {
   }
   std::int64_t members() { return number(db, "SELECT count(*) FROM ff_cancel_backlog_member"); }
   std::int64_t flows() { return number(db, "SELECT count(*) FROM ff_cancel_backlog"); }
-  void add_event(const Uuid& id, const std::string& outcome, std::int64_t at) {
-    insert(db, "ff_completion_event",
-           {{"partition_key", 3},
-            {"execution_id", to_string(id)},
-            {"outcome", outcome},
-            {"occurred_at_ms", at}});
-  }
 };
 
 Json cancelled_for_good(const Json& core, std::int64_t at) {

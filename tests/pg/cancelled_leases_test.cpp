@@ -1,23 +1,16 @@
 // What a cancel has left to a worker without any row that says so: cancel_backlog's companion.
 #include <catch2/catch.hpp>
 
+#include "cancel_stage.hpp"
 #include "pg/transaction.hpp"
 #include "support/plan.hpp"
-#include "support/still_stage.hpp"
 
 using namespace ff;
 using namespace ff::test;
 
 namespace {
 
-constexpr std::int64_t kGrace = 5'000;
-constexpr std::int64_t kLongAgo = kNow - 60'000;
-
-const State kHeaderCancelled{"cancelled", "leased", "cancelled", "cancelled", "running_attempt"};
-
-struct Stage : StillStage {
-  Stage() : StillStage(*reconcile::find_reconciler("cancel_backlog")) {}
-
+struct Stage : CancelStage {
   Uuid add_flow(const std::string& policy = "cancel_all", const std::string& state = "cancelled") {
     const Uuid flow = new_uuid();
     insert(db, "ff_flow_core",
@@ -31,30 +24,12 @@ struct Stage : StillStage {
   }
   Uuid add(const std::optional<Uuid>& flow, const State& state,
            std::optional<std::int64_t> terminal_at_ms = kLongAgo, const Json& raw_fields = origin("n", "i")) {
-    const Uuid id = insert_core(db, {.partition = {3},
-                                     .flow = flow,
-                                     .state = state,
-                                     .terminal_at_ms = terminal_at_ms,
-                                     .raw_fields = raw_fields});
+    const Uuid id = add_core(flow, state, terminal_at_ms, raw_fields);
     lease(id, kNow + 60'000);
     return id;
   }
   void cancelled_by(const Uuid& id, const std::string& whom) {
     db.execute("UPDATE ff_exec_core SET cancelled_by = $2 WHERE execution_id = $1", pg::Params::of(id, whom));
-  }
-  void lease(const Uuid& id, std::int64_t until, int index = 0) {
-    insert_attempt(db, {.partition = {3},
-                        .execution = id,
-                        .attempt_index = index,
-                        .lease_epoch = 7,
-                        .lease_expires_at_ms = until});
-  }
-  void add_event(const Uuid& id, const std::string& outcome, std::int64_t at) {
-    insert(db, "ff_completion_event",
-           {{"partition_key", 3},
-            {"execution_id", to_string(id)},
-            {"outcome", outcome},
-            {"occurred_at_ms", at}});
   }
 };
 

@@ -18,6 +18,19 @@ using check::Lines;
 using check::Verdict;
 using namespace std::chrono_literals;
 
+namespace {
+
+/// Statistics and dead rows of attempts stay as they are.
+pg::Connection without_autovacuum(const Database& database) {
+  auto db = database.connect();
+  db.execute_script(
+      "ALTER TABLE ff_attempt_p0 SET (autovacuum_enabled = off);"
+      "ALTER TABLE ff_attempt_p1 SET (autovacuum_enabled = off)");
+  return db;
+}
+
+}  // namespace
+
 TEST_CASE("locks that the server has no room for are a problem, and the number that it says is enough") {
   const Database database;
   auto db = database.connect();
@@ -122,10 +135,7 @@ TEST_CASE("a table without autovacuum is a warning, and what it says switches it
 
 TEST_CASE("a table of which most is dead is a warning") {
   const Database database;
-  auto db = database.connect();
-  db.execute_script(
-      "ALTER TABLE ff_attempt_p0 SET (autovacuum_enabled = off);"
-      "ALTER TABLE ff_attempt_p1 SET (autovacuum_enabled = off)");
+  auto db = without_autovacuum(database);
   insert_many_lapsed(db, {.count = 100});
   db.execute("SELECT pg_stat_force_next_flush()");
   check_fine(check::dead_rows(db, 10));
@@ -138,10 +148,7 @@ TEST_CASE("a table of which most is dead is a warning") {
 
 TEST_CASE("a table that has grown tenfold since it was analysed is a warning, and is none once it is again") {
   const Database database;
-  auto db = database.connect();
-  db.execute_script(
-      "ALTER TABLE ff_attempt_p0 SET (autovacuum_enabled = off);"
-      "ALTER TABLE ff_attempt_p1 SET (autovacuum_enabled = off)");
+  auto db = without_autovacuum(database);
   insert_many_lapsed(db, {.count = 2});
   db.execute("ANALYZE ff_attempt");
   db.execute("SELECT pg_stat_force_next_flush()");

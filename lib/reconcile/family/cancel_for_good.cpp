@@ -27,16 +27,7 @@ cancelled_attempt AS (
    WHERE {in_partitions:a} AND {same_execution:a, e}
      AND (a.attempt_index = e.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
 ),
-cancelled_suspension AS (
-  DELETE FROM {schema}.ff_suspension_current s
-   USING cancelling e
-   WHERE {in_partitions:s} AND {same_execution:s, e}
-),
-cancelled_waitpoint AS (
-  DELETE FROM {schema}.ff_waitpoint_pending w
-   USING cancelling e
-   WHERE {in_partitions:w} AND {same_execution:w, e}
-),
+{clear_waiting:cancelling},
 revoked AS (
   {lease_events:'revoked', {taken_leases:cancelling}}
 ),

@@ -53,10 +53,6 @@ moved AS (SELECT partition_key, execution_id, due_at_ms, 'lease_revoked' AS outc
 
 std::vector<Fragment> own_fragments() {
   std::vector<Fragment> all{
-      // Both bounds, because the planner would not use the index for one.
-      {"has_not_lapsed(attempt)",
-       R"sql({attempt}.lease_expires_at_ms > (SELECT now_ms FROM clock)
-             AND {attempt}.lease_expires_at_ms <= 9223372036854775807)sql"},
       {"has_lease(core)",
        R"sql((SELECT true
             FROM {schema}.ff_attempt h

@@ -110,16 +110,7 @@ fenced AS (
    WHERE {in_partitions:a} AND {same_execution:a, r}
      AND (a.attempt_index = r.attempt_index OR a.lease_expires_at_ms IS NOT NULL)
 ),
-suspension_cleared AS (
-  DELETE FROM {schema}.ff_suspension_current s
-   USING repaired r
-   WHERE {in_partitions:s} AND {same_execution:s, r}
-),
-waitpoint_cleared AS (
-  DELETE FROM {schema}.ff_waitpoint_pending w
-   USING repaired r
-   WHERE {in_partitions:w} AND {same_execution:w, r}
-),
+{clear_waiting:repaired},
 lease_event AS (
   {lease_events:'revoked', {taken_leases:repaired}}
 ),

@@ -23,7 +23,7 @@ constexpr std::string_view kScan = R"sql(
          a.worker_instance_id, {dead_since:a} AS due_at_ms
     FROM {schema}.ff_attempt a
     JOIN {core_of:a} c ON true
-   WHERE {in_partitions:a} AND {has_lease:a} AND {dead_since:a} IS NOT NULL AND {is_current:a, c} AND {its_filter:c})sql";
+   WHERE {in_partitions:a} AND {has_not_lapsed:a} AND {dead_since:a} IS NOT NULL AND {is_current:a, c} AND {its_filter:c})sql";
 
 constexpr std::string_view kAct = R"sql(
 leased AS MATERIALIZED (
@@ -62,10 +62,6 @@ moved AS (
 
 std::vector<Fragment> own_fragments() {
   return {
-      // Both bounds, because the planner would not use the index for one.
-      {"has_lease(attempt)",
-       R"sql({attempt}.lease_expires_at_ms > (SELECT now_ms FROM clock)
-     AND {attempt}.lease_expires_at_ms <= 9223372036854775807)sql"},
       // Null: it lives. Found once for all rows.
       {"dead_since(attempt)",
        R"sql(((SELECT jsonb_object_agg(d.instance, d.since) FROM unnest({dead}, {dead_from}) AS d(instance, since))

@@ -65,6 +65,17 @@ endable AS MATERIALIZED (
    WHERE (d.partition_key, d.execution_id) NOT IN (SELECT partition_key, execution_id FROM withheld)
 ))sql";
 
+constexpr std::string_view kClearWaiting = R"sql(ended_suspension AS (
+  DELETE FROM {schema}.ff_suspension_current s
+   USING {ended} e
+   WHERE {in_partitions:s} AND {same_execution:s, e}
+),
+ended_waitpoint AS (
+  DELETE FROM {schema}.ff_waitpoint_pending w
+   USING {ended} e
+   WHERE {in_partitions:w} AND {same_execution:w, e}
+))sql";
+
 constexpr std::string_view kEndExecutions = R"sql(
 ended_core AS (
   UPDATE {schema}.ff_exec_core c
@@ -93,16 +104,7 @@ ended_attempt AS (
    WHERE {in_partitions:a} AND {same_execution:a, e}
      AND (a.attempt_index = e.attempt_index AND e.attempt_outcome IS NOT NULL OR a.lease_expires_at_ms IS NOT NULL)
 ),
-ended_suspension AS (
-  DELETE FROM {schema}.ff_suspension_current s
-   USING ending e
-   WHERE {in_partitions:s} AND {same_execution:s, e}
-),
-ended_waitpoint AS (
-  DELETE FROM {schema}.ff_waitpoint_pending w
-   USING ending e
-   WHERE {in_partitions:w} AND {same_execution:w, e}
-),
+{clear_waiting:ending},
 ending_lease_event AS (
   {lease_events:lease_event, ending WHERE leased}
 ),
@@ -116,6 +118,7 @@ std::vector<Fragment> phrases() {
   return {{"doomed(core)", std::string(kDoomed)},
           {"hold_doomed", std::string(kHoldDoomed)},
           {"end_executions", std::string(kEndExecutions)},
+          {"clear_waiting(ended)", std::string(kClearWaiting)},
           // IS TRUE: a bare IN becomes a join, which compares each row with each.
           {"taken_leases(ended)",
            R"sql(doomed_attempt

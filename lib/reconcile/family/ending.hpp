@@ -28,7 +28,7 @@
 /// began it would not see the attempt or the suspension.
 namespace ff::reconcile::ending {
 
-/// {doomed:core}, {hold_doomed} and {end_executions}; every reconciler may use them.
+/// {doomed:core}, {hold_doomed} and {end_executions}, and two of the parts that it has; every reconciler may use them.
 ///
 /// {hold_doomed} locks everything else that belongs to the doomed (current attempt, leases, suspension, waitpoints),
 /// skipping what others hold. Makes `endable`: the doomed of which nothing is held by others. An execution must stand
@@ -36,6 +36,9 @@ namespace ff::reconcile::ending {
 ///
 /// {end_executions} ends what is in `ending` (columns of `doomed`; each execution once): core, attempt, suspension,
 /// waitpoints, lease and completion events. Nothing is left to do when it is empty.
+///
+/// {clear_waiting:ended} deletes suspension and waitpoints of the rows of such a relation; {taken_leases:ended} are the
+/// leases that `doomed_attempt` has of them, to tell of.
 std::vector<Fragment> phrases();
 
 /// What they need, and reading `doomed`; and behind it what the act needs `beside`.
