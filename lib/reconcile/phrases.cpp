@@ -120,7 +120,7 @@ const std::vector<Fragment>& of_executions() {
   return all;
 }
 
-/// Which attempt of an execution it is about, and who may have it.
+/// Which attempt of an execution it is about.
 const std::vector<Fragment>& of_attempts() {
   static const std::vector<Fragment> all{
       // The attempt_index of the current attempt of an execution: of an active one the greatest that holds a lease;
@@ -149,7 +149,13 @@ const std::vector<Fragment>& of_attempts() {
       {"as_seen(core)",
        R"sql(JOIN {schema}.ff_exec_core seen ON {in_partitions:seen} AND {same_execution:seen, {core}}
                                      AND seen.xmin = {core}.xmin)sql"},
+  };
+  return all;
+}
 
+/// What an execution that is given back is claimed by, and who has been promised it.
+const std::vector<Fragment>& of_claims() {
+  static const std::vector<Fragment> all{
       // The attempt_index at which an execution that is given back is claimed next, by its core row `as_seen`: one that
       // was interrupted continues its current attempt, any other starts what the core says.
       {"next_attempt(core)",
@@ -252,6 +258,7 @@ const Fragments& phrases() {
     Fragments made;
     made.add(of_executions())
         .add(of_attempts())
+        .add(of_claims())
         .add(of_values())
         .add(of_time())
         .add(of_events())
