@@ -1,7 +1,6 @@
 #include "reconcile/engine.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 
 namespace ff::reconcile {
@@ -29,7 +28,8 @@ Engine::Engine(const Reconciler& reconciler, const Scope& scope, pg::Pool& pool,
   shared_->rate_limit.set_rate(max_rows_per_second(scope.settings));
   const auto add = [&](const Reconciler& pair) {
     const auto number = static_cast<int>(pairs_.size());
-    pairs_.push_back(std::make_unique<PairEngine>(pair, scope, pool, clock, fork_join, number, shared_));
+    pairs_.push_back(
+        std::make_unique<PairEngine>(pair, scope, pool, clock, fork_join, number, shared_, *hold_limit_));
   };
   add(reconciler);
   for (const Reconciler& companion : reconciler.companions) add(companion);
@@ -45,23 +45,20 @@ void Engine::set_scope(const Scope& scope) {
 // Where the database is away, or does not answer, all wait for the next tick. After any other failure the companions go on:
 // it may be of one pair alone, and for ever.
 TickReport Engine::tick(const TickOptions& options) {
-  bool holds_back = false;
   bool is_away = false;
   const auto tick = [&](PairEngine& pair, const TickOptions& its) {
-    TickReport report = pair.tick(its, [&](Worker& worker, bool any_due) {
-      const auto rows = may_try(pair, its, worker, any_due);
-      holds_back = holds_back || !rows;
-      return rows;
-    });
+    TickReport report = pair.tick(its);
     is_away = report.failure && is_of_all(*report.failure);
     return report;
   };
+  hold_limit_->begin_tick();
   TickReport report = tick(*pairs_.front(), options);
   report.all_known_until = pairs_.front()->all_known_until(report);
   TickOptions theirs = options;
   theirs.scan_ahead = options.companions_scan_ahead;
   for (const auto& companion : std::span(pairs_).subspan(1)) {
-    if (is_away || holds_back || options.stop.stop_requested() || !companion->is_wanted()) continue;
+    if (is_away || hold_limit_->holds_back() || options.stop.stop_requested() || !companion->is_wanted())
+      continue;
     const bool is_shortcut = companion->reconciler().is_shortcut;
     PairEngine& whose = is_shortcut ? pair_behind(*companion, pairs_) : *companion;
     if (is_shortcut && !whose.may_show_late()) {
@@ -78,7 +75,7 @@ TickReport Engine::tick(const TickOptions& options) {
     }
     report.add_companion(std::move(its));
   }
-  report.hold = hold_;
+  report.hold = hold_limit_->hold();
   report.finish();
   return report;
 }
@@ -97,53 +94,6 @@ Backlog Engine::backlog(std::int64_t cap) {
   for (const auto& companion : std::span(pairs_).subspan(1))
     // What a shortcut finds is counted already.
     if (!companion->reconciler().is_shortcut && companion->is_wanted()) all.add(companion->backlog(cap));
-  return all;
-}
-
-// How many rows the pair may try; nothing: none, and no other pair either. Asked once by each pair that has seen what is
-// due, before it acts. While it holds, each scan of the first pair asks, whatever that has found.
-std::optional<std::int64_t> Engine::may_try(PairEngine& acting, const TickOptions& options, Worker& worker,
-                                            bool any_due) {
-  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t most = hold_above(scope().settings);
-  if (options.dry_run) return kAny;
-  if (most == 0) hold_.reset();
-  if (most == 0 || (!any_due && !(hold_ && &acting == pairs_.front().get()))) return kAny;
-  const Backlog due = due_of_all(acting, options, worker.connection(), most);
-  if (due.due <= most) {
-    hold_.reset();
-    return most;
-  }
-  if (!hold_) hold_ = Hold{.above = most, .since = due.database_time};
-  hold_->above = most;
-  hold_->released = hold_->released || (options.released && options.released(hold_->since));
-  if (hold_->released) return kAny;
-  TickReport& report = worker.report();
-  report.scanned += due.due;
-  report.oldest_due = due.oldest_due;
-  if (report.database_time == UnixMillis{}) report.database_time = due.database_time;
-  return std::nullopt;
-}
-
-// Up to one more than `most`, over all pairs. What a shortcut finds is counted by the pair that walks or searches, but
-// for what is not in its slice.
-Backlog Engine::due_of_all(PairEngine& acting, const TickOptions& options, pg::Connection& connection,
-                           std::int64_t most) {
-  Backlog all;
-  std::int64_t walked = 0;
-  std::int64_t by_shortcut = 0;
-  for (const auto& each : pairs_) {
-    const Reconciler& pair = each->reconciler();
-    const bool is_acting = each.get() == &acting;
-    if ((pair.is_shortcut && !is_acting) || !each->is_wanted()) continue;
-    if (!is_acting) each->find_partitions(connection);
-    const Backlog its = each->due_in_reach(connection, options.in_slices, most + 1);
-    const bool has_shortcut = pair.walk || pair.searches;
-    (pair.is_shortcut ? by_shortcut : has_shortcut ? walked : all.due) += its.due;
-    keep_earlier(all.oldest_due, its.oldest_due);
-    all.database_time = its.database_time;
-  }
-  all.due += std::max(walked, by_shortcut);
   return all;
 }
 

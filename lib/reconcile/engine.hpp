@@ -11,8 +11,8 @@
 namespace ff::reconcile {
 
 /// Runs one reconciler: its pair of statements, and behind it those of its companions, each with a PairEngine. What
-/// concerns them all together is decided here: whether so much is due that none may act (see Hold), what a shortcut
-/// shows sooner than the pair behind it, and what the report says of the whole.
+/// concerns them all together is decided here: whose turn it is, what a shortcut shows sooner than the pair behind it, and
+/// what the report says of the whole.
 ///
 /// Not thread-safe: one tick at a time. The pool, the reconciler and the fork-join must outlive it.
 class Engine {
@@ -25,7 +25,7 @@ class Engine {
   /// For the ticks to come. Quarantine is kept, and what an operator has released (see Hold) unless settings or filter
   /// are others.
   void set_scope(const Scope& scope);
-  void forget_hold() { hold_.reset(); }
+  void forget_hold() { hold_limit_->forget(); }
 
   /// One pass over everything that is due, or with TickOptions::scan off over what was seen coming. Never
   /// throws pg::Error: see TickReport::failure.
@@ -38,14 +38,9 @@ class Engine {
   Backlog backlog(std::int64_t cap);
 
  private:
-  std::optional<std::int64_t> may_try(PairEngine& acting, const TickOptions& options, Worker& worker,
-                                      bool any_due);
-  Backlog due_of_all(PairEngine& acting, const TickOptions& options, pg::Connection& connection,
-                     std::int64_t most);
-
   std::shared_ptr<SharedByPairs> shared_ = std::make_shared<SharedByPairs>();
+  std::unique_ptr<HoldLimit> hold_limit_ = std::make_unique<HoldLimit>();
   std::vector<std::unique_ptr<PairEngine>> pairs_;  // the reconciler's own, and its companions
-  std::optional<Hold> hold_;
 };
 
 }  // namespace ff::reconcile

@@ -59,6 +59,9 @@ struct Job {
   /// How long after its due time a row may be taken.
   Milliseconds holdoff() const { return reconciler.holdoff(scope.settings); }
 
+  /// With these settings it has rows.
+  bool is_wanted() const { return reconciler.wanted(scope.family); }
+
   /// Pages tell whose their rows are.
   bool whose() const { return asks_whose && !statements.page_whose.empty(); }
   /// Storm control holds what this pair gives back, or takes, to a measure. Null: nobody does.

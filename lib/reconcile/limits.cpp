@@ -29,8 +29,7 @@ void Tokens::put_back() {
   if (storm_ != nullptr) storm_->put_back(taken_ - (worker_->report().given_back - given_back_));
 }
 
-void Limits::begin_tick(Allowance allowance) {
-  allowance_ = std::move(allowance);
+void Limits::begin_tick() {
   left_ = std::numeric_limits<std::int64_t>::max();
   short_of_tokens_ = false;
   held_after_.reset();
@@ -55,11 +54,9 @@ void Limits::end_tick(const TickReport& report) {
 }
 
 bool Limits::lets_act(Worker& worker, std::int64_t due, UnixMillis database_now) {
-  if (allowance_) {
-    const auto rows = allowance_(worker, due > 0);
-    if (!rows) return false;
-    left_ = *rows;
-  }
+  const auto rows = hold_limit_.may_try(job_, worker, due > 0);
+  if (!rows) return false;
+  left_ = *rows;
   return breaker_lets_act(worker, due, database_now);
 }
 
@@ -126,7 +123,7 @@ void Limits::leave_restless(TickReport& report, std::vector<Candidate>& rows) {
   }
 }
 
-// What may be tried whatever it costs, sorted by group. More may have fallen due since the allowance was counted: those wait
+// What may be tried whatever it costs, sorted by group. More may have fallen due since they were counted: those wait
 // for the next count.
 void Limits::sift(Worker& worker, std::vector<Candidate>& rows) {
   TickReport& report = worker.report();

@@ -2,18 +2,14 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
 #include "reconcile/due_queue.hpp"
+#include "reconcile/hold_limit.hpp"
 #include "reconcile/worker.hpp"
 
 namespace ff::reconcile {
-
-/// How many of the due rows a pair may try; nothing: none. It is asked at most once in a tick, by its thread, when the pair
-/// has seen what is due.
-using Allowance = std::function<std::optional<std::int64_t>(Worker& worker, bool any_due)>;
 
 /// Storm control's tokens for rows that a worker is about to try. Those for which it has given nothing back go back where
 /// they came from. The storm and the worker must outlive it.
@@ -42,16 +38,16 @@ struct Helping {
 };
 
 /// Which of a pair's due rows a tick tries, and how many: none that may still be moving (StillRows), that an open breaker
-/// holds, or that is in quarantine, and no more than it is allowed (Hold) or has tokens for (Storm). Where it goes short of
+/// holds, or that is in quarantine, and no more than were counted (HoldLimit) or has tokens for (Storm). Where it goes short of
 /// tokens, the next ticks take their rows from a queue. What threads share, worker by worker, is said below; the rest is for
 /// the tick's own thread.
 class Limits {
  public:
   /// `number`: of the pair, among those of its reconciler.
-  Limits(Job& job, int number) : job_(job), asker_{std::string(job.reconciler.name), number} {}
+  Limits(Job& job, int number, HoldLimit& hold_limit)
+      : job_(job), asker_{std::string(job.reconciler.name), number}, hold_limit_(hold_limit) {}
 
-  /// Empty: as many as are due.
-  void begin_tick(Allowance allowance);
+  void begin_tick();
   void end_tick(const TickReport& report);
 
   /// Whether any of so many due rows may be tried; asked once, before the first. Throws pg::Error.
@@ -79,10 +75,10 @@ class Limits {
 
   Job& job_;
   Asker asker_;  // who the pair is to storm control
+  HoldLimit& hold_limit_;
   DueQueue queue_;
 
   // Of this tick.
-  Allowance allowance_;
   std::atomic<std::int64_t> left_{0};         // so many rows may still be tried: see Hold
   std::atomic<bool> short_of_tokens_{false};  // more was due than storm control lets go
   std::optional<UnixMillis> held_after_;      // leases that lapsed later are held

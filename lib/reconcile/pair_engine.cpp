@@ -15,11 +15,14 @@ constexpr Milliseconds kBacklogHorizon = std::chrono::hours{24};
 }  // namespace
 
 PairEngine::PairEngine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock,
-                       ForkJoin& fork_join, int number, std::shared_ptr<SharedByPairs> shared)
+                       ForkJoin& fork_join, int number, std::shared_ptr<SharedByPairs> shared,
+                       HoldLimit& hold_limit)
     : job_(reconciler, std::move(scope), clock, std::move(shared)),
       crew_(job_, pool, fork_join, number),
-      limits_(job_, number),
-      cursor_(job_) {}
+      limits_(job_, number, hold_limit),
+      cursor_(job_) {
+  hold_limit.add(job_, cursor_);
+}
 
 void PairEngine::set_scope(Scope scope) {
   // What it believes to be settled is so for the partitions that it had.
@@ -40,8 +43,8 @@ void PairEngine::adopt_upcoming_of(PairEngine& shortcut) {
   if (reconciler().searches) upcoming_.add(shortcut.upcoming_.pop());
 }
 
-TickReport PairEngine::tick(const TickOptions& options, Allowance allowance) {
-  TickReport report = run(options, std::move(allowance), [&] {
+TickReport PairEngine::tick(const TickOptions& options) {
+  TickReport report = run(options, [&] {
     const bool scan =
         (options.scan || job_.is_time_to_ask_again()) && (limits_.queue().is_in_use() || !cursor_.rests());
     return scan ? crew_.lead([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
@@ -67,13 +70,12 @@ TickReport PairEngine::tick_one(const ExecutionId& execution, const TickOptions&
       worker.move_rows({&row, 1});
     }
   };
-  return run(options, {}, [&] { return crew_.lead(work); });
+  return run(options, [&] { return crew_.lead(work); });
 }
 
-TickReport PairEngine::run(const TickOptions& options, Allowance allowance,
-                           const std::function<TickReport()>& work) {
+TickReport PairEngine::run(const TickOptions& options, const std::function<TickReport()>& work) {
   job_.begin_tick(options);
-  limits_.begin_tick(std::move(allowance));
+  limits_.begin_tick();
   crew_.begin_tick();
   TickReport report = work();
   job_.end_tick(report);
@@ -177,7 +179,7 @@ bool PairEngine::work_off(Worker& worker, std::vector<Candidate> rows) {
 
 Backlog PairEngine::backlog(std::int64_t cap) {
   job_.begin_tick({});
-  limits_.begin_tick({});
+  limits_.begin_tick();
   Worker worker(job_, crew_.connection());
   job_.find_partitions(worker.connection());
   worker.ask_first();
@@ -193,16 +195,6 @@ Backlog PairEngine::backlog(std::int64_t cap) {
   if (reconciler().foreseen && seen.oldest_of_many.empty() && to_the_end && !worker.report().failure)
     backlog.known_until =
         seen.cut_off ? *seen.cut_off + job_.holdoff() : backlog.database_time + kBacklogHorizon;
-  return backlog;
-}
-
-// Rows in quarantine are due for as long as they fail, and are not tried; as many more are counted. Nor is what cannot be
-// read.
-Backlog PairEngine::due_in_reach(pg::Connection& connection, bool in_slices, std::int64_t cap) {
-  const auto slices = in_slices && reconciler().walk ? cursor_.next_slice(connection) : cursor_.readable();
-  const auto quarantined = static_cast<std::int64_t>(job_.quarantine.size());
-  Backlog backlog = count_due(job_, connection, slices, cap + quarantined);
-  backlog.due = std::max<std::int64_t>(backlog.due - quarantined, 0);
   return backlog;
 }
 

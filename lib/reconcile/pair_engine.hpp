@@ -21,25 +21,24 @@ namespace ff::reconcile {
 /// off in batches, and where a partition has much, page by page, with as many workers as there are threads for. Each batch
 /// is one transaction.
 ///
-/// Not thread-safe: one tick at a time. It stays where it is made: its parts refer to each other. The pool, the reconciler
-/// and the fork-join must outlive it.
+/// Not thread-safe: one tick at a time. It stays where it is made: its parts refer to each other. The pool, the reconciler,
+/// the fork-join and the hold limit must outlive it.
 class PairEngine {
  public:
   /// `number`: of a companion, from 1 on; 0: the reconciler's own pair.
   PairEngine(const Reconciler& reconciler, Scope scope, pg::Pool& pool, const Clock& clock,
-             ForkJoin& fork_join, int number, std::shared_ptr<SharedByPairs> shared);
+             ForkJoin& fork_join, int number, std::shared_ptr<SharedByPairs> shared, HoldLimit& hold_limit);
   PairEngine(const PairEngine&) = delete;
   PairEngine& operator=(const PairEngine&) = delete;
 
   const Reconciler& reconciler() const { return job_.reconciler; }
   const Scope& scope() const { return job_.scope; }
-  /// With these settings it has rows.
-  bool is_wanted() const { return reconciler().wanted(scope().family); }
+  bool is_wanted() const { return job_.is_wanted(); }
   /// For the ticks to come. Quarantine is kept. What all pairs share is the engine's to set.
   void set_scope(Scope scope);
 
   /// See Engine. Never throw pg::Error.
-  TickReport tick(const TickOptions& options, Allowance allowance);
+  TickReport tick(const TickOptions& options);
   TickReport tick_one(const ExecutionId& execution, const TickOptions& options);
 
   /// Of a report of its own: until when all that falls due was seen. Nothing, where a scan shows a part of what is due, or
@@ -53,16 +52,11 @@ class PairEngine {
   /// As a shortcut, it has no tick while its pair is as soon as it is.
   void skip_tick() { limits_.drop_queue(); }
 
-  /// The next three throw pg::Error. Counts what is due, up to `cap`.
+  /// Counts what is due, up to `cap`. Throws pg::Error.
   Backlog backlog(std::int64_t cap);
-  /// The same of what a tick would come to: of a table that is walked through in slices, the slice whose turn it is; without
-  /// as many rows as are in quarantine.
-  Backlog due_in_reach(pg::Connection& connection, bool in_slices, std::int64_t cap);
-  /// See Job.
-  void find_partitions(pg::Connection& connection) { job_.find_partitions(connection); }
 
  private:
-  TickReport run(const TickOptions& options, Allowance allowance, const std::function<TickReport()>& work);
+  TickReport run(const TickOptions& options, const std::function<TickReport()>& work);
   void scan_and_work_off(Worker& worker);
   void work_off_queue(Worker& worker);
   TickReport work_off_upcoming();

@@ -155,7 +155,8 @@ std::vector<GroupSlice> ScanCursor::next(pg::Connection& connection) {
   return slices;
 }
 
-std::vector<GroupSlice> ScanCursor::readable() const {
+std::vector<GroupSlice> ScanCursor::in_reach(pg::Connection& connection, bool in_slices) {
+  if (in_slices && job_.reconciler.walk) return next_slice(connection);
   auto slices = whole(job_.groups);
   slow_.leave_out(slices, job_.clock.now());
   return slices;

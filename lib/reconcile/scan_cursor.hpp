@@ -70,10 +70,9 @@ class ScanCursor {
   /// statement_timeout for some partitions, the other groups are read all the same, and the latter left out of the next scans
   /// (see SlowGroups); that some could not be is the report's failure.
   Seen read(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead);
-  /// What the next scan of a pair reads that walks, where a scan is one of many. Throws pg::Error.
-  std::vector<GroupSlice> next_slice(pg::Connection& connection);
-  /// What a scan of all would read now.
-  std::vector<GroupSlice> readable() const;
+  /// What a scan would come to: all that can be read now; where a scan is one of many and the pair walks, the next slice.
+  /// Throws pg::Error.
+  std::vector<GroupSlice> in_reach(pg::Connection& connection, bool in_slices);
 
   /// What was seen has been tried. Says in the report that there is more, where a walk came through a stretch with so much
   /// due that it goes on at once.
@@ -95,6 +94,7 @@ class ScanCursor {
   void fit_slices(const Seen& seen);
   void give_up();
   std::vector<GroupSlice> next(pg::Connection& connection);
+  std::vector<GroupSlice> next_slice(pg::Connection& connection);
   std::vector<Candidate> scan(Worker& worker, std::vector<GroupSlice> slices, Milliseconds ahead);
 
   // Half a percent of the time goes into scans, if no rest is longer than that.
