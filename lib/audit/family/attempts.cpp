@@ -58,8 +58,9 @@ std::vector<Sweep> sweeps_of_attempts() {
             {"lease_for_ever",
              "a lease that ends in a month or later: were its worker to crash, nobody would notice",
              "UPDATE ff_attempt SET lease_expires_at_ms = floor(extract(epoch FROM clock_timestamp()) * "
-             "1000)::bigint "
-             "{of_attempt}; -- a worker that lives renews it, and lease_expiry takes it otherwise"},
+             "1000)::bigint + 60000 "
+             "{of_attempt}; -- a worker that lives renews it within this minute, and lease_expiry takes it "
+             "otherwise"},
             {"two_leases",
              "two of its attempts have a lease, and neither has lapsed: two workers may be at work on it",
              "UPDATE ff_attempt SET lease_expires_at_ms = NULL, lease_epoch = lease_epoch + 1, outcome = "

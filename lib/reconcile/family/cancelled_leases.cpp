@@ -21,6 +21,7 @@ namespace ff::reconcile::cancelled_leases {
 namespace {
 
 // The partition is that of the lease, and nothing stands between: whoever asks for one partition reads no other's leases.
+// What the core alone tells comes first: for most leases no flow is looked up.
 constexpr std::string_view kScan = R"sql(
   SELECT held.partition_key, held.execution_id, {cancelled_at:c, f} AS due_at_ms
     FROM (SELECT DISTINCT a.partition_key, a.execution_id
@@ -28,7 +29,7 @@ constexpr std::string_view kScan = R"sql(
            WHERE {in_partitions:a} AND {has_not_lapsed:a}) held
     JOIN {core_of:held} c ON true
     LEFT JOIN {flow_of:c} f ON true
-   WHERE {is_left_to_its_worker:c, f} AND {filter:c})sql";
+   WHERE ({is_cancelled:c} OR {is_of_its_flow:c}) AND {is_left_to_its_worker:c, f} AND {filter:c})sql";
 
 constexpr std::string_view kAct = R"sql(
 with_core AS MATERIALIZED (
@@ -65,16 +66,17 @@ std::vector<Fragment> own_fragments() {
                       FROM {schema}.ff_flow_core i
                      WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key AND i.flow_id = {core}.flow_id
                     OFFSET 0))sql"},
+      {"is_cancelled(core)", "{core}.lifecycle_phase = 'cancelled'"},
       {"is_of_its_flow(core)", "coalesce({core}.cancelled_by, '') IN ('cancel_flow', 'cancel_flow_header')"},
       {"is_left_to_its_worker(core, flow)",
-       R"sql(CASE WHEN {core}.lifecycle_phase = 'cancelled'
+       R"sql(CASE WHEN {is_cancelled:{core}}
                  THEN NOT {is_of_its_flow:{core}} OR coalesce({flow}.policy, 'cancel_all') = 'cancel_all'
                WHEN {has_not_ended:{core}}
                  THEN {is_of_its_flow:{core}} AND {flow}.public_flow_state = 'cancelled' AND {flow}.policy = 'cancel_all'
                  ELSE false END
      AND NOT {is_in_backlog:{core}})sql"},
       {"cancelled_at(core, flow)",
-       R"sql(CASE WHEN {core}.lifecycle_phase = 'cancelled' THEN coalesce({core}.terminal_at_ms, {core}.created_at_ms)
+       R"sql(CASE WHEN {is_cancelled:{core}} THEN coalesce({core}.terminal_at_ms, {core}.created_at_ms)
               ELSE {flow}.terminal_at_ms END)sql"},
       {"is_in_backlog(core)",
        R"sql((SELECT true
