@@ -206,15 +206,16 @@ std::vector<Result> Connection::exchange(std::span<const Call> calls, SteadyTime
 // Returns the name of the statement if it is prepared first.
 std::string Connection::send(const Call& call) {
   const Pointers values(call.params);
-  const std::string text = located(call.sql);
+  std::string text = located(call.sql);
   const unsigned* types = call.params.get().types().data();
   using Way = StatementCache::Way;
   Way way = Way::unprepared;
   std::string name;
   if (call.plan == Plan::generic && may_prepare_) {
     name = name_of(text);
-    way = prepared_.send(name);
+    way = prepared_.send(name, call.narrower.empty() ? 1 : kWorthAPlan);
   }
+  if (way == Way::unprepared && !call.narrower.empty()) text = located(call.narrower);
   if (way == Way::prepare &&
       PQsendPrepare(connection_.get(), name.c_str(), text.c_str(), values.count(), types) == 0)
     fail(Error::Kind::connection, call.sql);

@@ -11,20 +11,22 @@ constexpr std::size_t kMostRemembered = 4096;
 
 }  // namespace
 
-StatementCache::Way StatementCache::send(const std::string& name) {
+StatementCache::Way StatementCache::send(const std::string& name, int from_time) {
   ++turn_;
   if (const auto found = prepared_.find(name); found != prepared_.end()) {
     found->second = turn_;
     return Way::prepared;
   }
-  const auto before = unprepared_.find(name);
-  if (prepared_.size() < most_ || (before != unprepared_.end() && deserves_a_place(before->second))) {
-    if (before != unprepared_.end()) unprepared_.erase(before);
+  const auto found = unprepared_.find(name);
+  const Sent before = found != unprepared_.end() ? found->second : Sent{};
+  const bool is_worth_it = before.times + 1 >= from_time;
+  if (is_worth_it && (prepared_.size() < most_ || (before.times > 0 && deserves_a_place(before.turn)))) {
+    unprepared_.erase(name);
     prepared_.emplace(name, turn_);
     return Way::prepare;
   }
-  if (before == unprepared_.end() && unprepared_.size() >= kMostRemembered) unprepared_.clear();
-  unprepared_.insert_or_assign(name, turn_);
+  if (before.times == 0 && unprepared_.size() >= kMostRemembered) unprepared_.clear();
+  unprepared_.insert_or_assign(name, Sent{turn_, std::min(before.times + 1, from_time)});
   return Way::unprepared;
 }
 

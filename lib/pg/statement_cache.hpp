@@ -14,7 +14,8 @@ namespace ff::pg {
 /// A daemon sends the same statements round after round. Were each one prepared in place of the one that has not been sent
 /// for longest, then as soon as a round has one statement more than there are places, each would be gone just before it is
 /// sent again, and all would be planned in every round. So a place is kept until a statement comes again after no more than half
-/// the time that the one it belongs to has not come for; what gets no place is sent unprepared.
+/// the time that the one it belongs to has not come for; what gets no place is sent unprepared. So is, for the first times, what
+/// there is a cheaper way for.
 ///
 /// By name only: who sends them does as it is told. Not thread-safe.
 class StatementCache {
@@ -27,7 +28,8 @@ class StatementCache {
     prepare,    ///< prepared first; from now on the server knows it
     unprepared  ///< by its text
   };
-  Way send(const std::string& name);
+  /// `from_time`: what has not been sent as often before gets no place.
+  Way send(const std::string& name, int from_time = 1);
 
   /// One that has to be given back to the server, because others have its place. Nothing: there are no more than may be.
   std::optional<std::string> surplus() const;
@@ -38,13 +40,15 @@ class StatementCache {
   std::size_t size() const { return prepared_.size(); }
 
  private:
-  using Turns = std::map<std::string, std::uint64_t, std::less<>>;  // in which turn each was sent last
-
+  struct Sent {
+    std::uint64_t turn = 0;  // the last one
+    int times = 0;
+  };
   bool deserves_a_place(std::uint64_t sent_before) const;
 
   std::size_t most_;
-  Turns prepared_;
-  Turns unprepared_;
+  std::map<std::string, std::uint64_t, std::less<>> prepared_;  // in which turn each was sent last
+  std::map<std::string, Sent> unprepared_;
   std::uint64_t turn_ = 0;
 };
 

@@ -20,6 +20,9 @@ Milliseconds shortest_lock_wait(const pg::Connection& connection) {
   return std::min<Milliseconds>(Milliseconds{500}, connection.statement_timeout() / 4);
 }
 
+// Rows in no more than a so-manyth of a group's partitions have a cheaper plan of their own.
+constexpr std::size_t kFewOfAGroup = 4;
+
 bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
   return std::ranges::find(reconciler.left_alone, outcome) != reconciler.left_alone.end();
 }
@@ -47,7 +50,8 @@ std::vector<Candidate> read_moved(const std::vector<pg::Row>& rows, std::size_t 
 std::vector<pg::Call> calls_of(const std::vector<Question>& questions) {
   std::vector<pg::Call> calls;
   calls.reserve(questions.size());
-  for (const Question& question : questions) calls.push_back({question.sql, question.params});
+  for (const Question& question : questions)
+    calls.push_back({.sql = question.sql, .params = question.params, .narrower = question.narrower});
   return calls;
 }
 
@@ -273,7 +277,8 @@ void Worker::tell(std::span<const pg::Result> results, bool committed) const {
     job_.options.tell(actions);
 }
 
-// One call for the rows of each group.
+// One call for the rows of each group. Where a row comes now and then, its own partition alone is planned for: the first row of a
+// group must not wait for a plan over all of it.
 std::vector<pg::Result> Worker::ask_of(pg::Transaction& transaction, const Statement& statement,
                                        Candidates rows) const {
   std::vector<Question> questions;
@@ -282,9 +287,12 @@ std::vector<pg::Result> Worker::ask_of(pg::Transaction& transaction, const State
     std::size_t to = from;
     while (to < rows.size() && std::ranges::binary_search(group, rows[to].key.partition)) ++to;
     const Candidates its = rows.subspan(from, to - from);
-    pg::Params params = job_.params(partitions_of(its));
+    const Partitions partitions = partitions_of(its);
+    const bool are_few = partitions.size() * kFewOfAGroup <= group.size();
+    pg::Params params = job_.params(partitions);
     add_keys(params, job_.reconciler, its);
-    questions.push_back({statement.over(group), std::move(params)});
+    questions.push_back(
+        {statement.over(group), std::move(params), are_few ? statement.over(partitions) : std::string()});
     from = to;
   }
   return transaction.execute_all(calls_of(questions));

@@ -17,6 +17,7 @@ namespace ff::reconcile {
 struct Question {
   std::string sql;
   pg::Params params;
+  std::string narrower = {};  ///< see pg::Call
 };
 
 /// As they are sent; the questions must outlive them.

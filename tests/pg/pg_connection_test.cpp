@@ -223,6 +223,33 @@ TEST_CASE("several statements go in one round trip, and end with the first that 
   CHECK(db.execute_prepared("SELECT $1::int + 7", two).one().get<int>(0) == 9);
 }
 
+TEST_CASE("a narrower statement goes in the place of one that is not worth a plan yet") {
+  const Database database;
+  auto db = database.connect();
+  const auto one = pg::Params::of(1);
+  const std::string wide = "SELECT $1::int + 1, 'wide'";
+  const std::string narrow = "SELECT $1::int + 1, 'narrow'";
+  const auto answer = [&](std::string_view narrower) {
+    const pg::Call call{.sql = wide, .params = one, .plan = pg::Plan::generic, .narrower = narrower};
+    const auto results = db.execute_all({&call, 1}, db.default_deadline());
+    CHECK(results.front().one().get<int>(0) == 2);
+    return results.front().one().get<std::string>(1);
+  };
+  for (int time = 1; time < pg::Connection::kWorthAPlan; ++time) CHECK(answer(narrow) == "narrow");
+  CHECK_FALSE(db.has_prepared(wide));
+  CHECK(answer(narrow) == "wide");
+  CHECK(db.has_prepared(wide));
+  CHECK(answer(narrow) == "wide");
+  CHECK(answer({}) == "wide");
+  CHECK_FALSE(db.has_prepared(narrow));
+
+  SECTION("and always behind a pooler, where nothing stays prepared") {
+    db.execute_script("DEALLOCATE ALL");
+    CHECK_THROWS_AS(answer(narrow), pg::Error);
+    for (int time = 0; time < 2 * pg::Connection::kWorthAPlan; ++time) CHECK(answer(narrow) == "narrow");
+  }
+}
+
 TEST_CASE("a server tells its time, its start, its version and whether it takes writes") {
   const Database database;
   auto db = database.connect();

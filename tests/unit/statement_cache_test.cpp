@@ -63,6 +63,18 @@ TEST_CASE("statements that are sent no more lose their places to the next ones")
   CHECK(session.round(4, "new") == 4);
 }
 
+TEST_CASE("what has a cheaper way gets no place before it has come often enough, and then like any other") {
+  Session session;
+  for (int time = 1; time < 5; ++time) CHECK(session.cache.send("a", 5) == Way::unprepared);
+  CHECK(session.cache.send("a", 5) == Way::prepare);
+  CHECK(session.cache.send("a", 5) == Way::prepared);
+  session.round(3);
+  for (int time = 1; time < 5; ++time) CHECK(session.cache.send("b", 5) == Way::unprepared);
+  session.round(3);
+  CHECK(session.cache.send("b", 5) == Way::unprepared);  // others come as often
+  CHECK(session.cache.send("b", 5) == Way::prepare);
+}
+
 TEST_CASE("of several that are prepared together each has to deserve a place of its own") {
   StatementCache cache(4);
   for (const char* name : {"a", "b", "c", "d", "b", "c", "d", "b", "c", "d", "e", "f", "b", "c", "d"})
