@@ -104,8 +104,8 @@ const std::vector<Fragment>& of_executions() {
        R"sql((
     WITH RECURSIVE {lanes}
     SELECT lanes.partition_key, r.execution_id, r.flow_id, r.lifecycle_phase, r.ownership_state, r.eligibility_state,
-           r.public_state, r.attempt_state, r.attempt_index, r.blocking_reason, r.created_at_ms, r.deadline_at_ms,
-           r.raw_fields
+           r.public_state, r.attempt_state, r.attempt_index, r.blocking_reason, r.created_at_ms, r.terminal_at_ms,
+           r.deadline_at_ms, r.cancelled_by, r.raw_fields
       FROM lanes
      CROSS JOIN LATERAL (SELECT *
                            FROM {schema}.ff_exec_core r
@@ -170,9 +170,10 @@ const std::vector<Fragment>& of_claims() {
       {"is_retry_or_resume(core)", std::string(kIsRetryOrResume)},
 
       // How often lease_expiry has given this attempt back in the present run of its execution: an operator's replay begins
-      // another, in the same row.
+      // another in the same row, and so does a retry after fail_execution.
       {"reclaims_of_run(attempt, core)",
        R"sql(CASE WHEN {attempt}.raw_fields->'reclaimed_in_replay' IS NOT DISTINCT FROM {core}.raw_fields->'replay_count'
+               AND {attempt}.raw_fields->'reclaimed_in_retry' IS NOT DISTINCT FROM {core}.raw_fields->'retry_count'
               THEN {whole_number:{attempt}.raw_fields->'lease_reclaims'} ELSE 0 END)sql"},
 
       // "Somebody has been promised the execution of this row": an unexpired grant to reclaim it is out. FlowFabric's

@@ -147,6 +147,29 @@ TEST_CASE("cancel_backlog lets the worker of a member finish under every policy 
   CHECK(core(t.db, working) == cancelled_for_good(working_before, kLongAgo));
 }
 
+TEST_CASE("cancel_backlog lets no worker finish once its flow was cancelled anew under cancel_all") {
+  Stage t;
+  const Uuid flow = t.add_flow("cancel_pending");
+  const Uuid working = t.add_member(flow, kHeaderCancelled);
+  t.lease(working, kNow + 60'000);
+  const auto of_flow = [&](const std::string& policy) {
+    insert(t.db, "ff_flow_core",
+           {{"partition_key", 3},
+            {"flow_id", to_string(flow)},
+            {"public_flow_state", "cancelled"},
+            {"created_at_ms", 0},
+            {"terminal_at_ms", kLongAgo},
+            {"raw_fields", {{"cancellation_policy", policy}}}});
+  };
+  of_flow("cancel_pending");
+  CHECK(t.tick().processed == 0);
+  t.db.execute("DELETE FROM ff_flow_core");
+  of_flow("cancel_all");
+  CHECK(outcomes(t.tick()) == "flow_done=1 member_cancelled=1");
+  CHECK(core(t.db, working)["public_state"] == "cancelled");
+  CHECK(lease_events(t.db).size() == 1);
+}
+
 TEST_CASE("cancel_backlog takes a lease from before all time for lapsed") {
   Stage t;
   const Uuid flow = t.add_flow("flow_only");

@@ -95,6 +95,57 @@ TEST_CASE(
   CHECK(outcomes(t.tick()) == "lease_revoked=1");
 }
 
+TEST_CASE(
+    "cancelled_leases: what an operator has cancelled and a retry revived is cancelled once somebody has it "
+    "again") {
+  Stage t;
+  const bool in_flow = GENERATE(true, false);
+  const Uuid id =
+      t.add(in_flow ? std::optional(t.add_flow("cancel_pending", "open")) : std::nullopt, active());
+  t.cancelled_by(id, "operator_override");
+  CHECK(outcomes(t.tick()) == "lease_revoked=1");
+  CHECK(core(t.db, id)["public_state"] == "cancelled");
+  CHECK(core(t.db, id)["terminal_at_ms"] == kLongAgo);
+}
+
+TEST_CASE(
+    "cancelled_leases: what its worker has suspended since it was cancelled is cancelled for good, and told "
+    "once") {
+  Stage t;
+  const bool by_operator = GENERATE(true, false);
+  const bool is_told = GENERATE(true, false);
+  CAPTURE(by_operator, is_told);
+  const auto add_suspended = [&](const std::optional<Uuid>& flow, const std::string& whom) {
+    const Uuid id = t.add_core(flow, suspended(), kLongAgo, origin("n", "i"));
+    insert_attempt(t.db, {.partition = {3}, .execution = id, .lease_epoch = 7});
+    insert_suspension(t.db, {.partition = {3}, .execution = id});
+    insert_waitpoint(t.db, {.partition = {3}, .execution = id});
+    if (!whom.empty()) t.cancelled_by(id, whom);
+    return id;
+  };
+  add_suspended(t.add_flow(), "");  // an operator's replay has cleared who cancelled it
+  add_suspended(t.add_flow("cancel_pending"), "cancel_flow_header");
+  add_suspended(std::nullopt, "");
+  const auto before = snapshot(t.db);
+  CHECK(t.tick().scanned == 0);
+  CHECK(diff(before, snapshot(t.db)).empty());
+
+  const Uuid id = by_operator ? add_suspended(std::nullopt, "operator_override")
+                              : add_suspended(t.add_flow(), "cancel_flow");
+  if (is_told) t.add_event(id, "cancelled", kLongAgo + 1);
+  CHECK(outcomes(t.tick()) == "suspension_cancelled=1");
+  const Json after = core(t.db, id);
+  CHECK(after["lifecycle_phase"] == "cancelled");
+  CHECK(after["public_state"] == "cancelled");
+  CHECK(after["terminal_at_ms"] == kLongAgo);
+  CHECK(attempt(t.db, id)["lease_epoch"] == 8);
+  CHECK(lease_events(t.db).empty());
+  CHECK(completion_events(t.db).size() == 1);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_suspension_current") == 3);
+  CHECK(number(t.db, "SELECT count(*) FROM ff_waitpoint_pending") == 3);
+  CHECK(t.tick().scanned == 0);
+}
+
 TEST_CASE("cancelled_leases: a member whose row is in the backlog is that one's, as long as it is there") {
   Stage t;
   const Uuid flow = t.add_flow();

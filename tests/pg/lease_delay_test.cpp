@@ -48,12 +48,15 @@ TEST_CASE("a lease of an attempt that was reclaimed before is due after a delay 
   }
 }
 
-TEST_CASE("what a replay begins waits for its own reclaims and not for those of the run before") {
+TEST_CASE(
+    "what a replay, or a retry, begins waits for its own reclaims and not for those of the run before") {
   const char* name = GENERATE("lease_expiry", "attempt_timeout");
   CAPTURE(name);
   Stage t;
   EngineFixture engine(t.database, name, {.delays_reclaims = true});
   const Json replayed{{"replay_count", 2}};
+  const Json retried{{"retry_count", "2"}};  // by fail_execution, in the same row after an SDK's claim
+  t.lapsed(retried, {{"lease_reclaims", 7}, {"reclaimed_in_retry", "2"}}, 500);
   t.lapsed(replayed, {{"lease_reclaims", 7}, {"reclaimed_in_replay", 2}}, 500);
   t.lapsed(Json::object(), {{"lease_reclaims", 7}}, 500);
   CHECK(engine->tick().processed == 0);
@@ -61,9 +64,11 @@ TEST_CASE("what a replay begins waits for its own reclaims and not for those of 
       t.lapsed(replayed, {{"lease_reclaims", 7}}, 500),
       t.lapsed(replayed, {{"lease_reclaims", 7}, {"reclaimed_in_replay", 1}}, 500),
       t.lapsed(replayed, {{"lease_reclaims", 1}, {"reclaimed_in_replay", 2}}, 1500),
+      t.lapsed(retried, {{"lease_reclaims", 7}}, 500),
+      t.lapsed(retried, {{"lease_reclaims", 7}, {"reclaimed_in_retry", "1"}}, 500),
   };
   const reconcile::TickReport report = engine->tick();
-  CHECK(report.processed == 3);
+  CHECK(report.processed == 5);
   CHECK(report.lateness.worst() >= 500ms);
   CHECK(report.lateness.worst() < 30s);
   for (const Uuid& id : anew) CHECK(core(t.db, id)["lifecycle_phase"] == "runnable");

@@ -18,7 +18,7 @@ CREATE TEMP TABLE seed AS
 CREATE TEMP TABLE execution AS
   SELECT seed.*, kind, gen_random_uuid() AS execution_id
     FROM seed, unnest('{delayed,retried,parent,late,lapsed,again,suspended,waiting,cancelled,promised,abandoned,
-                       ahead,stray,kept}'::text[]) kind;
+                       ahead,stray,kept,revived}'::text[]) kind;
 CREATE TEMP TABLE flow AS
   SELECT seed.*, kind, gen_random_uuid() AS flow_id, gen_random_uuid() AS downstream_eid
     FROM seed, unnest('{fan_in,cancel,untold,misled,dropped}'::text[]) kind;
@@ -61,7 +61,8 @@ CREATE TEMP TABLE core AS
 constexpr std::string_view kExecutions = R"sql(
 INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecycle_phase, ownership_state,
                           eligibility_state, public_state, attempt_state, attempt_index, created_at_ms,
-                          deadline_at_ms, policy, blocking_reason, raw_fields, terminal_at_ms)
+                          deadline_at_ms, policy, blocking_reason, raw_fields, cancelled_by,
+                          terminal_at_ms)
   SELECT partition_key, execution_id, flow_id, 'default', lifecycle_phase, 'unowned', eligibility_state,
          CASE kind WHEN 'retried' THEN 'delayed' ELSE 'running' END,
          CASE kind WHEN 'ahead' THEN 'attempt_interrupted' ELSE 'running_attempt' END, attempt_index,
@@ -70,7 +71,8 @@ INSERT INTO ff_exec_core (partition_key, execution_id, flow_id, lane_id, lifecyc
          CASE kind WHEN 'retried' THEN jsonb_build_object('delay_until', at_ms::text)
                    WHEN 'late' THEN jsonb_build_object('namespace', CASE WHEN at_ms / 10 % 4 = 0 THEN 'b' ELSE 'a' END)
                    WHEN 'abandoned' THEN jsonb_build_object('claim_grant', jsonb_build_object('expires_at_ms', at_ms)) ELSE '{}' END,
-         CASE WHEN lifecycle_phase = 'cancelled' OR kind IN ('untold', 'misled') AND lifecycle_phase = 'terminal'
+         CASE kind WHEN 'revived' THEN 'operator_override' END,
+         CASE WHEN lifecycle_phase = 'cancelled' OR kind = 'revived' OR kind IN ('untold', 'misled') AND lifecycle_phase = 'terminal'
                 THEN at_ms END
     FROM core;
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, lease_epoch, lease_expires_at_ms, worker_instance_id)

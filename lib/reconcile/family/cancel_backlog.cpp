@@ -39,11 +39,11 @@ namespace {
 constexpr std::string_view kScan = R"sql(
   SELECT s.partition_key, s.flow_id, s.stretch, m.execution_id AS member, named.execution_id, s.due_at_ms
     FROM (
-      SELECT mine.partition_key, b.flow_id, b.cancellation_policy, part.*
+      SELECT mine.partition_key, b.flow_id, b.lets_finish, part.*
         FROM unnest({partitions}) AS mine(partition_key)
        CROSS JOIN LATERAL (SELECT {more_than:{few}, f.partition_key = mine.partition_key} AS are_many OFFSET 0) members
        CROSS JOIN LATERAL (
-         SELECT flow.*, {more_than:{few}, f.partition_key = flow.partition_key AND f.flow_id = flow.flow_id} AS is_large
+         SELECT flow.*, {lets_finish:flow} AS lets_finish, {more_than:{few}, f.partition_key = flow.partition_key AND f.flow_id = flow.flow_id} AS is_large
            FROM {schema}.ff_cancel_backlog flow
           WHERE {in_partitions:flow} AND flow.partition_key = ANY(ARRAY[mine.partition_key])
          OFFSET 0) b
@@ -79,7 +79,7 @@ constexpr std::string_view kScan = R"sql(
 // The members of a flow are carried along, so that no relation is joined with the keys.
 constexpr std::string_view kAct = R"sql(
 backlog AS MATERIALIZED (
-  SELECT b.*, flow.members, flow.stretches
+  SELECT b.*, {lets_finish:b} AS lets_finish, flow.members, flow.stretches
     FROM clock, (SELECT partition_key, flow_id, array_agg(member) AS members, array_agg(stretch) AS stretches
                    FROM key GROUP BY partition_key, flow_id) flow
     JOIN {schema}.ff_cancel_backlog b ON b.partition_key = flow.partition_key AND b.flow_id = flow.flow_id
@@ -88,7 +88,7 @@ backlog AS MATERIALIZED (
 ),
 member AS MATERIALIZED (
   SELECT m.partition_key, m.flow_id, wanted.stretch, m.execution_id AS member, {execution_of:m} AS execution_id,
-         b.reason, b.cancellation_policy, b.requested_at_ms, {asked_at:b} AS due_at_ms
+         b.reason, b.lets_finish, b.requested_at_ms, {asked_at:b} AS due_at_ms
     FROM backlog b
    CROSS JOIN LATERAL unnest(b.members, b.stretches) AS wanted(member, stretch)
     JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
@@ -106,11 +106,11 @@ once AS MATERIALIZED (
 with_core AS MATERIALIZED (
   SELECT c.partition_key, c.execution_id, c.flow_id, c.lifecycle_phase, c.terminal_at_ms, c.raw_fields,
          m.flow_id AS of_flow, m.stretch, m.member, m.reason,
-         c.lifecycle_phase = 'cancelled' AND m.cancellation_policy <> 'cancel_all' AS may_finish,
+         c.lifecycle_phase = 'cancelled' AND m.lets_finish AS may_finish,
          greatest(m.due_at_ms, {may_finish_until:m, m}) AS due_at_ms,
          CASE WHEN {has_not_ended:c} AND {replayed_at:c} > m.requested_at_ms THEN 'member_left'
               WHEN c.lifecycle_phase = 'terminal' THEN 'member_gone'
-              WHEN c.lifecycle_phase = 'cancelled' OR m.cancellation_policy = 'cancel_all' OR {was_signalled:m, c}
+              WHEN c.lifecycle_phase = 'cancelled' OR NOT m.lets_finish OR {was_signalled:m, c}
                 THEN 'member_cancelled'
               ELSE 'member_left' END AS outcome
     FROM clock, once m
@@ -225,7 +225,7 @@ std::vector<Fragment> own_fragments() {
       // the header cancelled under a policy that lets its worker finish. Null, or long ago: nobody is waited for. A lease
       // before all time is no earlier than 1970, or the difference might not fit and fail the scan of everybody else.
       {"may_finish_until(backlog, row)",
-       R"sql(CASE WHEN {backlog}.cancellation_policy <> 'cancel_all'
+       R"sql(CASE WHEN {backlog}.lets_finish
               THEN (SELECT greatest(max(l.lease_expires_at_ms), 0) - {grace}
                       FROM {core_of:{row}} f
                       JOIN {schema}.ff_attempt l ON {same_execution:l, f}
@@ -294,7 +294,8 @@ Reconciler cancel_backlog() {
   flows.filterable = false;
   flows.interval = 5s;  // behind the members, who had their grace: a backlog is empty within 15 s
   flows.rows_meet = false;
-  members.companions = {flows, cancelled_leases::pair(members)};
+  members.companions = cancelled_leases::pairs(members);
+  members.companions.insert(members.companions.begin(), flows);
   return members;
 }
 

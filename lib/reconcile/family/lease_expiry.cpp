@@ -46,7 +46,7 @@ attempt AS MATERIALIZED (
 ),
 with_core AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, {event_origin:c},
-         a.reclaims, c.raw_fields->'replay_count' AS replay_count,
+         a.reclaims, c.raw_fields->'replay_count' AS replay_count, c.raw_fields->'retry_count' AS retry_count,
          CASE WHEN a.attempt_index <> {current_attempt:c} THEN 'stale_cleared'
               WHEN c.lifecycle_phase = 'active' THEN 'reclaimable'
               ELSE 'released' END AS outcome
@@ -60,7 +60,8 @@ with_core AS MATERIALIZED (
 lapsed AS MATERIALIZED (
   SELECT * FROM with_core
    UNION ALL
-  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, a.reclaims, NULL, 'released'
+  SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, a.reclaims, NULL, NULL,
+         'released'
     FROM attempt a
    WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
                       WHERE {in_partitions:e} AND {same_execution:e, a})
@@ -76,8 +77,8 @@ cleared AS (
          -- Only what gives the work back: a lease that a late renewal gave to one that is delayed costs it no reclaim.
          raw_fields = CASE WHEN l.outcome <> 'reclaimable' THEN a.raw_fields
                            ELSE {object:a.raw_fields} || jsonb_build_object('lease_reclaims', l.reclaims + 1)
-                             || CASE WHEN l.replay_count IS NULL THEN '{}'
-                                     ELSE jsonb_build_object('reclaimed_in_replay', l.replay_count) END END
+                             || jsonb_strip_nulls(jsonb_build_object('reclaimed_in_replay', l.replay_count,
+                                                                     'reclaimed_in_retry', l.retry_count)) END
     FROM lapsed l
    WHERE {in_partitions:a} AND {same_execution:a, l} AND a.attempt_index = l.attempt_index
 ),

@@ -9,7 +9,7 @@ constexpr std::string_view kMayFinish =
              FROM {schema}.ff_cancel_backlog b
              JOIN {schema}.ff_cancel_backlog_member m ON m.partition_key = b.partition_key AND m.flow_id = b.flow_id
             WHERE {in_partitions:b} AND {in_partitions:m} AND b.partition_key = {core}.partition_key
-              AND b.flow_id = {core}.flow_id AND b.cancellation_policy <> 'cancel_all'
+              AND b.flow_id = {core}.flow_id AND {lets_finish:b}
               AND m.execution_id = {member_name:{core}}
             LIMIT 1) IS NOT NULL))sql";
 
@@ -24,14 +24,24 @@ constexpr std::string_view kIsStillAtWork =
 }  // namespace
 
 std::vector<Fragment> phrases() {
-  return {{"member_name(core)", "concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)"},
+  return {// A cancel of the same flow that came later says it in the flow's row only.
+          {"lets_finish(backlog)",
+           R"sql(({backlog}.cancellation_policy <> 'cancel_all'
+      AND (SELECT true
+             FROM {schema}.ff_flow_core o
+            WHERE {in_partitions:o} AND o.partition_key = {backlog}.partition_key AND o.flow_id = {backlog}.flow_id
+              AND o.raw_fields->>'cancellation_policy' = 'cancel_all'
+            LIMIT 1) IS NULL))sql"},
+          {"member_name(core)", "concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)"},
           {"may_finish(core)", std::string(kMayFinish)},
           {"is_still_at_work(core)", std::string(kIsStillAtWork)}};
 }
 
 std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {
-  std::vector<Privileges> all{
-      {"ff_attempt", "SELECT"}, {"ff_cancel_backlog", "SELECT"}, {"ff_cancel_backlog_member", "SELECT"}};
+  std::vector<Privileges> all{{"ff_attempt", "SELECT"},
+                              {"ff_cancel_backlog", "SELECT"},
+                              {"ff_cancel_backlog_member", "SELECT"},
+                              {"ff_flow_core", "SELECT"}};
   all.insert(all.end(), beside.begin(), beside.end());
   return all;
 }

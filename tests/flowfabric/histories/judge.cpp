@@ -115,10 +115,11 @@ class Case {
   bool left_to_its_worker() const {
     const std::string by = before_.text("cancelled_by");
     const bool with_its_flow = by == "cancel_flow" || by == "cancel_flow_header";
-    if (before_.cancel.is_object() || !has_lease(before_)) return false;
+    if (before_.cancel.is_object() || !(has_lease(before_) || was("lifecycle_phase", "suspended")))
+      return false;
     if (was("lifecycle_phase", "cancelled"))
       return !with_its_flow || before_.flow_policy.empty() || before_.flow_policy == "cancel_all";
-    return !before_.ended() && with_its_flow && before_.flow_policy == "cancel_all";
+    return !before_.ended() && !by.empty() && (!with_its_flow || before_.flow_policy == "cancel_all");
   }
 
   bool lease_revoked() const {
@@ -135,7 +136,8 @@ class Case {
   bool its_worker_may_finish(int attempt) const {
     const auto end = before_.lease_of(attempt);
     return was("lifecycle_phase", "cancelled") && before_.cancel.is_object() &&
-           before_.cancel.at("cancellation_policy") != "cancel_all" && end && *end >= turn_.after.now_ms;
+           before_.cancel.at("cancellation_policy") != "cancel_all" && before_.flow_policy != "cancel_all" &&
+           end && *end >= turn_.after.now_ms;
   }
 
   bool may_end() const {
