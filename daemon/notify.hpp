@@ -8,8 +8,12 @@
 namespace ff::daemon {
 
 /// Tells the service manager something (sd_notify(3): "READY=1", "STATUS=…"), when there is one that listens.
-/// A message that cannot be delivered is dropped: nothing of ours depends on it.
-void notify_service_manager(const std::string& message);
+/// A message that cannot be delivered is dropped, and the log says so once: nothing of ours depends on it. Where whoever
+/// listens has no room for it, some is waited for so long; signals are not heard meanwhile.
+void notify_service_manager(const std::string& message, Milliseconds wait = Milliseconds{0});
+
+/// The wait for what is said only once.
+constexpr Milliseconds kWaitToBeHeard{100};
 
 /// How often the service manager wants to hear WATCHDOG=1 at the latest; nothing: not at all.
 std::optional<Milliseconds> watchdog_interval();

@@ -32,10 +32,10 @@ class Service {
   void run() {
     wait_for_signal();
     daemon_.start();
-    notify_service_manager("READY=1\nSTATUS=" + daemon_.board().line());
+    notify_service_manager("READY=1\nSTATUS=" + daemon_.board().line(), kWaitToBeHeard);
     report();
     io_.run();
-    stop();
+    daemon_.stop();
   }
 
  private:
@@ -46,26 +46,27 @@ class Service {
         reload();
         return wait_for_signal();
       }
-      spdlog::info("stopping on signal {}", number);
-      notify_service_manager("STOPPING=1\nSTATUS=finishing what is under way");
+      // Before anybody is told, who may not listen.
       signals_.clear();  // which leaves the default to a second signal: it ends the process at once
       std::signal(SIGHUP, SIG_IGN);
+      end_in_any_case();
+      spdlog::info("stopping on signal {}", number);
+      notify_service_manager("STOPPING=1\nSTATUS=finishing what is under way", kWaitToBeHeard);
       io_.stop();
     });
   }
 
   // What libpq reads for a connection, such as a certificate, it may read for ever: that is not waited for.
-  void stop() {
+  void end_in_any_case() {
     std::thread([limit = daemon_.grace() + kBeyondGrace] {
       std::this_thread::sleep_for(limit);
       spdlog::critical("not stopped within {} s: the server rolls back what was under way", seconds(limit));
       std::_Exit(kInternal);
     }).detach();
-    daemon_.stop();
   }
 
   void reload() {
-    notify_service_manager("RELOADING=1\nMONOTONIC_USEC=" + monotonic_usec());
+    notify_service_manager("RELOADING=1\nMONOTONIC_USEC=" + monotonic_usec(), kWaitToBeHeard);
     try {
       config::Config wanted = load_config(arguments_, ReadOnly::refused);
       set_log_level(wanted.log.level);
@@ -80,7 +81,7 @@ class Service {
       daemon_.reload_failed();
       spdlog::error("configuration not reloaded, the earlier one stays: {}", error.what());
     }
-    notify_service_manager("READY=1");
+    notify_service_manager("READY=1", kWaitToBeHeard);
   }
 
   // Tells the service manager one line of state, and that the scheduler makes progress as long as it does.

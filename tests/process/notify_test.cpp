@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -24,12 +25,10 @@ class ServiceManager {
   /// `name`: a path, or "@…" in the abstract name space.
   explicit ServiceManager(std::string name)
       : name_(std::move(name)), fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, name_.data(), name_.size());
-    if (name_[0] == '@') address.sun_path[0] = '\0';
-    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name_.size());
-    REQUIRE(::bind(fd_, reinterpret_cast<const sockaddr*>(&address), size) == 0);
+    address_.sun_family = AF_UNIX;
+    std::memcpy(address_.sun_path, name_.data(), name_.size());
+    if (name_[0] == '@') address_.sun_path[0] = '\0';
+    REQUIRE(::bind(fd_, address(), size()) == 0);
   }
   ~ServiceManager() { ::close(fd_); }
 
@@ -50,10 +49,24 @@ class ServiceManager {
     heard();
     heard_.clear();
   }
+  /// It has no room for another datagram until it is heard. What one socket may have under way may be less than that.
+  void fill() const {
+    for (bool has_room = true; has_room;) {
+      const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+      has_room = false;
+      while (::sendto(fd, "x", 1, 0, address(), size()) == 1) has_room = true;
+      REQUIRE(errno == EAGAIN);
+      ::close(fd);
+    }
+  }
 
  private:
+  const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&address_); }
+  socklen_t size() const { return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name_.size()); }
+
   const std::string name_;
   const int fd_;
+  sockaddr_un address_{};
   std::string heard_;
 };
 
@@ -126,4 +139,28 @@ TEST_CASE("a service manager that does not listen disturbs nobody") {
                         .environment = {{"NOTIFY_SOCKET", "/nonexistent/notify"}}});
   CHECK(wait_until([&] { return daemon.ready(); }));
   CHECK(daemon.stop() == 0);
+}
+
+TEST_CASE(
+    "a service manager that reads nothing keeps no signal from being obeyed, and hears again once it reads") {
+  Database database;
+  const TemporaryDirectory directory;
+  ServiceManager manager((directory.path() / "notify").string());
+  manager.fill();
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = kConfig,
+                        .environment = {{"NOTIFY_SOCKET", manager.name()}, {"WATCHDOG_USEC", "600000"}}});
+  REQUIRE(wait_until([&] { return daemon.ready(); }));
+  daemon.process().signal(SIGHUP);
+  CHECK(wait_until([&] { return daemon.process().err_has("configuration reloaded"); }, 10s));
+  const std::string dropped = "the service manager cannot be told anything";
+  const auto first = daemon.process().err().find(dropped);
+  CHECK(first != std::string::npos);
+  CHECK(daemon.process().err().find(dropped, first + 1) == std::string::npos);
+
+  manager.forget();
+  CHECK(manager.hears("WATCHDOG=1"));
+  manager.fill();
+  daemon.process().signal(SIGTERM);
+  CHECK(daemon.process().wait(20s) == 0);
 }
