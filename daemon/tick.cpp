@@ -50,15 +50,45 @@ std::optional<ExecutionId> execution(const Arguments& arguments,
   return id;
 }
 
+// Who names both wants to be held to both.
+void refuse_if_left_out(const std::optional<ExecutionId>& id, const std::optional<Partitions>& named) {
+  if (id && named && !std::ranges::binary_search(*named, id->partition))
+    throw UsageError(fmt::format("--execution: {} is not in --partitions {}", in_quotes(to_string(*id)),
+                                 format_partitions(*named)));
+}
+
 // Those named by the flag, or else by the configuration, once it is known which ones there are.
-Partitions covered(const std::optional<Partitions>& named, const config::Config& config, pg::Pool& pool) {
+Partitions covered(const std::optional<ExecutionId>& id, const std::optional<Partitions>& named,
+                   const config::Config& config, pg::Pool& pool) {
   const int count = migrate::flow_partitions(*pool.acquire());
+  if (id)
+    if (const auto reason = reason_against(cover(PartitionChoice{Partitions{id->partition}}, count));
+        !reason.empty())
+      throw UsageError("--execution: " + reason);
   const Coverage coverage = cover(named ? PartitionChoice{*named} : config.partitions, count);
   const std::string reason = reason_against(coverage);
   if (!reason.empty() && named) throw UsageError("--partitions: " + reason);
   if (!reason.empty())
     throw config::Invalid({{"", 0, "partitions", format_choice(config.partitions), reason}});
   return coverage.covered;
+}
+
+// $1 a partition, $2 an execution of it
+constexpr std::string_view kIsThere = R"sql(
+SELECT EXISTS (SELECT FROM {schema}.ff_exec_core WHERE partition_key = $1 AND execution_id = $2))sql";
+
+// Of which no reconciler has found a row. Not each of them needs a role that may read the executions themselves.
+bool is_no_execution(const ExecutionId& id, pg::Pool& pool) {
+  try {
+    if (pool.acquire()->execute(kIsThere, pg::Params::of(id.partition, id.uuid)).one().get<bool>(0))
+      return false;
+    std::cerr << fmt::format("no such execution: '{}'\n", to_string(id));
+    return true;
+  } catch (const pg::Error& error) {
+    if (!error.lacks_privilege()) throw;
+    std::cerr << "whether there is such an execution is not known: " << printable(error.what()) << '\n';
+    return false;
+  }
 }
 
 // How long rows have to stand still, where they have to: nothing: as long as their reconciler says.
@@ -181,8 +211,10 @@ void say_what_is_held(const Reconciler& reconciler, const TickReport& report, bo
 class Passes {
  public:
   Passes(const Arguments& arguments, const std::vector<const Reconciler*>& reconcilers,
-         const config::Config& config, pg::Pool& pool, reconcile::ForkJoin& fork_join)
-      : execution_(execution(arguments, reconcilers)),
+         const std::optional<ExecutionId>& execution, const config::Config& config, pg::Pool& pool,
+         reconcile::ForkJoin& fork_join)
+      : execution_(execution),
+        pool_(pool),
         json_(arguments.has("json")),
         dry_run_(arguments.has("dry-run")),
         pasted_(arguments),
@@ -219,6 +251,7 @@ class Passes {
       }
       if (moved == 0 || dry_run_ || failed_) break;
     }
+    if (execution_ && !found_ && !failed_ && is_no_execution(*execution_, pool_)) return kProblem;
     const auto all_left = std::accumulate(left.begin(), left.end(), std::int64_t{0});
     if (!json_ && !dry_run_ && !failed_)
       std::cout << (all_left == 0 ? "nothing is left due\n"
@@ -231,6 +264,11 @@ class Passes {
   static std::int64_t left_by(const TickReport& report) {
     const std::int64_t seen = report.scanned + report.watched - report.processed;
     return report.more && report.processed > 0 ? std::max<std::int64_t>(seen, 1) : seen;
+  }
+
+  static bool has_found(const TickReport& report) {
+    return report.scanned + report.watched + report.processed + report.error_count() > 0 ||
+           !report.skipped.empty();
   }
 
   static bool is_told_of_its_rows(const reconcile::Engine& engine) {
@@ -265,6 +303,7 @@ class Passes {
     }
     const double took = std::chrono::duration<double>(Clock::system().now() - started).count();
     errors_ += report.error_count();
+    if (has_found(report)) found_ = true;
     if (first || report.processed > 0) {
       if (json_)
         print_json(engine.reconciler(), report, engine.scope(), took, dry_run_);
@@ -283,6 +322,7 @@ class Passes {
   }
 
   const std::optional<ExecutionId> execution_;
+  pg::Pool& pool_;
   const bool json_;
   const bool dry_run_;
   const Pasted pasted_;
@@ -290,6 +330,7 @@ class Passes {
   std::vector<reconcile::Engine> engines_;
   std::vector<pause::Release> releases_;
   std::int64_t errors_ = 0;
+  bool found_ = false;  // any row of what was named
   bool held_ = false;
   bool failed_ = false;
 };
@@ -299,15 +340,17 @@ class Passes {
 int tick(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
   const auto reconcilers = named(arguments, config);
+  const auto id = execution(arguments, reconcilers);
+  const auto named_keys = arguments.partitions();
+  refuse_if_left_out(id, named_keys);
   set_up_log({config::LogLevel::error, config.log.format});
   const pg::Connector connector = make_connector(config.database);
   pg::Pool pool(connector, 1 + config.helpers, config.database.acquire_timeout);
   supervisor::ThreadForkJoin fork_join(config.helpers);
-  const auto named_keys = arguments.partitions();
-  Passes passes(arguments, reconcilers, config, pool, fork_join);
+  Passes passes(arguments, reconcilers, id, config, pool, fork_join);
   say_what_is_paused(*pool.acquire(), reconcilers);
   passes.set_releases(pause::try_to_read_releases(*pool.acquire()).all);
-  passes.set_partitions(covered(named_keys, config, pool));
+  passes.set_partitions(covered(id, named_keys, config, pool));
   return passes.run();
 }
 

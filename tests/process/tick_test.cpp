@@ -197,6 +197,44 @@ TEST_CASE("tick --execution reports a row that is not due") {
   CHECK(diff(before, snapshot(bench.db)).empty());
 }
 
+TEST_CASE(
+    "tick --execution of another partition than --partitions names, or than there are, is a usage error") {
+  Bench bench;
+  const Uuid id = bench.lapsed(130);
+  const Ended other =
+      bench.tick({"attempt_timeout", "--execution", bench.name(id), "--partitions", "6,128-129"});
+  CHECK(other.code == 64);
+  CHECK(other.out.empty());
+  CHECK_THAT(other.err, Catch::Contains("is not in --partitions 6,128-129"));
+  CHECK_FALSE(bench.moved(id));
+  const Ended beyond = bench.tick({"attempt_timeout", "--execution", "{fp:256}:" + to_string(id)});
+  CHECK(beyond.code == 64);
+  CHECK(beyond.out.empty());
+  CHECK_THAT(beyond.err, Catch::Contains("--execution: partitions 256 are not there"));
+  CHECK(bench.tick({"attempt_timeout", "--execution", bench.name(id), "--partitions", "6,128-130"}).code ==
+        0);
+  CHECK(bench.moved(id));
+}
+
+TEST_CASE("tick --execution ends with 1 where there is no such execution, and no row of one") {
+  Bench bench;
+  const Uuid without_work = insert_core(bench.db, {.partition = {5}, .policy = max_retries(1)});
+  CHECK(bench.tick({"lease_expiry", "--execution", bench.name(without_work)}).code == 0);
+  for (const std::string& name : {"{fp:5}:" + to_string(new_uuid()), "{fp:6}:" + to_string(without_work)}) {
+    const Ended none = bench.tick({"lease_expiry", "--execution", name});
+    CHECK(none.code == 1);
+    CHECK_THAT(none.out, !Catch::Contains("nothing is left due"));
+    CHECK_THAT(none.err, Catch::Contains("no such execution: '" + name + "'"));
+  }
+  // A lease that has outlived its execution is there to be released.
+  const Uuid gone = new_uuid();
+  insert_attempt(bench.db,
+                 {.partition = {5}, .execution = gone, .lease_expires_at_ms = now_ms(bench.db) - 60'000});
+  const Ended released = bench.tick({"lease_expiry", "--execution", "{fp:5}:" + to_string(gone)});
+  CHECK(released.code == 0);
+  CHECK_THAT(released.out, Catch::Contains("1 due, 1 moved"));
+}
+
 TEST_CASE("tick is narrowed by partitions, namespace and tag") {
   Bench bench;
   const Uuid id = bench.lapsed(1, origin("ours", "i-1"));
@@ -248,6 +286,8 @@ TEST_CASE("a malformed command line is exit code 64 and touches no database") {
       Words{"tick"}, Words{"tick", "attempt_timeot"}, Words{"tick", "attempt_timeout", "attempt_timeout"},
       Words{"tick", "all", "attempt_timeout"}, Words{"tick", "attempt_timeout", "--execution", "{fp:1}:x"},
       Words{"tick", "attempt_timeout", "--execution", "0190c5a4-7f3e-7b1a-9c2d-3e4f5a6b7c8d"},
+      Words{"tick", "attempt_timeout", "--execution", "{fp:1}:0190c5a4-7f3e-7b1a-9c2d-3e4f5a6b7c8d",
+            "--partitions", "2"},
       Words{"tick", "attempt_timeout", "--partitions", "9-3"},
       Words{"tick", "attempt_timeout", "--partitions", "0-99999"},
       Words{"tick", "attempt_timeout", "--partitions", "1,1"},
