@@ -17,6 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Milliseconds kPageRenewed = 10s;
+// What takes milliseconds to make, to whoever asks for it without a pause: probes wait behind them.
+constexpr Milliseconds kKept = 200ms;
 
 metrics::Description description(const config::Config& config) {
   metrics::Description description;
@@ -58,6 +60,11 @@ Milliseconds longest_tick(const config::Config& config) {
 
 HttpReply json(int status, std::string body) {
   return {status, "application/json", std::move(body) + "\n"};
+}
+
+HttpReply kept(HttpReply reply) {
+  reply.kept_for = kKept;
+  return reply;
 }
 
 }  // namespace
@@ -203,11 +210,11 @@ std::vector<supervisor::Runner*> Daemon::runners() const {
 }
 
 Routes Daemon::routes() {
-  return {{"/", [this] { return page(); }},
-          {"/live", [this] { return page(kPageRenewed); }},
+  return {{"/", [this] { return kept(page()); }},
+          {"/live", [this] { return kept(page(kPageRenewed)); }},
           {"/metrics",
            [this] {
-             return HttpReply{200, metrics::kContentType, metrics_.scrape()};
+             return kept({200, metrics::kContentType, metrics_.scrape()});
            }},
           {"/livez",
            [this] { return alive() ? json(200, R"({"alive":true})") : json(503, R"({"alive":false})"); }},
@@ -217,7 +224,7 @@ Routes Daemon::routes() {
              return json(board_.ready() && !faulty ? 200 : 503, board_.readiness_json());
            }},
           {"/status", [this] {
-             return json(200, board_.status_json(pool_.state(), recovering_until(), storm_.view()));
+             return kept(json(200, board_.status_json(pool_.state(), recovering_until(), storm_.view())));
            }}};
 }
 

@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "authority.hpp"
+#include "kept_replies.hpp"
 #include "request_target.hpp"
 
 #ifndef __clang__
@@ -149,19 +150,24 @@ struct HttpServer::Impl {
     Connection& operator=(const Connection&) = delete;
     ~Connection() { server->connections.erase(place); }
     /// Has been answered, and is now the one that has waited least.
-    void answered() { server->connections.splice(server->connections.end(), server->connections, place); }
+    void answered() {
+      server->connections.splice(server->connections.end(), server->connections, place);
+      asks_again = true;
+    }
     const std::shared_ptr<Impl> server;
     beast::tcp_stream stream;
     const std::list<Connection*>::iterator place;
+    bool asks_again = false;
   };
 
   Impl(asio::io_context& io, const std::string& host, unsigned short port, Routes routes_,
-       const HttpLimits& limits_, std::function<void()> on_displaced_)
+       const HttpLimits& limits_, std::function<void()> on_displaced_, const Clock& clock)
       : acceptor(listen(io, host, port)),
         pause(io),
         routes(std::move(routes_)),
         limits(limits_),
         on_displaced(std::move(on_displaced_)),
+        replies(clock),
         bound_port(acceptor.local_endpoint().port()),
         on_loopback(is_loopback(acceptor.local_endpoint().address())) {}
 
@@ -169,14 +175,15 @@ struct HttpServer::Impl {
   static asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
   void make_place();
 
-  Response answer(const Parser::value_type& request) const;
-  Response answer_path(std::string_view target) const;
+  Response answer(const Parser::value_type& request, bool asks_again);
+  Response answer_path(std::string_view target, bool asks_again);
 
   tcp::acceptor acceptor;
   asio::steady_timer pause;  // before accepting is tried again
   const Routes routes;
   const HttpLimits limits;
   const std::function<void()> on_displaced;
+  KeptReplies replies;
   const unsigned short bound_port;
   const bool on_loopback;
   std::list<Connection*> connections;  // who has waited longest for an answer stands first
@@ -220,7 +227,7 @@ void HttpServer::Impl::make_place() {
 }
 
 asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connection) {
-  const auto& server = *connection->server;
+  auto& server = *connection->server;
   auto& stream = connection->stream;
   beast::flat_buffer buffer(server.limits.header_bytes + server.limits.body_bytes);
   for (bool keep_alive = true; keep_alive;) {
@@ -231,7 +238,7 @@ asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connec
     auto error = co_await read_request(stream, buffer, parser);
     auto refused = error ? refusal(error) : std::nullopt;
     if (error && !refused) break;
-    Response response = refused ? std::move(*refused) : server.answer(parser.get());
+    Response response = refused ? std::move(*refused) : server.answer(parser.get(), connection->asks_again);
     // A body that was announced and not read would be taken for the next request.
     keep_alive = !error && parser.is_done() && parser.get().keep_alive() && !server.stopped;
     response.keep_alive(keep_alive);
@@ -243,7 +250,7 @@ asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connec
   co_await close_gently(stream);
 }
 
-Response HttpServer::Impl::answer(const Parser::value_type& request) const {
+Response HttpServer::Impl::answer(const Parser::value_type& request, bool asks_again) {
   const auto method = request.method();
   const RequestTarget target = target_of(request);
   Response response;
@@ -255,18 +262,18 @@ Response HttpServer::Impl::answer(const Parser::value_type& request) const {
     response = text_response(http::status::method_not_allowed, "GET and HEAD only\n");
     response.set(http::field::allow, "GET, HEAD");
   } else {
-    response = answer_path(target.path);
+    response = answer_path(target.path, asks_again);
   }
   response.version(request.version());
   if (method == http::verb::head) response.body().clear();
   return response;
 }
 
-Response HttpServer::Impl::answer_path(std::string_view target) const {
+Response HttpServer::Impl::answer_path(std::string_view target, bool asks_again) {
   const auto route = routes.find(target.substr(0, target.find('?')));
   if (route == routes.end()) return text_response(http::status::not_found, "no such path\n");
   try {
-    auto reply = route->second();
+    auto reply = replies.of(*route, asks_again);
     Response response = text_response(http::status::ok, std::move(reply.body));
     response.result(static_cast<unsigned>(reply.status));
     response.set(http::field::content_type, reply.content_type);
@@ -279,8 +286,9 @@ Response HttpServer::Impl::answer_path(std::string_view target) const {
 }
 
 HttpServer::HttpServer(asio::io_context& io, const std::string& host, unsigned short port, Routes routes,
-                       const HttpLimits& limits, std::function<void()> on_displaced)
-    : impl_(std::make_shared<Impl>(io, host, port, std::move(routes), limits, std::move(on_displaced))) {
+                       const HttpLimits& limits, std::function<void()> on_displaced, const Clock& clock)
+    : impl_(
+          std::make_shared<Impl>(io, host, port, std::move(routes), limits, std::move(on_displaced), clock)) {
   asio::co_spawn(io, Impl::accept_all(impl_), [](const std::exception_ptr& failure) {
     if (failure) std::rethrow_exception(failure);
   });

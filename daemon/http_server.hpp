@@ -19,10 +19,13 @@ struct HttpReply {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers = {};  ///< further ones, by name
+  /// A connection that has been answered already gets this same reply for so long, whichever connection it was made for.
+  Milliseconds kept_for{0};
 };
 
 /// What answers a GET, by path ("/livez"); HEAD gets the same without the body. It runs on the server's
-/// thread and holds up every other request meanwhile. One that throws makes a 500 and a line in the log.
+/// thread and holds up every other request meanwhile, however many there are: what takes long to make is kept for a moment
+/// (HttpReply::kept_for). One that throws makes a 500 and a line in the log.
 using Routes = std::map<std::string, std::function<HttpReply()>, std::less<>>;
 
 /// What a client may take up.
@@ -51,9 +54,11 @@ class HttpServer {
  public:
   /// Listens at once. `host`: an IPv4 or IPv6 address, or "localhost", which is 127.0.0.1; port 0: any free
   /// one. `on_displaced` hears of each connection that is closed to make place for another. Throws
-  /// std::runtime_error with address and reason.
+  /// std::runtime_error with address and reason. The clock, by which replies are kept, must outlive this and whatever it
+  /// leaves on the io_context.
   HttpServer(boost::asio::io_context& io, const std::string& host, unsigned short port, Routes routes,
-             const HttpLimits& limits = {}, std::function<void()> on_displaced = {});
+             const HttpLimits& limits = {}, std::function<void()> on_displaced = {},
+             const Clock& clock = Clock::system());
   /// Stops; the io_context must still be there.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

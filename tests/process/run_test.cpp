@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "support/database.hpp"
+#include "support/http_exchange.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
 
@@ -161,6 +163,25 @@ TEST_CASE("the daemon's pages say what it does") {
     CHECK(status_of(daemon.port(), "DELETE /livez") == 405);
     CHECK(status_of(daemon.port(), "HEAD /readyz") == 200);
   }
+  CHECK(daemon.stop() == 0);
+}
+
+TEST_CASE("a flood of requests for metrics has them rendered every 200 ms at most") {
+  Database database;
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = kConfig});
+  REQUIRE(wait_until([&] { return daemon.ready(); }));
+  constexpr int kRequests = 1000;
+  std::string flood;
+  for (int i = 0; i < kRequests; ++i) flood += get("/metrics");
+  Client client(daemon.port());
+  const SteadyTime started = Clock::system().now();
+  client.send(flood);
+  // Each rendering takes processor time, which is among what is rendered.
+  std::set<std::string> rendered;
+  for (int i = 0; i < kRequests; ++i) rendered.insert(client.reply());
+  const auto took = std::chrono::duration_cast<Milliseconds>(Clock::system().now() - started);
+  for (const std::string& reply : rendered) CHECK(test::status_of(reply) == 200);
+  CHECK(rendered.size() <= 2 + static_cast<std::size_t>(took / 200ms));
   CHECK(daemon.stop() == 0);
 }
 

@@ -36,8 +36,8 @@ daemon::Routes some_routes() {
 }
 
 RunningServer::RunningServer(const daemon::HttpLimits& limits, std::function<void()> on_displaced,
-                             const daemon::Routes& routes, const std::string& host)
-    : server_(io_, host, 0, routes, limits, std::move(on_displaced)), thread_([this] { io_.run(); }) {}
+                             const daemon::Routes& routes, const std::string& host, const Clock& clock)
+    : server_(io_, host, 0, routes, limits, std::move(on_displaced), clock), thread_([this] { io_.run(); }) {}
 
 bool RunningServer::alive() const {
   return daemon::http_get_status("127.0.0.1", port(), "/livez", std::chrono::seconds{60}) == 200;

@@ -20,7 +20,8 @@ class RunningServer {
  public:
   explicit RunningServer(const daemon::Routes& routes) : RunningServer(daemon::HttpLimits{}, {}, routes) {}
   explicit RunningServer(const daemon::HttpLimits& limits = {}, std::function<void()> on_displaced = {},
-                         const daemon::Routes& routes = some_routes(), const std::string& host = "127.0.0.1");
+                         const daemon::Routes& routes = some_routes(), const std::string& host = "127.0.0.1",
+                         const Clock& clock = Clock::system());
   ~RunningServer() { stop(); }
   RunningServer(const RunningServer&) = delete;
   RunningServer& operator=(const RunningServer&) = delete;

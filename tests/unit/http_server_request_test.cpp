@@ -1,4 +1,5 @@
 // What the server answers to what it is asked.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <optional>
 #include <random>
@@ -7,6 +8,7 @@
 
 #include "support/http_exchange.hpp"
 #include "support/log_capture.hpp"
+#include "support/manual_clock.hpp"
 
 using namespace ff::test;
 using namespace std::chrono_literals;
@@ -209,4 +211,35 @@ TEST_CASE("random bytes, resets and half requests from many clients leave the se
     if (i % 2 == 0) client.reset();
   }
   CHECK(server.alive());
+}
+
+TEST_CASE("what is kept for a while is made once for all requests that follow another on their connection") {
+  ManualClock clock;
+  std::atomic<int> made = 0;
+  const auto count = [&made](ff::Milliseconds kept_for) {
+    return [&made, kept_for] {
+      return ff::daemon::HttpReply{200, "text/plain", std::to_string(++made), {}, kept_for};
+    };
+  };
+  const RunningServer server({}, {}, {{"/kept", count(200ms)}, {"/fresh", count(0ms)}}, "127.0.0.1", clock);
+  const auto told = [](const std::string& reply) {
+    return std::stoi(reply.substr(reply.find("\r\n\r\n") + 4));
+  };
+  Client client(server.port());
+  std::string flood;
+  for (int i = 0; i < 300; ++i) flood += get("/kept");
+  client.send(flood);
+  for (int i = 0; i < 300; ++i) REQUIRE(told(client.reply()) == 1);
+
+  Client other(server.port());
+  CHECK(told(other.ask(get("/kept"))) ==
+        2);  // who has not asked before, such as a scraper, hears what is true now
+  CHECK(told(client.ask(get("/kept"))) == 2);
+  clock.advance(199ms);
+  CHECK(told(client.ask(get("/kept"))) == 2);
+  clock.advance(1ms);
+  CHECK(told(client.ask(get("/kept"))) == 3);
+  CHECK(told(other.ask(get("/kept"))) == 3);
+  CHECK(told(client.ask(get("/fresh"))) == 4);
+  CHECK(told(client.ask(get("/fresh"))) == 5);
 }

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "http_server.hpp"
+
+namespace ff::daemon {
+
+/// The last reply of each route that wants it kept for a while (HttpReply::kept_for). Not thread-safe.
+class KeptReplies {
+ public:
+  /// The clock must outlive this.
+  explicit KeptReplies(const Clock& clock) : clock_(clock) {}
+
+  /// What is true now; to who has asked before, over the same connection, it may be what was true a moment ago: a flood of
+  /// requests then costs one reply a while. Throws as the route does.
+  HttpReply of(const Routes::value_type& route, bool asks_again);
+
+ private:
+  struct Kept {
+    HttpReply reply;
+    SteadyTime made_at;
+  };
+  const Clock& clock_;
+  std::map<std::string, Kept, std::less<>> kept_;
+};
+
+}  // namespace ff::daemon
