@@ -20,6 +20,10 @@ constexpr Milliseconds kAskAgain = 15s;
 // Notifications that come in a storm are heard this often.
 constexpr Milliseconds kBetweenWakes = 50ms;
 
+// Not where the session is lent by a pooler, which would hand it on like this. Servers know it from PostgreSQL 14 on.
+constexpr std::string_view kMayBeIdle = R"sql(
+SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'idle_session_timeout' AND setting <> '0')sql";
+
 SteadyTime in(Milliseconds time) {
   return Clock::system().now() + time;
 }
@@ -91,6 +95,8 @@ void Notifications::listen() {
     pause(kTrialAgain);
     return;
   }
+  // It is idle for as long as nothing is announced: a limit would end it again and again.
+  listener.connection().execute(kMayBeIdle);
   listener.listen(channels_);
   {
     const std::lock_guard lock(mutex_);

@@ -151,6 +151,21 @@ TEST_CASE("a session that breaks now and then is replaced as fast the tenth time
   CHECK(now() - before < 30s);
 }
 
+TEST_CASE("a limit on idle sessions does not end the one that listens") {
+  const test::Database database;
+  pg::Connection db = database.connect();  // has none itself
+  db.execute("ALTER DATABASE " + database.name() + " SET idle_session_timeout = '1s'");
+  Notifications notifications(database.connector(), {kNews, kOther});
+  notifications.start();
+  REQUIRE(becomes_true([&] { return notifications.none_since(kNews, now()); }));
+  const SteadyTime since = now();
+  std::this_thread::sleep_for(3s);
+  CHECK(notifications.none_since(kNews, since));
+  db.execute("NOTIFY ff_lease_event");
+  CHECK(becomes_true([&] { return !notifications.none_since(kNews, since); }));
+  CHECK(notifications.none_since(kOther, since));
+}
+
 TEST_CASE("where the server may be another one, a new session listens before silence is believed again") {
   Stage stage;
   const SteadyTime before = now();
