@@ -188,6 +188,7 @@ class Checks {
   void tables() {
     report_.ask("indexes", [&] { return check::indexes(connection_); });
     report_.ask("triggers", [&] { return check::triggers(connection_); });
+    report_.ask("row_triggers", [&] { return check::row_triggers(connection_, written()); });
     if (!report_.ask("partitions", [&] { return partitions(); })) return;
     report_.ask("replicas", [&] { return check::replicas(check::replicas(connection_), count_); });
     plans();
@@ -206,10 +207,22 @@ class Checks {
     return {{"partitions", Verdict::fine, text + ", the others are " + format_partitions(coverage.left_out)}};
   }
 
-  Lines privileges() {
-    std::vector<const reconcile::Reconciler*> enabled;
+  std::vector<const reconcile::Reconciler*> enabled() const {
+    std::vector<const reconcile::Reconciler*> found;
     for (const config::Reconciler& its : config_.reconcilers)
-      if (its.enabled) enabled.push_back(reconcile::find_reconciler(its.name));
+      if (its.enabled) found.push_back(reconcile::find_reconciler(its.name));
+    return found;
+  }
+
+  // The tables that these do more to than read.
+  std::vector<std::string> written() const {
+    std::vector<std::string> tables;
+    for (const reconcile::Privileges& need : needs_of(enabled()))
+      if (need.names != "SELECT") tables.emplace_back(need.table);
+    return tables;
+  }
+
+  Lines privileges() {
     const auto role = connection_.execute("SELECT current_user::text").one().get<std::string>(0);
     Lines lines;
     const auto add = [&](const Needs& needs, Verdict verdict, std::string_view who) {
@@ -222,7 +235,7 @@ class Checks {
                          printable(next)});
       }
     };
-    const Needs of_daemon = needs_of(enabled);
+    const Needs of_daemon = needs_of(enabled());
     const auto objects = grants(connection_, of_daemon).size();
     if (objects == 0) return {{"privileges", Verdict::skipped, "there are no tables to have them on"}};
     add(of_daemon, Verdict::problem, "the enabled reconcilers need");

@@ -34,6 +34,47 @@ SELECT quote_ident(n.nspname) AS schema, coalesce(quote_ident(r.rolname), 'PUBLI
    AND granted.privilege_type = 'CREATE' AND granted.grantee <> n.nspowner AND r.rolsuper IS NOT TRUE
  ORDER BY 1, 2)sql";
 
+// $1 tables. A trigger of a partitioned table has a clone on each child. FlowFabric's own, which announce events, are for
+// each row or for each statement, and are named after their table.
+constexpr std::string_view kRowTriggers = R"sql(
+WITH written AS (
+  SELECT DISTINCT its.oid, w.name
+    FROM unnest($1) AS w(name)
+    JOIN pg_class t ON t.oid = to_regclass({schema_text} || quote_ident(w.name))
+   CROSS JOIN LATERAL (SELECT t.oid UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = t.oid) its
+)
+SELECT CASE WHEN g.tgtype & 2 <> 0 THEN 'BEFORE trigger' ELSE 'AFTER trigger' END AS kind, g.tgname::text AS name,
+       w.oid::regclass::text AS relation,
+       format('SELECT pg_get_functiondef(%L::regprocedure);', g.tgfoid::regprocedure) AS look,
+       format('ALTER TABLE %s DISABLE TRIGGER %I;', w.oid::regclass, g.tgname) AS off
+  FROM written w
+  JOIN pg_trigger g ON g.tgrelid = w.oid
+ WHERE NOT g.tgisinternal AND g.tgparentid = 0 AND g.tgtype & 1 <> 0 AND g.tgenabled IN ('O', 'A')
+   AND g.tgname <> w.name || '_notify_trg'
+ UNION ALL
+SELECT 'rule', r.rulename::text, w.oid::regclass::text, format('SELECT pg_get_ruledef(%s);', r.oid),
+       format('ALTER TABLE %s DISABLE RULE %I;', w.oid::regclass, r.rulename)
+  FROM written w
+  JOIN pg_rewrite r ON r.ev_class = w.oid
+ WHERE r.rulename <> '_RETURN' AND r.ev_enabled IN ('O', 'A')
+ ORDER BY relation, kind, name)sql";
+
+struct Harm {
+  std::string_view does;
+  std::string_view advice;
+};
+
+Harm harm_of(std::string_view kind) {
+  if (kind == "BEFORE trigger")
+    return {"where it does not RETURN NEW nothing is written, though it may be reported as moved",
+            "look whether it always returns NEW (of a DELETE: OLD); if not"};
+  if (kind == "AFTER trigger")
+    return {"what it raises fails that row, and what it waits for holds it up",
+            "look whether it can fail or take long; if so"};
+  return {"with INSTEAD nothing is written, though it may be reported as moved",
+          "look whether it leaves everything to be written; if not"};
+}
+
 std::string maker(const migrate::State& state) {
   switch (state.origin) {
     case migrate::Origin::none:
@@ -113,6 +154,25 @@ Lines triggers(pg::Connection& connection) {
   const pg::Transaction transaction(connection);  // likewise
   return lines_of("triggers", Verdict::warning, migrate::missing_triggers(connection),
                   "both outboxes announce their events");
+}
+
+Lines row_triggers(pg::Connection& connection, const std::vector<std::string>& tables) {
+  constexpr std::string_view kCheck = "row_triggers";
+  const pg::Transaction transaction(connection);  // likewise
+  Lines lines;
+  for (const pg::Row row : connection.execute(kRowTriggers, pg::Params::of(tables))) {
+    const auto kind = row.get<std::string>("kind");
+    const Harm harm = harm_of(kind);
+    lines.push_back(
+        {kCheck, Verdict::warning,
+         printable(fmt::format("{} {} acts on each row that is written to {}: {}", kind,
+                               row.get<std::string>("name"), row.get<std::string>("relation"), harm.does)),
+         printable(fmt::format("{} -- {}: {}", row.get<std::string>("look"), harm.advice,
+                               row.get<std::string>("off")))});
+  }
+  if (lines.empty())
+    lines.push_back({kCheck, Verdict::fine, "none but FlowFabric's own acts on rows that are written"});
+  return lines;
 }
 
 Lines strangers(pg::Connection& connection) {

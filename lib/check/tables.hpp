@@ -16,6 +16,9 @@ Lines schema_not_found(pg::Connection& connection);
 Lines indexes(pg::Connection& connection);
 Lines triggers(pg::Connection& connection);
 
+/// row_triggers: those for each row, and rules, on `tables` (or their hash children) that are not FlowFabric's.
+Lines row_triggers(pg::Connection& connection, const std::vector<std::string>& tables);
+
 /// strangers: who may create in the schema of the tables or another one on the path of the role, beside its owner.
 Lines strangers(pg::Connection& connection);
 

@@ -203,6 +203,44 @@ TEST_CASE("a trigger that is switched off is a warning, and what it says switche
   CHECK_THAT(faulty(check::triggers(db), Verdict::warning).text, Contains("ff_completion_event"));
 }
 
+TEST_CASE("a trigger for each row or a rule that is not FlowFabric's is warned of where rows are written") {
+  const Database database;
+  auto db = database.connect();
+  const std::vector<std::string> tables{"ff_attempt", "ff_attempt", "ff_stream_frame"};
+  check_fine(check::row_triggers(db, tables));
+  db.execute_script(
+      "CREATE FUNCTION passes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;"
+      "CREATE TRIGGER once BEFORE UPDATE ON ff_attempt FOR EACH STATEMENT EXECUTE FUNCTION passes();"
+      "CREATE TRIGGER away BEFORE UPDATE ON ff_attempt FOR EACH ROW EXECUTE FUNCTION passes();"
+      "ALTER TABLE ff_attempt DISABLE TRIGGER away;"
+      "CREATE TRIGGER elsewhere BEFORE UPDATE ON ff_exec_core FOR EACH ROW EXECUTE FUNCTION passes()");
+  check_fine(check::row_triggers(db, tables));
+  struct Fault {
+    const char* made;
+    const char* text;
+    const char* off;
+  };
+  for (const Fault& fault : std::initializer_list<Fault>{
+           {"CREATE TRIGGER guard BEFORE UPDATE ON ff_attempt FOR EACH ROW EXECUTE FUNCTION passes()",
+            "BEFORE trigger guard acts on each row that is written to ff_attempt: ",
+            "ALTER TABLE ff_attempt DISABLE TRIGGER guard;"},
+           {"CREATE TRIGGER \"A log\" AFTER INSERT ON ff_attempt_p1 FOR EACH ROW EXECUTE FUNCTION passes()",
+            "AFTER trigger A log acts on each row that is written to ff_attempt_p1: ",
+            "ALTER TABLE ff_attempt_p1 DISABLE TRIGGER \"A log\";"},
+           {"CREATE RULE kept AS ON DELETE TO ff_stream_frame DO INSTEAD NOTHING",
+            "rule kept acts on each row that is written to ff_stream_frame: ",
+            "ALTER TABLE ff_stream_frame DISABLE RULE kept;"}}) {
+    CAPTURE(fault.made);
+    db.execute_script(fault.made);
+    const Line line = faulty(check::row_triggers(db, tables), Verdict::warning);
+    CHECK_THAT(line.text, Catch::StartsWith(fault.text));
+    CHECK_THAT(line.next, Catch::EndsWith(fault.off));
+    paste(db, line.next);  // what shows it
+    db.execute_script(fault.off);
+    check_fine(check::row_triggers(db, tables));
+  }
+}
+
 TEST_CASE("who may create in the schemas on the path is a stranger, unless they are his") {
   const Database database;
   auto db = database.connect();

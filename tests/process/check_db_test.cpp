@@ -89,7 +89,7 @@ TEST_CASE("check-db of a database that is fit ends with 0, writes nothing, and p
           "reachable",       "writable",   "server_version", "tls",       "connections", "locked_tables",
           "privileges",      "schema",     "indexes",        "triggers",  "partitions",  "pauses",
           "replicas",        "scan",       "locks",          "strangers", "listen",      "long_transactions",
-          "oldest_snapshot", "autovacuum", "dead_rows",      "encoding",  "statistics"});
+          "oldest_snapshot", "autovacuum", "dead_rows",      "encoding",  "statistics",  "row_triggers"});
   CHECK(told.faults("scan").empty());
   CHECK(diff(before, snapshot(bench.db)).empty());
 
@@ -281,6 +281,26 @@ TEST_CASE("check-db warns of what harms without stopping the daemon, and ends wi
     REQUIRE_FALSE(told.faults(check).empty());
     CHECK(told.faults(check).back()["verdict"] == "warning");
   }
+}
+
+TEST_CASE("check-db warns of a trigger that may drop what is written, and what it says switches it off") {
+  Bench bench;
+  bench.db.execute_script(
+      "CREATE FUNCTION forgets() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;"
+      "CREATE TRIGGER guard BEFORE UPDATE ON ff_attempt FOR EACH ROW EXECUTE FUNCTION forgets()");
+  const Told told = bench.ask();
+  CHECK(told.code == 0);
+  const auto faults = told.faults("row_triggers");
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0]["verdict"] == "warning");
+  CHECK_THAT(
+      faults[0]["text"].get<std::string>(),
+      Catch::StartsWith("BEFORE trigger guard acts on each row that is written to public.ff_attempt: "));
+  const auto next = faults[0]["next"].get<std::string>();
+  CHECK_THAT(next, Catch::StartsWith("SELECT pg_get_functiondef('public.forgets()'::regprocedure); -- "));
+  bench.db.execute_script(next.substr(0, next.find(" -- ")));
+  bench.db.execute_script(next.substr(next.find("ALTER TABLE")));
+  CHECK(bench.ask().faults("row_triggers").empty());
 }
 
 TEST_CASE("check-db ends with 69 where nothing answers, with 64 for a line that it cannot read") {
