@@ -24,11 +24,13 @@ constexpr Milliseconds kAnswerSlack{5000};
 constexpr Milliseconds kLongestCancel{1000};
 
 // For a statement by itself, which is a transaction of its own: no schema on the path in which somebody else may create,
-// no rows that are hidden in silence.
-constexpr std::string_view kOwnPath = R"sql(
+// no rows that are hidden in silence, the time for which we wait ($1) and not a role's. The server begins to count it with the
+// first message behind each statement of a pipeline.
+constexpr std::string_view kOwnSettings = R"sql(
 SELECT pg_catalog.set_config('search_path', 'pg_catalog', true),
        pg_catalog.set_config('standard_conforming_strings', 'on', true),
-       pg_catalog.set_config('row_security', 'off', true))sql";
+       pg_catalog.set_config('row_security', 'off', true),
+       pg_catalog.set_config('statement_timeout', $1, true))sql";
 
 // The name tells the text: behind a pooler another client may have prepared its own under a mere number, and
 // that would be run instead.
@@ -126,6 +128,13 @@ SteadyTime Connection::default_deadline() const {
   return Clock::system().now() + statement_timeout_ + kAnswerSlack;
 }
 
+// Whoever waits longer than usual gives the server as much longer.
+Milliseconds Connection::timeout_until(SteadyTime deadline) const {
+  constexpr Milliseconds kLongest = std::chrono::hours{24};
+  const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::system().now());
+  return std::max(statement_timeout_, std::min(left - kAnswerSlack, kLongest));
+}
+
 bool Connection::lost() const {
   return !connection_ || PQstatus(connection_.get()) != CONNECTION_OK;
 }
@@ -166,12 +175,13 @@ std::vector<Result> Connection::execute_all(std::span<const Call> calls, SteadyT
   if (alone || opening_) give_back_surplus();
   const std::optional<Opening> opening = std::exchange(opening_, std::nullopt);
   const Params none;
+  const Params own = Params::of(std::to_string(timeout_until(deadline).count()));
   std::vector<Call> all;
   if (opening) {
     all.push_back({opening->begin, none});
     all.push_back({opening->settings, opening->values, Plan::generic});
   } else if (alone && catalog_only_) {
-    all.push_back({kOwnPath, none, Plan::generic});
+    all.push_back({kOwnSettings, own, Plan::generic});
   }
   const auto before = static_cast<std::ptrdiff_t>(all.size());
   all.insert(all.end(), calls.begin(), calls.end());
@@ -196,11 +206,23 @@ std::vector<Result> Connection::exchange(std::span<const Call> calls, SteadyTime
     if (!preparing[i].empty() && !receive(calls[i].sql, deadline, error)) prepared_.erase(preparing[i]);
     if (auto result = receive(calls[i].sql, deadline, error)) results.push_back(std::move(*result));
   }
-  if (!next_result(first, deadline) || PQexitPipelineMode(connection_.get()) == 0)
-    fail(Error::Kind::connection, first);
+  await_sync(calls.back().sql, deadline, error);
+  if (PQexitPipelineMode(connection_.get()) == 0) fail(Error::Kind::connection, first);
   if (error && error->statement_name_lost()) may_prepare_ = false;
   if (error) throw *error;
   return results;
+}
+
+// Outside a transaction the sync commits. What fails there, such as a deferred constraint, comes ahead of it, and then none of
+// the statements has happened.
+void Connection::await_sync(std::string_view sql, SteadyTime deadline, std::optional<Error>& error) {
+  for (;;) {
+    const auto result = next_result(sql, deadline);
+    if (!result) fail(Error::Kind::connection, sql);
+    if (PQresultStatus(result->result_.get()) == PGRES_PIPELINE_SYNC) return;
+    if (!error) error = server_error(result->result_.get(), sql);
+    if (next_result(sql, deadline)) fail(Error::Kind::connection, sql);  // libpq's null behind each error
+  }
 }
 
 // Returns the name of the statement if it is prepared first.

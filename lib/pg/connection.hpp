@@ -113,11 +113,13 @@ class Connection {
   };
 
   pg_conn* usable(std::string_view sql);
+  Milliseconds timeout_until(SteadyTime deadline) const;
   std::string located(std::string_view sql) const;
   std::vector<Result> exchange(std::span<const Call> calls, SteadyTime deadline);
   std::string send(const Call& call);
   std::optional<Result> next_result(std::string_view sql, SteadyTime deadline);
   std::optional<Result> receive(std::string_view sql, SteadyTime deadline, std::optional<Error>& error);
+  void await_sync(std::string_view sql, SteadyTime deadline, std::optional<Error>& error);
   void give_back_surplus();
   Result collect(std::string_view sql, SteadyTime deadline);
   /// Waits until the socket is readable (or writable), the deadline or the interrupt; throws for the latter

@@ -223,6 +223,54 @@ TEST_CASE("several statements go in one round trip, and end with the first that 
   CHECK(db.execute_prepared("SELECT $1::int + 7", two).one().get<int>(0) == 9);
 }
 
+TEST_CASE("what fails only as a statement by itself is committed is its error, and the session goes on") {
+  const Database database;
+  auto db = database.connect();
+  db.execute("CREATE TABLE t (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)");
+  const std::string insert = "INSERT INTO t VALUES ($1)";
+  const auto one = pg::Params::of(1);
+  const auto two = pg::Params::of(2);
+  db.execute(insert, one);
+  const auto check = [&](const pg::Error& error) {
+    CHECK(error.kind() == pg::Error::Kind::server);
+    CHECK(error.sqlstate() == "23505");
+    CHECK(error.query() == insert);
+    CHECK(db.idle());
+    CHECK(test::number(db, "SELECT count(*) FROM t") == 1);
+  };
+  check(error_of([&] { db.execute(insert, one); }));
+  check(error_of([&] { db.execute_prepared(insert, one); }));
+  CHECK(db.has_prepared(insert));
+  const std::vector<pg::Call> both{{insert, two}, {insert, one}};
+  check(error_of([&] { db.execute_all(both, db.default_deadline()); }));
+  db.execute_prepared(insert, two);
+  CHECK(test::number(db, "SELECT count(*) FROM t") == 2);
+}
+
+TEST_CASE("a statement by itself has the time that the connection gives it, whatever a role's settings are") {
+  const Database database;
+  auto db = database.connect();
+  db.execute_script("ALTER DATABASE " + database.name() + " SET statement_timeout = '200ms'");
+  pg::ConnectOptions options = database.connector().options();
+  options.relation = "ff_exec_core";
+  const auto connect = [&](Milliseconds statement_timeout) {
+    options.statement_timeout = statement_timeout;
+    return pg::Connector(options).connect(Clock::system().now() + 10s);
+  };
+  auto patient = connect(20s);
+  const std::string slow = "SELECT current_setting('statement_timeout') FROM pg_sleep(0.4)";
+  const pg::Params none;
+  const std::vector<pg::Call> both{{slow, none}, {slow, none, pg::Plan::generic}};
+  for (const pg::Result& result : patient.execute_all(both, patient.default_deadline()))
+    CHECK(result.one().get<std::string>(0) == "20s");
+  // For this transaction only, as a pooler's other clients need it.
+  CHECK(patient.execute_script("SHOW statement_timeout").one().get<std::string>(0) == "200ms");
+
+  auto hasty = connect(50ms);
+  CHECK(is_prompt([&] { CHECK(error_of([&] { hasty.execute(kSleep); }).canceled()); }));
+  CHECK(hasty.idle());
+}
+
 TEST_CASE("a narrower statement goes in the place of one that is not worth a plan yet") {
   const Database database;
   auto db = database.connect();
