@@ -55,15 +55,15 @@ int deliver(const std::string& where, const std::string& message, Milliseconds w
 
 }  // namespace
 
-void notify_service_manager(const std::string& message, Milliseconds wait) {
+bool notify_service_manager(const std::string& message, Milliseconds wait) {
   const char* where = std::getenv("NOTIFY_SOCKET");
-  if (where == nullptr || *where == '\0') return;
+  if (where == nullptr || *where == '\0') return true;
   const int error = deliver(where, message, wait);
-  static std::atomic<bool> told = false;
-  if (error == 0 || told.exchange(true)) return;
-  spdlog::warn("the service manager cannot be told anything over NOTIFY_SOCKET {}, which is dropped: {}",
-               printable(where),
-               error == EAGAIN ? "nobody reads it" : std::generic_category().message(error));
+  static std::atomic<bool> warned = false;
+  if (!warned.exchange(error != 0) && error != 0)
+    spdlog::warn("a message to the service manager over NOTIFY_SOCKET {} was dropped: {}", printable(where),
+                 error == EAGAIN ? "nobody reads what is there" : std::generic_category().message(error));
+  return error == 0;
 }
 
 std::optional<Milliseconds> watchdog_interval() {

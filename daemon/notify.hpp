@@ -8,9 +8,9 @@
 namespace ff::daemon {
 
 /// Tells the service manager something (sd_notify(3): "READY=1", "STATUS=…"), when there is one that listens.
-/// A message that cannot be delivered is dropped, and the log says so once: nothing of ours depends on it. Where whoever
+/// False: it could not be delivered and is dropped, and the log says so, once until another is delivered. Where whoever
 /// listens has no room for it, some is waited for so long; signals are not heard meanwhile.
-void notify_service_manager(const std::string& message, Milliseconds wait = Milliseconds{0});
+bool notify_service_manager(const std::string& message, Milliseconds wait = Milliseconds{0});
 
 /// The wait for what is said only once.
 constexpr Milliseconds kWaitToBeHeard{100};

@@ -32,7 +32,7 @@ class Service {
   void run() {
     wait_for_signal();
     daemon_.start();
-    notify_service_manager("READY=1\nSTATUS=" + daemon_.board().line(), kWaitToBeHeard);
+    say_ready();
     report();
     io_.run();
     daemon_.stop();
@@ -81,7 +81,11 @@ class Service {
       daemon_.reload_failed();
       spdlog::error("configuration not reloaded, the earlier one stays: {}", error.what());
     }
-    notify_service_manager("READY=1", kWaitToBeHeard);
+    say_ready();
+  }
+
+  void say_ready() {
+    is_ready_told_ = notify_service_manager("READY=1\nSTATUS=" + daemon_.board().line(), kWaitToBeHeard);
   }
 
   // Tells the service manager one line of state, and that the scheduler makes progress as long as it does.
@@ -90,7 +94,11 @@ class Service {
     timer_.expires_after(pause);
     timer_.async_wait([this](const boost::system::error_code& error) {
       if (error) return;
-      notify_service_manager("STATUS=" + daemon_.board().line());
+      // Whoever waits for it in vain ends the process.
+      if (!is_ready_told_)
+        say_ready();
+      else
+        notify_service_manager("STATUS=" + daemon_.board().line());
       if (watchdog_ && daemon_.alive()) notify_service_manager("WATCHDOG=1");
       report();
     });
@@ -102,6 +110,7 @@ class Service {
   asio::signal_set signals_{io_, SIGTERM, SIGINT, SIGHUP};
   asio::steady_timer timer_{io_};
   const std::optional<Milliseconds> watchdog_ = watchdog_interval();
+  bool is_ready_told_ = false;
 };
 
 }  // namespace

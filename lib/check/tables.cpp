@@ -38,10 +38,11 @@ SELECT quote_ident(n.nspname) AS schema, coalesce(quote_ident(r.rolname), 'PUBLI
 // each row or for each statement, and are named after their table.
 constexpr std::string_view kRowTriggers = R"sql(
 WITH written AS (
-  SELECT DISTINCT its.oid, w.name
+  SELECT DISTINCT its.oid, its.is_child, w.name
     FROM unnest($1) AS w(name)
     JOIN pg_class t ON t.oid = to_regclass({schema_text} || quote_ident(w.name))
-   CROSS JOIN LATERAL (SELECT t.oid UNION ALL SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = t.oid) its
+   CROSS JOIN LATERAL (SELECT t.oid, false UNION ALL
+                      SELECT i.inhrelid, true FROM pg_inherits i WHERE i.inhparent = t.oid) its(oid, is_child)
 )
 SELECT CASE WHEN g.tgtype & 2 <> 0 THEN 'BEFORE trigger' ELSE 'AFTER trigger' END AS kind, g.tgname::text AS name,
        w.oid::regclass::text AS relation,
@@ -50,13 +51,14 @@ SELECT CASE WHEN g.tgtype & 2 <> 0 THEN 'BEFORE trigger' ELSE 'AFTER trigger' EN
   FROM written w
   JOIN pg_trigger g ON g.tgrelid = w.oid
  WHERE NOT g.tgisinternal AND g.tgparentid = 0 AND g.tgtype & 1 <> 0 AND g.tgenabled IN ('O', 'A')
-   AND g.tgname <> w.name || '_notify_trg'
+   AND NOT (g.tgname = w.name || '_notify_trg' AND g.tgtype & 2 = 0)
  UNION ALL
 SELECT 'rule', r.rulename::text, w.oid::regclass::text, format('SELECT pg_get_ruledef(%s);', r.oid),
        format('ALTER TABLE %s DISABLE RULE %I;', w.oid::regclass, r.rulename)
   FROM written w
   JOIN pg_rewrite r ON r.ev_class = w.oid
- WHERE r.rulename <> '_RETURN' AND r.ev_enabled IN ('O', 'A')
+ -- The children are written through their parent, where theirs do not count.
+ WHERE NOT w.is_child AND r.rulename <> '_RETURN' AND r.ev_enabled IN ('O', 'A')
  ORDER BY relation, kind, name)sql";
 
 struct Harm {
@@ -69,7 +71,7 @@ Harm harm_of(std::string_view kind) {
     return {"where it does not RETURN NEW nothing is written, though it may be reported as moved",
             "look whether it always returns NEW (of a DELETE: OLD); if not"};
   if (kind == "AFTER trigger")
-    return {"what it raises fails that row, and what it waits for holds it up",
+    return {"what it raises fails the rows that are written with it, and what it waits for holds them up",
             "look whether it can fail or take long; if so"};
   return {"with INSTEAD nothing is written, though it may be reported as moved",
           "look whether it leaves everything to be written; if not"};

@@ -32,8 +32,8 @@ struct Call {
   std::string_view sql;
   std::reference_wrapper<const Params> params;
   Plan plan = Plan::custom;
-  /// What is true of these values only, and far cheaper to plan: sent in place of `sql` while the session has no plan of that, and
-  /// has not been asked for one often enough for it to pay. Empty: there is nothing like it.
+  /// The same statement, right for these values only and far cheaper to plan: sent in place of `sql` while the session has no
+  /// plan of that, and has not been asked for one often enough for it to pay. Empty: there is none.
   std::string_view narrower = {};
 };
 
@@ -70,8 +70,8 @@ class Connection {
   /// No further statement is prepared without giving back another (see StatementCache). A plan over a group of partitions
   /// takes up to 3 MB of the server's memory.
   static constexpr std::size_t kMostPrepared = 96;
-  /// From which time on a statement is worth a plan of its own that has a `narrower` one. A plan over sixteen partitions takes
-  /// five times as long as over one, and as long as it takes in eight times to be run by it.
+  /// From which time on a statement is worth a plan of its own that has a `narrower` one: to plan it over sixteen partitions
+  /// costs about as much as to plan and run it eight times over one.
   static constexpr int kWorthAPlan = 8;
 
   /// Runs several statements separated by semicolons, without parameters (the simple query protocol: outside

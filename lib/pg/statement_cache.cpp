@@ -8,6 +8,7 @@ namespace {
 
 // Texts are the same ones again and again; whoever makes new ones all the time does not fill our memory.
 constexpr std::size_t kMostRemembered = 4096;
+constexpr int kMostTimes = 1000;  // that are told apart
 
 }  // namespace
 
@@ -26,7 +27,7 @@ StatementCache::Way StatementCache::send(const std::string& name, int from_time)
     return Way::prepare;
   }
   if (before.times == 0 && unprepared_.size() >= kMostRemembered) unprepared_.clear();
-  unprepared_.insert_or_assign(name, Sent{turn_, std::min(before.times + 1, from_time)});
+  unprepared_.insert_or_assign(name, Sent{turn_, std::min(before.times + 1, kMostTimes)});
   return Way::unprepared;
 }
 

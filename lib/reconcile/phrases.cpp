@@ -172,8 +172,8 @@ const std::vector<Fragment>& of_claims() {
       // How often lease_expiry has given this attempt back in the present run of its execution: an operator's replay begins
       // another in the same row, and so does a retry after fail_execution.
       {"reclaims_of_run(attempt, core)",
-       R"sql(CASE WHEN {attempt}.raw_fields->'reclaimed_in_replay' IS NOT DISTINCT FROM {core}.raw_fields->'replay_count'
-               AND {attempt}.raw_fields->'reclaimed_in_retry' IS NOT DISTINCT FROM {core}.raw_fields->'retry_count'
+       R"sql(CASE WHEN {attempt}.raw_fields->>'reclaimed_in_replay' IS NOT DISTINCT FROM {core}.raw_fields->>'replay_count'
+               AND {attempt}.raw_fields->>'reclaimed_in_retry' IS NOT DISTINCT FROM {core}.raw_fields->>'retry_count'
               THEN {whole_number:{attempt}.raw_fields->'lease_reclaims'} ELSE 0 END)sql"},
 
       // "Somebody has been promised the execution of this row": an unexpired grant to reclaim it is out. FlowFabric's

@@ -95,7 +95,7 @@ void Notifications::listen() {
     pause(kTrialAgain);
     return;
   }
-  // It is idle for as long as nothing is announced: a limit would end it again and again.
+  // It says nothing for long, and a limit would end it again and again.
   listener.connection().execute(kMayBeIdle);
   listener.listen(channels_);
   {

@@ -77,6 +77,8 @@ TEST_CASE("cancelled_leases: who lives is left alone, and so is whoever may fini
   t.cancelled_by(t.add(t.add_flow("cancel_all", "open"), active(), std::nullopt), "cancel_flow");
   // It has ended by itself.
   t.add(cancelled, {"terminal", "leased", "not_applicable", "completed", "attempt_terminal"});
+  // FlowFabric's dispatcher of sibling cancels, and a worker: who goes on with it was asked to by nobody else.
+  for (const char* whom : {"engine", "worker"}) t.cancelled_by(t.add(cancelled, active()), whom);
   // An operator's replay, whatever its clock said, has cleared who cancelled it.
   t.add(cancelled, active(), std::nullopt);
   // A lapsed lease is lease_expiry's.

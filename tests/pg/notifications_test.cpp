@@ -159,7 +159,13 @@ TEST_CASE("a limit on idle sessions does not end the one that listens") {
   notifications.start();
   REQUIRE(becomes_true([&] { return notifications.none_since(kNews, now()); }));
   const SteadyTime since = now();
-  std::this_thread::sleep_for(3s);
+  // It has said nothing for longer than that, and is there.
+  CHECK(becomes_true([&] {
+    return test::number(
+               db,
+               "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle'"
+               "   AND pid <> pg_backend_pid() AND clock_timestamp() - state_change > interval '2 s'") == 1;
+  }));
   CHECK(notifications.none_since(kNews, since));
   db.execute("NOTIFY ff_lease_event");
   CHECK(becomes_true([&] { return !notifications.none_since(kNews, since); }));

@@ -153,12 +153,13 @@ TEST_CASE(
   REQUIRE(wait_until([&] { return daemon.ready(); }));
   daemon.process().signal(SIGHUP);
   CHECK(wait_until([&] { return daemon.process().err_has("configuration reloaded"); }, 10s));
-  const std::string dropped = "the service manager cannot be told anything";
+  const std::string dropped = "a message to the service manager";
   const auto first = daemon.process().err().find(dropped);
   CHECK(first != std::string::npos);
   CHECK(daemon.process().err().find(dropped, first + 1) == std::string::npos);
 
   manager.forget();
+  CHECK(manager.hears("READY=1"));
   CHECK(manager.hears("WATCHDOG=1"));
   manager.fill();
   daemon.process().signal(SIGTERM);

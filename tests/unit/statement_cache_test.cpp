@@ -74,6 +74,15 @@ TEST_CASE("what has a cheaper way gets no place before it has come often enough,
   CHECK_FALSE(session.cache.contains("a"));
 }
 
+TEST_CASE("how often it has come is not forgotten where it is sent the other way in between") {
+  Session session;
+  session.round(4);
+  for (int time = 1; time < 5; ++time) CHECK(session.cache.send("a", 5) == Way::unprepared);
+  session.round(4);
+  CHECK(session.send("a") == Way::unprepared);
+  CHECK(session.cache.send("a", 5) == Way::prepare);
+}
+
 TEST_CASE("of several that are prepared together each has to deserve a place of its own") {
   StatementCache cache(4);
   for (const char* name : {"a", "b", "c", "d", "b", "c", "d", "b", "c", "d", "e", "f", "b", "c", "d"})

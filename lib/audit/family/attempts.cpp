@@ -59,8 +59,7 @@ std::vector<Sweep> sweeps_of_attempts() {
              "a lease that ends in a month or later: were its worker to crash, nobody would notice",
              "UPDATE ff_attempt SET lease_expires_at_ms = floor(extract(epoch FROM clock_timestamp()) * "
              "1000)::bigint + 60000 "
-             "{of_attempt}; -- a worker that lives renews it within this minute, and lease_expiry takes it "
-             "otherwise"},
+             "{of_attempt}; -- in a minute lease_expiry takes it: ask a worker first that renews less often"},
             {"two_leases",
              "two of its attempts have a lease, and neither has lapsed: two workers may be at work on it",
              "UPDATE ff_attempt SET lease_expires_at_ms = NULL, lease_epoch = lease_epoch + 1, outcome = "

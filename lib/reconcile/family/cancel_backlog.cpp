@@ -43,7 +43,8 @@ constexpr std::string_view kScan = R"sql(
         FROM unnest({partitions}) AS mine(partition_key)
        CROSS JOIN LATERAL (SELECT {more_than:{few}, f.partition_key = mine.partition_key} AS are_many OFFSET 0) members
        CROSS JOIN LATERAL (
-         SELECT flow.*, {lets_finish:flow} AS lets_finish, {more_than:{few}, f.partition_key = flow.partition_key AND f.flow_id = flow.flow_id} AS is_large
+         SELECT flow.*, {lets_finish:flow} AS lets_finish,
+                {more_than:{few}, f.partition_key = flow.partition_key AND f.flow_id = flow.flow_id} AS is_large
            FROM {schema}.ff_cancel_backlog flow
           WHERE {in_partitions:flow} AND flow.partition_key = ANY(ARRAY[mine.partition_key])
          OFFSET 0) b

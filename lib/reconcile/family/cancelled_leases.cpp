@@ -1,7 +1,7 @@
 // cancelled_leases: what was cancelled and left to its worker is not taken up again.
 //
-// Rows     Cancelled executions with a lease that has not lapsed, `grace` after the cancel. FlowFabric leaves it to them in
-//          three ways: the cancel of a flow's header, of which its server acknowledges a member without taking anything
+// Rows     Cancelled executions with a lease that has not lapsed, `grace` after the cancel. FlowFabric leaves its lease to
+//          a worker in three ways: the cancel of a flow's header, of which its server acknowledges a member without taking anything
 //          from it; cancel_flow, which tells of each member that its lease was revoked; and an operator's cancel_execution
 //          of what was claimed by a typed claim, because it looks for the attempt that the core names. And executions that
 //          such a worker has revived since: a retry, once somebody has a lease again, and a suspension. No index leads to
@@ -76,7 +76,8 @@ std::vector<Fragment> fragments_of(std::string_view is_taken_up, std::string_vie
                      WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key AND i.flow_id = {core}.flow_id
                     OFFSET 0))sql"},
       {"is_cancelled(core)", "{core}.lifecycle_phase = 'cancelled'"},
-      {"was_cancelled(core)", "{core}.cancelled_by IS NOT NULL"},
+      // Not what FlowFabric's dispatcher of sibling cancels has ended, nor a worker: neither asks anybody else to go on.
+      {"was_cancelled(core)", "coalesce({core}.cancelled_by, 'worker') NOT IN ('engine', 'worker')"},
       {"is_of_its_flow(core)", "coalesce({core}.cancelled_by, '') IN ('cancel_flow', 'cancel_flow_header')"},
       {"is_left_to_its_worker(core, flow)",
        R"sql(CASE WHEN {is_cancelled:{core}}
@@ -105,7 +106,7 @@ std::vector<Fragment> fragments_of(std::string_view is_taken_up, std::string_vie
 std::vector<Reconciler> pairs(const Reconciler& members) {
   using namespace std::chrono_literals;
   Reconciler its = members;
-  its.outcomes = {{"lease_revoked", Effect::ended, "it was cancelled, and its worker had the lease still"}};
+  its.outcomes = {{"lease_revoked", Effect::ended, "it was cancelled, and a worker had a lease of it still"}};
   its.key = {{"execution_id", "uuid"}};
   its.scan = kScan;
   its.act = kAct;

@@ -24,7 +24,8 @@ constexpr std::string_view kIsStillAtWork =
 }  // namespace
 
 std::vector<Fragment> phrases() {
-  return {// A cancel of the same flow that came later says it in the flow's row only.
+  return {// A later cancel of the same flow says it in the flow's row only, and has no date: under cancel_all
+          // no worker is left any time.
           {"lets_finish(backlog)",
            R"sql(({backlog}.cancellation_policy <> 'cancel_all'
       AND (SELECT true
