@@ -94,6 +94,7 @@ TickReport Crew::alone(pg::PooledConnection connection, const std::function<void
   Worker worker(job_, std::move(connection));
   try {
     work(worker);
+    worker.wait_for_held();
   } catch (const pg::Error& error) {
     // What ends all goes before what was of some partitions only.
     const bool is_of_all = error.connection_lost() || error.not_writable() || error.interrupted();

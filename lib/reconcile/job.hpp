@@ -110,6 +110,9 @@ struct Job {
   /// Until a scan is complete.
   std::atomic<bool> one_group_each{false};
 
+  /// How often it was waited for a row that was held.
+  std::atomic<std::size_t> waits{0};
+
   // Of this tick.
   TickOptions options;
   SteadyTime deadline = SteadyTime::max();  ///< no further batch is started after it

@@ -160,6 +160,10 @@ struct Reconciler {
   /// the answer. `act` is given the keys in `locked` alone, whose rows nobody changes any more; the others count as
   /// locked, or as no longer due.
   std::string_view lock = {};
+  /// The table of its key, where workers hold a row in turns, one always waiting for the one before (a budget from which many
+  /// spend): SKIP LOCKED would never find it free. A row that was held is then waited for, before anything else is locked, so
+  /// that nobody can be waiting for us, and for a second at most. Empty: what is held is left for the next tick.
+  std::string_view queues_in = {};
   /// What these statements say more than once.
   std::vector<Fragment> fragments = {};
   /// All that these statements need, and those of the companions; a table may stand there more than once.

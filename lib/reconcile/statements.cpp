@@ -130,6 +130,15 @@ WITH {clock},
 {lock}
 SELECT partition_key, {keys} FROM locked)sql";
 
+constexpr std::string_view kWait = R"sql(
+WITH {clock},
+{key}
+SELECT
+  FROM clock, key
+  JOIN {schema}.{queue} q USING (partition_key, {keys})
+ WHERE {in_partitions:q}
+   FOR NO KEY UPDATE OF q)sql";
+
 constexpr std::string_view kAct = R"sql(
 WITH {clock},
 {key},
@@ -379,6 +388,8 @@ Statements::Statements(const Reconciler& reconciler) try {
                   {{"execution_column", std::string(reconciler.execution_column)}, {"execution", one}}));
   still_due = make("check", kStillDue, still_along(reconciler));
   if (!reconciler.lock.empty()) lock = make("lock", kLock, {{"lock", std::string(reconciler.lock)}});
+  if (!reconciler.queues_in.empty())
+    wait = make("wait", kWait, {{"queue", std::string(reconciler.queues_in)}});
   act = make("act", kAct);
   if (ends_or_deletes(reconciler)) act_telling = telling(reconciler, make);
   if (!reconciler.forbidden.empty())

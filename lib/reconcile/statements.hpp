@@ -52,8 +52,8 @@ Statement statement_on_leases(std::string_view verb, std::string_view text);
 /// the pair itself uses ($1 the partitions, $2 to $4 the filter, the bounds of a slice, its own), which every statement
 /// has, and the holdoff in milliseconds, come those named here; `slice_end` has parameters of its own.
 ///
-/// Each begins with a comment for pg_stat_activity and the server's log: whose it is, and what it does (scan, lock, act, check
-/// before or after an act, count).
+/// Each begins with a comment for pg_stat_activity and the server's log: whose it is, and what it does (scan, wait, lock, act,
+/// check before or after an act, count).
 ///
 /// Making them throws std::invalid_argument for a pair with a placeholder that means nothing.
 struct Statements {
@@ -90,6 +90,9 @@ struct Statements {
   /// Locks what must be held before `act` begins. Parameters as in `still_due`. Columns: partition_key and key columns of
   /// those of the given rows that may be moved. Empty where `act` does all of it.
   Statement lock;
+
+  /// Waits for the given rows and locks them. Parameters as in `still_due`; no columns. Empty where nothing is waited for.
+  Statement wait;
 
   /// Moves the given rows. Parameters as in `still_due`. Columns: partition_key, key columns, due_at_ms,
   /// outcome, now_ms.

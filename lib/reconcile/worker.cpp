@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace ff::reconcile {
 namespace {
@@ -20,21 +21,11 @@ Milliseconds shortest_lock_wait(const pg::Connection& connection) {
   return std::min<Milliseconds>(Milliseconds{500}, connection.statement_timeout() / 4);
 }
 
+// So long a tick waits for rows that are held in turns, and for the last of them as long as for any lock.
+constexpr Milliseconds kLongestQueue{1000};
+
 // Rows in no more than a so-manyth of a group's partitions have a cheaper plan of their own.
 constexpr std::size_t kFewOfAGroup = 4;
-
-bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
-  return std::ranges::find(reconciler.left_alone, outcome) != reconciler.left_alone.end();
-}
-
-bool goes_on(const Reconciler& reconciler, std::string_view outcome) {
-  return std::ranges::find(reconciler.goes_on, outcome) != reconciler.goes_on.end();
-}
-
-Effect effect_of(const Reconciler& reconciler, std::string_view outcome) {
-  const auto found = std::ranges::find(reconciler.outcomes, outcome, &Outcome::name);
-  return found == reconciler.outcomes.end() ? Effect::moved : found->effect;
-}
 
 std::vector<Candidate> read_moved(const std::vector<pg::Row>& rows, std::size_t columns) {
   std::vector<Candidate> moved;
@@ -179,6 +170,11 @@ void Worker::move_apart(Candidates first, Candidates second) {
 bool Worker::try_once(Candidates batch) {
   pg::Transaction transaction(
       *connection_, {.plan = pg::Plan::generic, .at_most = hurried_ ? kHurry : Milliseconds::max()});
+  if (waits_ && !wait(transaction, batch)) {
+    transaction.rollback();
+    count_left(batch, {});
+    return true;
+  }
   const SteadyTime started = job_.clock.now();
   if (job_.statements.lock.empty()) return act_on(transaction, batch, batch, started);
   const std::vector<Candidate> locked = lock(transaction, batch);
@@ -186,6 +182,36 @@ bool Worker::try_once(Candidates batch) {
   transaction.rollback();
   count_left(batch, {});
   return true;
+}
+
+// False: it is held still.
+bool Worker::wait(pg::Transaction& transaction, Candidates row) const {
+  try {
+    ask_of(transaction, job_.statements.wait, row);
+    return true;
+  } catch (const pg::Error& error) {
+    if (!error.table_locked()) throw;
+    return false;
+  }
+}
+
+// Each tick begins with another of them, for which there is time, however slow the server was: one whose holder sleeps must not
+// keep the others from their turn.
+void Worker::wait_for_held() {
+  std::vector<Candidate> rows = std::exchange(to_wait_for_, {});
+  if (rows.empty()) return;
+  std::rotate(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(job_.waits++ % rows.size()),
+              rows.end());
+  const SteadyTime until = std::min(job_.deadline, job_.clock.now() + kLongestQueue);
+  waits_ = true;
+  Candidates left = rows;
+  while (!left.empty() && !job_.options.stop.stop_requested()) {
+    move_whole(left.first(1));
+    left = left.subspan(1);
+    if (job_.clock.now() >= until) break;
+  }
+  count_left(left, {});
+  waits_ = false;
 }
 
 // Those of the rows that may be moved, in their order.
@@ -302,84 +328,6 @@ bool Worker::is_forbidden(pg::Transaction& transaction, Candidates moved) const 
   if (job_.statements.forbidden.empty() || moved.empty()) return false;
   const auto answers = ask_of(transaction, job_.statements.forbidden, moved);
   return std::ranges::any_of(answers, [](const pg::Result& rows) { return !rows.empty(); });
-}
-
-void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Milliseconds took) {
-  const int outcome_at = static_cast<int>(job_.reconciler.key.size()) + 2;
-  const std::int64_t before = report_.processed;
-  std::size_t next = 0;
-  for (const pg::Row row : rows) {
-    const RowKey& key = moved[next].key;
-    const UnixMillis due_at = moved[next++].due_at;
-    const auto outcome = row.get<std::string>(outcome_at);
-    ++report_.outcomes[outcome];
-    if (!job_.options.dry_run) job_.quarantine.release(key);
-    if (!job_.options.dry_run && goes_on(job_.reconciler, outcome)) report_.more = true;
-    if (is_left_alone(job_.reconciler, outcome)) continue;
-    ++report_.processed;
-    if (effect_of(job_.reconciler, outcome) == Effect::given_back) ++report_.given_back;
-    // A time before 1970 is no time; a difference from it might not even fit.
-    const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
-    report_.lateness.add(acted_at - job_.late_since(std::max(due_at, UnixMillis{}), key) + took);
-    if (job_.options.list_moves) report_.moves.push_back({key, outcome, due_at, &job_.reconciler});
-  }
-  if (job_.options.progress) job_.options.progress->processed += report_.processed - before;
-}
-
-// Whose leases went, for the breaker: also those of whom it ends.
-void Worker::note_taken(const std::vector<pg::Row>& rows, Candidates moved, Candidates batch) const {
-  if (job_.storm() == nullptr || !job_.reconciler.takes_leases || !job_.whose()) return;
-  const int outcome_at = static_cast<int>(job_.reconciler.key.size()) + 2;
-  const UnixMillis counts_after = job_.storm()->counts_after();
-  std::map<RowKey, std::string_view> holders;
-  for (const Candidate& row : batch) holders.emplace(row.key, row.holder);
-  LeasesOf taken;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Effect effect = effect_of(job_.reconciler, rows[i].get<std::string>(outcome_at));
-    if ((effect == Effect::given_back || effect == Effect::ended) && moved[i].due_at > counts_after)
-      ++taken[std::string(holders[moved[i].key])];
-  }
-  job_.storm()->taken(taken);
-}
-
-// What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the
-// meantime. The others are committed: where nobody says which of the two it was, the batch has not failed.
-void Worker::count_left(Candidates batch, Candidates moved) {
-  std::set<RowKey> keys;
-  for (const Candidate& row : moved) keys.insert(row.key);
-  std::vector<Candidate> left;
-  std::ranges::copy_if(batch, std::back_inserter(left),
-                       [&](const Candidate& row) { return !keys.contains(row.key); });
-  try {
-    count_each_left(left);
-  } catch (const pg::Error& error) {
-    if (error.connection_lost()) throw;
-    if (!report_.failure) report_.failure = error;
-  }
-}
-
-void Worker::count_each_left(Candidates left) {
-  pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
-  const std::vector<pg::Result> results = ask_of(transaction, job_.statements.still_due, left);
-  transaction.rollback();
-  const std::size_t columns = job_.reconciler.key.size();
-  std::set<RowKey> locked;
-  for (const pg::Result& rows : results)
-    for (const pg::Row row : rows) {
-      RowKey key = read_key(row, columns);
-      if (!job_.options.dry_run) {
-        const auto execution = row.get<std::optional<Uuid>>(static_cast<int>(columns) + 1);
-        job_.held_rows.found(key,
-                             execution ? std::optional(ExecutionId{key.partition, *execution}) : std::nullopt,
-                             job_.clock.now());
-      }
-      locked.insert(std::move(key));
-    }
-  for (const Candidate& row : left) {
-    const bool is_locked = locked.contains(row.key);
-    ++report_.skipped[is_locked ? Skip::locked : Skip::no_longer_due];
-    if (!is_locked && !job_.options.dry_run) job_.quarantine.release(row.key);
-  }
 }
 
 void Worker::blame(const Candidate& row, const pg::Error& error) {

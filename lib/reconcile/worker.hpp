@@ -49,6 +49,10 @@ class Worker {
   /// sorted by group.
   void move_rows(Candidates batch);
 
+  /// Waits for those of all rows so far that others hold in turns (see Reconciler::queues_in), one by one, as long as there
+  /// is time, and moves them.
+  void wait_for_held();
+
  private:
   std::vector<Candidate> read_once(const std::vector<Question>& questions);
   bool may_write() const;
@@ -72,12 +76,15 @@ class Worker {
   void note_taken(const std::vector<pg::Row>& rows, Candidates moved, Candidates batch) const;
   void count_left(Candidates batch, Candidates moved);
   void count_each_left(Candidates left);
+  bool wait(pg::Transaction& transaction, Candidates row) const;
   void blame(const Candidate& row, const pg::Error& error);
 
   Job& job_;
   TickReport report_;
-  bool read_in_time_ = true;  // the last page was asked for before the deadline
-  bool hurried_ = false;      // a row of the batch that is being halved takes far too long
+  bool read_in_time_ = true;            // the last page was asked for before the deadline
+  bool hurried_ = false;                // a row of the batch that is being halved takes far too long
+  bool waits_ = false;                  // for a row that is held
+  std::vector<Candidate> to_wait_for_;  // were held, and are counted nowhere yet
   pg::PooledConnection connection_;
 };
 

@@ -42,6 +42,7 @@ TEST_CASE("every statement of every reconciler fits the migrated schema") {
       for (std::size_t i = 0; i < reconciler.key.size(); ++i) page.add(std::optional<std::string>{});
       run(db, statements.rest, page);
       run(db, statements.still_due, with_no_keys(leading, reconciler));
+      if (!statements.wait.empty()) run(db, statements.wait, with_no_keys(leading, reconciler));
       if (!statements.lock.empty()) run(db, statements.lock, with_no_keys(leading, reconciler));
       run(db, statements.act, with_no_keys(leading, reconciler));
       run(db, statements.backlog, pg::Params(leading).add(std::int64_t{10}));

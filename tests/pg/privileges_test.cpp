@@ -164,6 +164,7 @@ void try_act(pg::Connection& connection, const reconcile::Reconciler& pair, cons
   reconcile::add_keys(params, pair, rows);
   pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
   const reconcile::Statements statements(pair);
+  if (!statements.wait.empty()) transaction.execute(statements.wait.over({{0}}), params);
   if (!statements.lock.empty()) transaction.execute(statements.lock.over({{0}}), params);
   transaction.execute(statements.act.over({{0}}), params);
   transaction.rollback();

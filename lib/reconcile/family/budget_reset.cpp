@@ -8,7 +8,8 @@
 //          number). Of a ledger of more than 10,000 rows so many go a time, and the rest with the reset.
 // Others   Workers count usage up in the same rows, the policy locked first, and give it back, with only the ledger
 //          locked first: a budget of which any row is held, or whose usage was written since this statement began,
-//          waits for the next tick.
+//          waits for the next tick. Who spends takes the policy's lock in turns, and a busy budget is never free: so the
+//          policy is waited for, with nothing else locked, as FlowFabric's own reset waits for it.
 // Repeat   next_reset_at_ms is in the future or null afterwards.
 
 #include "reconcile/family/registry.hpp"
@@ -134,6 +135,7 @@ Reconciler budget_reset() {
           .partition_count = "SELECT num_budget_partitions FROM {schema}.ff_partition_config",
           .scan = kScan,
           .act = kAct,
+          .queues_in = "ff_budget_policy",
           .fragments = {{"slice", "10000"}},
           .privileges = {{"ff_budget_policy", "SELECT, UPDATE"},
                          {"ff_budget_usage", "SELECT, UPDATE"},

@@ -11,8 +11,9 @@
 //             long (the others are deleted by the second pair); active_concurrency becomes the number of those that are left, over or not: only what is gone can no
 //             longer be released, and a release takes 1 off. Never upwards, because admissions without a cap have a guard
 //             and are not counted. 2. The guard is deleted.
-// Others   An admission (SERIALIZABLE) holds the policy's row while it adds a guard; so the row is locked first, and the
-//          guards are counted in a second statement, which sees all that were added. A release deletes its guard, then
+// Others   An admission (SERIALIZABLE) holds the policy's row while it adds a guard; so the row is locked first (and waited
+//          for: one admission after the other holds that of a busy quota), and the guards are counted in a second
+//          statement, which sees all that were added. A release deletes its guard, then
 //          takes 1 off: whoever waits for our lock takes it off our number, in which the guard still counts. A lock alone
 //          costs an admission nothing; what is written refuses those that began before it once (40001). A guard that an
 //          admission or a release holds is left, and counts.
@@ -132,6 +133,7 @@ Reconciler other_guards(Reconciler quotas) {
   quotas.key = {{"quota_policy_id", "text"}, {"execution_id", "text"}};
   quotas.scan = kGuardScan;
   quotas.lock = {};
+  quotas.queues_in = {};
   quotas.act = kGuardAct;
   quotas.interval = 1min;
   quotas.holdoff = [](const Settings&) { return Milliseconds{60s}; };
@@ -153,6 +155,7 @@ Reconciler quota_concurrency() {
       .scan = kScan,
       .act = kAct,
       .lock = kLock,
+      .queues_in = "ff_quota_policy",
       .fragments = own_fragments(),
       .privileges = {{"ff_quota_admitted", "SELECT, UPDATE, DELETE"},
                      {"ff_quota_policy", "SELECT, UPDATE"},
