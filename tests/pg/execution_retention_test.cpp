@@ -82,10 +82,17 @@ TEST_CASE(
   t.set(R"(policy = '{"stream_policy": {"retention_ttl_ms": -1}}')", odd);
   const Uuid longer = t.add_ended(kNow - 8 * kDay, {}, "tenant-a");
   t.set(R"(policy = '{"stream_policy": {"retention_ttl_ms": 999999999999999}}')", longer);
+  std::vector<Uuid> staying{other, kept, odd, longer};
+  // FlowFabric's is a u64.
+  for (const char* ever : {"2000000000000000", "9223372036854775807", "18446744073709551615"}) {
+    const Uuid id = t.add_ended(0);
+    t.set(R"(policy = '{"stream_policy": {"retention_ttl_ms": )" + std::string(ever) + "}}'", id);
+    staying.push_back(id);
+  }
   CHECK(outcomes(t.tick({.settings = ages})) == "executions_deleted=2");
   CHECK_FALSE(t.is_there(week));
   CHECK_FALSE(t.is_there(own));
-  for (const Uuid& id : {other, kept, odd, longer}) CHECK(t.is_there(id));
+  for (const Uuid& id : staying) CHECK(t.is_there(id));
 }
 
 TEST_CASE("execution_retention leaves what has a lease, or an end that was not passed on") {

@@ -3,11 +3,11 @@
 namespace ff::reconcile::remains {
 namespace {
 
-// One that is kept has the greatest age there is.
+// One that is kept has the greatest age there is; so has one of which the policy says more than fits (FlowFabric's is a u64).
 constexpr std::string_view kOwnAge =
     R"sql((CASE WHEN jsonb_typeof({policy}->'stream_policy'->'retention_ttl_ms') = 'number'
-                AND {policy}->'stream_policy'->>'retention_ttl_ms' ~ '^[1-9][0-9]{0,14}$'
-               THEN ({policy}->'stream_policy'->>'retention_ttl_ms')::bigint
+                AND {policy}->'stream_policy'->>'retention_ttl_ms' ~ '^[1-9][0-9]*$'
+               THEN least(({policy}->'stream_policy'->>'retention_ttl_ms')::numeric, 9223372036854775807)::bigint
                ELSE coalesce(({their_ages}::bigint[])[array_position({named}::text[], {row}.raw_fields->>'namespace')],
                              {age}::bigint) END))sql";
 
