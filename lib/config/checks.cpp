@@ -33,18 +33,21 @@ void add_repair_within_retention(const std::vector<ReconcilerDecl>& decls, std::
   const auto setting = [](const Config& c, std::size_t place, const char* name) {
     return Milliseconds{*c.reconcilers.at(place).settings.at(name)};
   };
-  table.push_back({{"reconcilers.completion_repair.max_age", "reconcilers.outbox_retention.retention"},
-                   [=](const Config& c) {
-                     return c.reconcilers.at(*repair).enabled && c.reconcilers.at(*retention).enabled &&
-                            setting(c, *repair, "max_age") >
-                                setting(c, *retention, "retention") - kDatedAhead;
-                   },
-                   [=](const Config& c) {
-                     return "reconcilers.completion_repair.max_age is not an hour below "
-                            "reconcilers.outbox_retention.retention: an event that was deleted would read as "
-                            "one that was never written (allowed: at most " +
-                            format_duration(setting(c, *retention, "retention") - kDatedAhead) + ")";
-                   }});
+  table.push_back(
+      {{"reconcilers.completion_repair.max_age", "reconcilers.outbox_retention.retention"},
+       [=](const Config& c) {
+         return c.reconcilers.at(*repair).enabled && c.reconcilers.at(*retention).enabled &&
+                setting(c, *repair, "max_age") > setting(c, *retention, "retention") - kDatedAhead;
+       },
+       [=](const Config& c) {
+         const Milliseconds max_age = setting(c, *repair, "max_age");
+         const Milliseconds kept = setting(c, *retention, "retention");
+         return "an event that reconcilers.outbox_retention has deleted after " + format_duration(kept) +
+                " would read as one that was never written to reconcilers.completion_repair, whose "
+                "max_age is " +
+                format_duration(max_age) + " (allowed: a retention of at least " +
+                format_duration(max_age + kDatedAhead) + " with this max_age)";
+       }});
 }
 
 }  // namespace

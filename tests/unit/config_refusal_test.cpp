@@ -233,7 +233,7 @@ TEST_CASE(
       load({file.path(), {}, {}}, both);
       return false;
     } catch (const Invalid& invalid) {
-      CHECK(invalid.problems().at(0).message.find("allowed: at most") != std::string::npos);
+      CHECK(invalid.problems().at(0).message.find("allowed: a retention of at least ") != std::string::npos);
       return true;
     }
   };
