@@ -49,7 +49,7 @@ void Limits::end_tick(const TickReport& report) {
   if (!job_.reconciler.takes_leases || held_after_) return;
   if (report.more)
     storm->held(asker_);
-  else if (report.complete)
+  else if (report.complete && !report.failure)
     storm->drained(asker_);
 }
 

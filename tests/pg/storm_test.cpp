@@ -38,6 +38,12 @@ struct Stage {
     clock.advance(passed);
     return tick();
   }
+  /// Each act ends its own session, until the trigger `dies` is gone.
+  void break_sessions_that_act() {
+    db.execute(R"(CREATE FUNCTION dies() RETURNS trigger LANGUAGE plpgsql AS
+                  'BEGIN PERFORM pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()); RETURN NEW; END')");
+    db.execute("CREATE TRIGGER dies BEFORE UPDATE ON ff_exec_core FOR EACH ROW EXECUTE FUNCTION dies()");
+  }
   /// Leases of so many workers that lapsed a minute ago, and as the daemon would have counted them.
   void lapse(int workers, int leases_each) {
     for (int i = 0; i < workers; ++i)
@@ -177,10 +183,7 @@ TEST_CASE("a connection that breaks takes no tokens with it, and leaves the rate
   Stage t(rate_only(40));
   t.lapse(1, 300);
   CHECK(t.tick().processed == 80);
-  // The next act ends its own session.
-  t.db.execute(R"(CREATE FUNCTION dies() RETURNS trigger LANGUAGE plpgsql AS
-                  'BEGIN PERFORM pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid()); RETURN NEW; END')");
-  t.db.execute("CREATE TRIGGER dies BEFORE UPDATE ON ff_exec_core FOR EACH ROW EXECUTE FUNCTION dies()");
+  t.break_sessions_that_act();
   CHECK(t.tick_after(1s).failure);
   t.db.execute("DROP TRIGGER dies ON ff_exec_core");
   t.engine->set_scope(t.engine->scope());
@@ -207,6 +210,24 @@ TEST_CASE("leases that lapse of many workers at once are held, and taken when th
   report = t.tick_after(1ms);
   CHECK(report.processed == 50);
   CHECK(t.storm.view().releases.at("hold_over") == 1);
+  CHECK(timeouts->tick({.storm = &t.storm}).processed == 0);
+  t.tick();
+  CHECK(t.storm.view().state == Breaker::State::closed);
+}
+
+TEST_CASE("a connection that breaks has drained nothing: the breaker goes on draining") {
+  Stage t(breaker_only());
+  EngineFixture timeouts(t.database, "attempt_timeout", t.options);
+  t.lapse(10, 5);
+  t.tick();
+  CHECK(timeouts->tick({.storm = &t.storm}).processed == 0);
+  t.break_sessions_that_act();
+  CHECK(t.tick_after(30s).failure);
+  CHECK(timeouts->tick({.storm = &t.storm}).failure);
+  CHECK(t.storm.view().state == Breaker::State::draining);
+  t.db.execute("DROP TRIGGER dies ON ff_exec_core");
+  t.engine->set_scope(t.engine->scope());
+  CHECK(t.tick().processed == 50);
   CHECK(timeouts->tick({.storm = &t.storm}).processed == 0);
   t.tick();
   CHECK(t.storm.view().state == Breaker::State::closed);
