@@ -146,12 +146,12 @@ std::optional<testserver::Account> unprivileged() {
 
 constexpr const char* kWorking = "  ready  ";  // stands in the lines on what happens, once something does
 
-/// All that are on: for outbox_retention and quota_window nothing is old enough.
+/// All that are sure to have rows: for outbox_retention and quota_window nothing is old enough.
 constexpr const char* kAtWork[] = {"lease_expiry",     "attempt_timeout",        "execution_deadline",
                                    "delayed_promoter", "suspension_timeout",     "pending_waitpoint_expiry",
                                    "dependency",       "edge_cancel_dispatcher", "edge_cancel_reconciler",
                                    "budget_reset",     "worker_registry_ttl",    "grant_expiry",
-                                   "index_repair",     "quota_concurrency"};
+                                   "index_repair",     "quota_concurrency",      "execution_retention"};
 
 }  // namespace
 

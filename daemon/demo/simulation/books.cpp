@@ -36,7 +36,7 @@ constexpr std::string_view kReleases = R"sql(
          count(*) FILTER (WHERE e.event_type = 'reclaimed'), c.public_state IN ('cancelled', 'skipped')
     FROM ff_lease_event e
     JOIN ff_exec_core c ON c.partition_key = e.partition_key AND c.execution_id = e.execution_id::uuid
-   WHERE e.partition_key = ANY($1) AND c.partition_key = ANY($1) AND e.namespace = $2
+   WHERE e.partition_key = ANY($1) AND c.partition_key = ANY($1) AND e.namespace = $2 AND c.lane_id = $2
    GROUP BY e.execution_id, c.public_state)sql";
 
 // Leases taken by whomever; by lease_expiry, which counts them in the attempt; by execution_deadline.

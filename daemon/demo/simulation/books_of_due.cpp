@@ -196,7 +196,10 @@ void endings_passed_on(Check& check) {
   expect_none(verdict, check.open.parents, "wait for children that have ended");
   check.books.verdicts.push_back(std::move(verdict));
   check.books.tallies.push_back(
-      {.reconciler = "dependency", .outcomes = {"advanced"}, .number = dispatched, .what = "endings"});
+      {.reconciler = "dependency",
+       .outcomes = {"advanced"},
+       .number = dispatched + check.counts.short_lived,  // whose events have gone with them
+       .what = "endings"});
   // Most are woken by the end of their last child.
   check.books.tallies.push_back({.reconciler = "dependency",
                                  .outcomes = {"woken"},
@@ -285,6 +288,17 @@ void workers(Check& check) {
   check.books.tallies.push_back({.reconciler = "worker_registry_ttl", .number = swept, .what = "removals"});
 }
 
+void short_lived(Check& check) {
+  Verdict verdict{.question = "nothing is kept beyond its age",
+                  .numbers = counted(check.counts.short_lived, "short-lived executions")};
+  expect_none(verdict, check.open.short_lived, "are there still");
+  check.books.verdicts.push_back(std::move(verdict));
+  check.books.tallies.push_back({.reconciler = "execution_retention",
+                                 .outcomes = {"executions_deleted"},
+                                 .number = check.counts.short_lived,
+                                 .what = "short-lived executions"});
+}
+
 }  // namespace
 
 void check_due(pg::Connection& connection, const Realm& realm, const Ledger& ledger, bool whole_database,
@@ -306,6 +320,7 @@ void check_due(pg::Connection& connection, const Realm& realm, const Ledger& led
     quotas(check);
   }
   workers(check);
+  if (check.counts.short_lived > 0) short_lived(check);
 }
 
 }  // namespace ff::simulation

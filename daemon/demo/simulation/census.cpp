@@ -1,5 +1,7 @@
 #include "demo/simulation/census.hpp"
 
+#include "demo/simulation/short_lived.hpp"
+
 namespace ff::simulation {
 namespace {
 
@@ -39,7 +41,7 @@ constexpr std::string_view kTakenSince = R"sql(
    WHERE e.event_id > $3 AND e.partition_key = ANY($1) AND e.namespace = $2 AND e.event_type = 'expired'
    ORDER BY e.event_id)sql";
 
-// $3 with budgets
+// $3 with budgets, $4 the lane of the short-lived
 constexpr std::string_view kOpen = R"sql(
   WITH core AS MATERIALIZED (
     SELECT partition_key, execution_id, flow_id, lifecycle_phase, eligibility_state, blocking_reason
@@ -70,7 +72,8 @@ constexpr std::string_view kOpen = R"sql(
            WHERE p.partition_key = ANY($1)),
          (SELECT count(*) FROM ff_budget_policy WHERE $3 AND next_reset_at_ms IS NOT NULL),
          (SELECT count(*) FROM ff_worker_registry WHERE namespace = $2),
-         (SELECT count(*) FROM ff_quota_policy WHERE $3 AND active_concurrency > 0))sql";
+         (SELECT count(*) FROM ff_quota_policy WHERE $3 AND active_concurrency > 0),
+         (SELECT count(*) FROM ff_exec_core WHERE partition_key = ANY($1) AND lane_id = $4))sql";
 
 }  // namespace
 
@@ -102,10 +105,11 @@ std::vector<TakenLease> taken_leases(pg::Connection& connection, const Realm& re
 }
 
 OpenWork open_work(pg::Connection& connection, const Realm& realm, bool with_budgets) {
-  const pg::Result found = connection.execute(kOpen, of(realm).add(with_budgets));
+  const pg::Result found =
+      connection.execute(kOpen, of(realm).add(with_budgets).add(lane_of_short_lived(realm.name)));
   const auto number = [&](int column) { return found.one().get<std::int64_t>(column); };
-  return {number(0), number(1), number(2), number(3), number(4),
-          number(5), number(6), number(7), number(8), number(9)};
+  return {number(0), number(1), number(2), number(3), number(4), number(5),
+          number(6), number(7), number(8), number(9), number(10)};
 }
 
 }  // namespace ff::simulation

@@ -57,13 +57,14 @@ struct OpenWork {
   std::int64_t endings = 0;  ///< ends that nobody was told of or that nobody has passed on
   std::int64_t parents = 0;  ///< that wait for children of whom the last has ended
   std::int64_t sibling_cancellations = 0;
-  std::int64_t budgets = 0;  ///< with a reset to come
-  std::int64_t workers = 0;  ///< on the register
-  std::int64_t quotas = 0;   ///< that count somebody: all of their admissions are over
+  std::int64_t budgets = 0;      ///< with a reset to come
+  std::int64_t workers = 0;      ///< on the register
+  std::int64_t quotas = 0;       ///< that count somebody: all of their admissions are over
+  std::int64_t short_lived = 0;  ///< that are still to be deleted
 
   std::int64_t total() const {
     return leases + delays + suspensions + waitpoints + endings + parents + sibling_cancellations + budgets +
-           workers + quotas;
+           workers + quotas + short_lived;
   }
 };
 /// One statement. `with_budgets`: all of the database; they belong to no realm. Throws pg::Error.

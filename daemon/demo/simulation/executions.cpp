@@ -6,7 +6,7 @@ namespace ff::simulation {
 namespace {
 
 // $1 partitions, $2 flow_id, $3 lane, $4 max_retries, $5 priority, $6 deadline in ms from now, $7 namespace,
-// $8 tag cairn.instance_id, $9 how many, $10 they depend on others. `pending_first_attempt` is the word that all of FlowFabric's claims take.
+// $8 tag cairn.instance_id, $9 how many, $10 they depend on others, $11 for how many ms they are kept. `pending_first_attempt` is the word that all of FlowFabric's claims take.
 const std::string kCreate = R"sql(
   WITH clock AS MATERIALIZED (SELECT )sql" +
                             kNowMs + R"sql( AS now_ms)
@@ -16,7 +16,9 @@ const std::string kCreate = R"sql(
   SELECT ($1::smallint[])[1 + i % cardinality($1)], gen_random_uuid(), $2, $3,
          CASE WHEN $10 THEN 'blocked' ELSE 'runnable' END, 'unowned',
          CASE WHEN $10 THEN 'blocked_by_dependencies' ELSE 'eligible_now' END, 'waiting', 'pending_first_attempt', $5, now_ms, now_ms + $6, '',
-         CASE WHEN $4 IS NOT NULL
+         CASE WHEN $11::bigint IS NOT NULL
+              THEN jsonb_build_object('stream_policy', jsonb_build_object('retention_ttl_ms', $11))
+              WHEN $4 IS NOT NULL
               THEN jsonb_build_object(
                      'priority', 0, 'budget_ids', '[]'::jsonb, 'max_reclaim_count', 100, 'max_replay_count', 10,
                      'max_signals_per_execution', 10000,
@@ -54,10 +56,10 @@ std::vector<ExecutionId> create(pg::Connection& connection, const NewExecution& 
 
 std::vector<ExecutionId> create(pg::Transaction& transaction, const NewExecution& like,
                                 const Partitions& partitions, int count) {
-  const pg::Result made =
-      transaction.execute(kCreate, pg::Params::of(partitions, like.flow, like.lane, like.max_retries,
-                                                  like.priority, in_ms(like.deadline_in), like.name_space,
-                                                  like.instance_tag, count, like.blocked));
+  const pg::Result made = transaction.execute(
+      kCreate, pg::Params::of(partitions, like.flow, like.lane, like.max_retries, like.priority,
+                              in_ms(like.deadline_in), like.name_space, like.instance_tag, count,
+                              like.blocked, in_ms(like.kept_for)));
   transaction.execute(kLane, pg::Params::of(like.lane));
   std::vector<ExecutionId> ids;
   ids.reserve(static_cast<std::size_t>(made.size()));

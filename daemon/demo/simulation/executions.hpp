@@ -24,6 +24,7 @@ struct NewExecution {
   std::optional<std::string> name_space{};    ///< FlowFabric's have one always
   std::optional<std::string> instance_tag{};  ///< the tag cairn.instance_id
   bool blocked = false;                       ///< a scheduler keeps it back: it depends on others
+  std::optional<Milliseconds> kept_for{};     ///< after its end, if its policy says so
 };
 
 /// Makes one execution that can be claimed at once, as a client of FlowFabric and a scheduler make it together: the

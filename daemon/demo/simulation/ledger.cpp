@@ -118,6 +118,11 @@ void Ledger::admitted() {
   ++counts_.admitted;
 }
 
+void Ledger::short_lived() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.short_lived;
+}
+
 void Ledger::interrupted() {
   const std::lock_guard lock(mutex_);
   ++counts_.interrupted;

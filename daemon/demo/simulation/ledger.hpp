@@ -32,11 +32,12 @@ struct WorkCounts {
   std::int64_t ghosts_refused = 0;   ///< steps of workers that came back with a claim taken from them
   std::int64_t ghosts_accepted = 0;  ///< the same, but not refused: there must be none
   std::int64_t flows = 0;
-  std::int64_t leftovers = 0;   ///< pending sibling cancellations without a purpose
-  std::int64_t untold = 0;      ///< members of flows that were cancelled without an event
-  std::int64_t strays = 0;      ///< waitpoints that an operator's resume has left open
-  std::int64_t registered = 0;  ///< entries made in the register of workers
-  std::int64_t admitted = 0;    ///< to a quota, and never given back
+  std::int64_t leftovers = 0;    ///< pending sibling cancellations without a purpose
+  std::int64_t untold = 0;       ///< members of flows that were cancelled without an event
+  std::int64_t strays = 0;       ///< waitpoints that an operator's resume has left open
+  std::int64_t registered = 0;   ///< entries made in the register of workers
+  std::int64_t admitted = 0;     ///< to a quota, and never given back
+  std::int64_t short_lived = 0;  ///< ended, and kept for a second only: in none of the other numbers
   /// Steps that an outage cut short, so that nobody knows whether they were committed: they are in none of the other
   /// numbers.
   std::int64_t interrupted = 0;
@@ -75,6 +76,7 @@ class Ledger {
   void cancelled_member();
   void registered(std::int64_t number);
   void admitted();
+  void short_lived();
   void interrupted();
 
   /// The policy of its execution allows another attempt.

@@ -9,6 +9,7 @@
 #include "demo/simulation/outage.hpp"
 #include "demo/simulation/quota_user.hpp"
 #include "demo/simulation/register.hpp"
+#include "demo/simulation/short_lived.hpp"
 #include "demo/simulation/signal_sender.hpp"
 #include "demo/simulation/simulated_worker.hpp"
 #include "demo/simulation/special_cases.hpp"
@@ -59,6 +60,9 @@ void Workload::start() {
          [this](pg::Connection& connection) { SignalSender(*this, connection).live(); });
   thread("the register of workers",
          [this](pg::Connection& connection) { Register(*this, connection).live(); });
+  if (options_.short_lived)
+    thread("the maker of what is kept for a second",
+           [this](pg::Connection& connection) { ShortLived(*this, connection).live(); });
   if (options_.budgets) {
     thread("the spender of budgets",
            [this](pg::Connection& connection) { BudgetSpender(*this, connection).live(); });

@@ -24,6 +24,8 @@ struct WorkloadOptions {
   Milliseconds lease_ttl{1200};
   int backlog = 24;     ///< so many executions are kept waiting
   bool budgets = true;  ///< they belong to no namespace, so only where all budgets are the workload's own
+  /// Executions that are deleted seconds after their end: only where execution_retention runs.
+  bool short_lived = false;
   /// Whoever loses the database comes back when it is there again, empty-handed: what was under way is left behind,
   /// and counted as `interrupted`.
   bool outlives_outages = false;
@@ -94,6 +96,7 @@ class Workload {
   friend class FlowMaker;
   friend class BudgetSpender;
   friend class QuotaUser;
+  friend class ShortLived;
   friend class SignalSender;
   friend class Register;
 
