@@ -20,7 +20,7 @@ constexpr Milliseconds kLease = 10min;
 constexpr Milliseconds kCycle = Milliseconds{1s} / kClaimsPerSecond;
 constexpr Milliseconds kBetweenSteps = kCycle / 3;
 constexpr Milliseconds kRunningIn = 500ms;
-constexpr int kExecutions = 120 * kClaimsPerSecond;  // of one worker, for so many seconds
+constexpr int kExecutions = 300 * kClaimsPerSecond;  // of one worker, for so many seconds
 constexpr const char* kLane = "steady";
 
 /// What the workers share.
