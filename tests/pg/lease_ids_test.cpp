@@ -35,11 +35,53 @@ TEST_CASE(
   outbox.add_many(3);
   ours.pass();
   REQUIRE(log.lines().size() == 2);
-  CHECK_THAT(log.lines().back(), Catch::Contains("lease event 5 is another than the one that had this id"));
+  CHECK_THAT(log.lines().back(), Catch::Contains("has caught up with the cursor. Events with ids up to 5"));
   outbox.add_many(1);
   ours.pass();
   CHECK(log.lines().size() == 2);
   CHECK(ours.delivered == std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7});
+}
+
+TEST_CASE("who finds that others have written since the sequence jumped back is told from which event on") {
+  Outbox outbox;
+  lease::HistoryObserver deaf;
+  Stepped ours(outbox.database, deaf);
+  for (int i = 0; i < 6; ++i) {
+    outbox.add({});
+    ours.pass();
+  }
+  outbox.db.execute_script(
+      "DELETE FROM ff_lease_event WHERE event_id > 2; SELECT setval('ff_lease_event_event_id_seq', 2)");
+  outbox.add_many(2);
+  const LogCapture log;
+  for (int i = 0; i < 5; ++i) ours.pass();
+  REQUIRE(log.lines().size() == 2);
+  CHECK_THAT(log.lines()[0], Catch::Contains("stands at 4 and the cursor at 6") &&
+                                 Catch::Contains("the lowest place at which the sequence was seen (4)"));
+  CHECK_THAT(log.lines()[1],
+             Catch::Contains("stands at 4 and the cursor at 6") &&
+                 Catch::Contains("lease-events --after 020000000000000002, the cursor of event 2"));
+  Stepped after(outbox.database, deaf, Clock::system(), 2);
+  after.pass();
+  CHECK(after.delivered == std::vector<std::int64_t>{3, 4});
+}
+
+TEST_CASE("a sequence that has overtaken what was delivered before anybody looked is told of by the event") {
+  Outbox outbox;
+  lease::HistoryObserver deaf;
+  Stepped ours(outbox.database, deaf);
+  for (int i = 0; i < 3; ++i) {
+    outbox.add({});
+    ours.pass();
+  }
+  const LogCapture log;
+  outbox.db.execute_script(
+      "DELETE FROM ff_lease_event WHERE event_id > 1; SELECT setval('ff_lease_event_event_id_seq', 1)");
+  outbox.add_many(3);
+  for (int i = 0; i < 5; ++i) ours.pass();
+  REQUIRE(log.lines().size() == 2);
+  CHECK_THAT(log.lines()[0], Catch::Contains("lease event 3 is another than the one that had this id"));
+  CHECK_THAT(log.lines()[1], Catch::Contains("the cursor of event 1: "));
 }
 
 TEST_CASE("a cursor from before the sequence jumped back is told of") {
