@@ -17,21 +17,28 @@ constexpr std::string_view kProgram = "ff-reconcilerd ";
 constexpr std::string_view kMore = ",+";
 constexpr std::string_view kCheck = "replicas";
 
-// $1 what the names begin with. The addresses of other roles are for roles with pg_read_all_stats.
+// A daemon asks the server every other second. What has been quiet for longer is what a pooler keeps for whoever comes next, by
+// the name of the daemon that has gone.
+constexpr Milliseconds kQuiet{30'000};
+
+// $1 what the names begin with, $2 quiet since so many milliseconds. The addresses of other roles, and what their sessions do, are
+// for roles with pg_read_all_stats.
 constexpr std::string_view kSessions = R"sql(
 SELECT application_name AS name, coalesce(host(client_addr), 'this machine') AS place, count(*)::integer AS sessions
   FROM pg_stat_activity
  WHERE datname = current_database() AND application_name ^@ $1
  GROUP BY 1, 2
+HAVING bool_or(coalesce(state = 'active' OR state_change > clock_timestamp() - $2 * interval '1 ms', true))
  ORDER BY 1, 2)sql";
 
-// $1 what the names begin with, $2 the table. Names and roles of sessions are for everybody to see.
+// $1 what the names begin with, $2 the table, $3 as $2 above. Names and roles of sessions are for everybody to see.
 constexpr std::string_view kBlindRoles = R"sql(
 SELECT DISTINCT r.rolname::text AS role
   FROM pg_stat_activity a
   JOIN pg_roles r ON r.oid = a.usesysid
   JOIN pg_class c ON c.oid = to_regclass({schema_text} || $2)
  WHERE a.datname = current_database() AND a.application_name ^@ $1
+   AND coalesce(a.state = 'active' OR a.state_change > clock_timestamp() - $3 * interval '1 ms', true)
    AND NOT (has_schema_privilege(r.oid, c.relnamespace, 'USAGE') AND has_table_privilege(r.oid, c.oid, 'SELECT'))
  ORDER BY 1)sql";
 
@@ -92,9 +99,10 @@ std::string session_name(std::string_view version, const PartitionChoice& choice
   return name + std::string(kMore);
 }
 
-std::vector<Replicas> replicas(pg::Connection& connection) {
+std::vector<Replicas> replicas(pg::Connection& connection, std::optional<Milliseconds> quiet) {
   std::vector<Replicas> seen;
-  for (const pg::Row row : connection.execute(kSessions, pg::Params::of(kProgram))) {
+  const auto params = pg::Params::of(kProgram, quiet.value_or(kQuiet).count());
+  for (const pg::Row row : connection.execute(kSessions, params)) {
     const auto words = printable(row.get<std::string>("name")).substr(kProgram.size());
     const auto space = std::min(words.find(' '), words.size());
     seen.push_back({words.substr(0, space), words.substr(std::min(space + 1, words.size())),
@@ -105,7 +113,7 @@ std::vector<Replicas> replicas(pg::Connection& connection) {
 
 std::vector<std::string> roles_that_may_not_read(pg::Connection& connection, std::string_view table) {
   std::vector<std::string> roles;
-  for (const pg::Row row : connection.execute(kBlindRoles, pg::Params::of(kProgram, table)))
+  for (const pg::Row row : connection.execute(kBlindRoles, pg::Params::of(kProgram, table, kQuiet.count())))
     roles.push_back(row.get<std::string>("role"));
   return roles;
 }

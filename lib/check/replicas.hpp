@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/partition_choice.hpp"
+#include "base/time.hpp"
 #include "check/line.hpp"
 #include "pg/connection.hpp"
 
@@ -21,8 +23,9 @@ struct Replicas {
 /// a longer list of partitions ends in ",+".
 std::string session_name(std::string_view version, const PartitionChoice& choice);
 
-/// By pg_stat_activity. Throws pg::Error.
-std::vector<Replicas> replicas(pg::Connection& connection);
+/// By pg_stat_activity, without those of whose sessions none has done anything for half a minute, or `quiet`; where that is not for
+/// this role to see, with them. Throws pg::Error.
+std::vector<Replicas> replicas(pg::Connection& connection, std::optional<Milliseconds> quiet = {});
 
 /// The roles of daemons' sessions that may not read this table beside FlowFabric's. Throws pg::Error.
 std::vector<std::string> roles_that_may_not_read(pg::Connection& connection, std::string_view table);

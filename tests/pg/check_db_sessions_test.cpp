@@ -1,6 +1,7 @@
 // What `check-db` looks at beside the schema (check_db_test): who is connected, what they hold, and what the server leaves
 // undone.
 #include <catch2/catch.hpp>
+#include <future>
 
 #include "check/replicas.hpp"
 #include "check/server.hpp"
@@ -9,6 +10,7 @@
 #include "check_db_lines.hpp"
 #include "support/database.hpp"
 #include "support/process.hpp"
+#include "support/rows.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -180,6 +182,26 @@ TEST_CASE("the partitions that no daemon seen looks after are named, and daemons
              Contains("partitions 64,66,68") && Contains(",198,202,") && Contains(",254"));
   CHECK(join(AllPartitions{}).verdict == Verdict::fine);
   CHECK_THAT(join(AllPartitions{}, "1.2.4").text, Contains("of several versions: 1.2.3, 1.2.4"));
+}
+
+TEST_CASE("sessions that only rest are no daemon, unless it is not for the role to see that they do") {
+  const Database database;
+  auto db = database.connect();
+  auto session = database.connect();
+  session.execute("SELECT set_config('application_name', $1, false)",
+                  pg::Params::of(check::session_name("1.2.3", AllPartitions{})));
+  CHECK(check::replicas(db).size() == 1);
+  CHECK(check::replicas(db, 0ms).empty());
+  auto another = database.connect();  // of two sessions one is at work
+  another.execute_script("SET application_name = 'ff-reconcilerd 1.2.3 all'; SELECT 1");
+  auto working = std::async(std::launch::async, [&] { another.execute("SELECT pg_sleep(2)"); });
+  REQUIRE(wait_until([&] { return !check::replicas(db, 0ms).empty(); }));
+  CHECK(check::replicas(db, 0ms).at(0).sessions == 2);
+  working.get();
+  CHECK(check::replicas(db, 0ms).empty());
+  db.execute_script("CREATE ROLE sees_no_times; SET ROLE sees_no_times");
+  CHECK(check::replicas(db, 0ms).size() == 1);
+  db.execute_script("RESET ROLE; DROP ROLE sees_no_times");
 }
 
 TEST_CASE("a list of partitions that is too long for a session's name is not mistaken for a shorter one") {
