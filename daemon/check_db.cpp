@@ -121,6 +121,7 @@ class Checks {
   Checks(const config::Config& config, Report& report)
       : config_(config),
         report_(report),
+        sessions_(config.database.pool_size + kBesidePool),
         connector_(make_connector(by_any_server(config.database))),
         connection_(connect(make_connector(config.database))) {}
 
@@ -168,13 +169,12 @@ class Checks {
   // With less it works, more slowly: who finds no place waits for another. With one, whoever comes first keeps it: it works or
   // it listens.
   Lines connections() {
-    const int wanted = config_.database.pool_size + kBesidePool;
-    const pg::Result result = connection_.execute(kSessionLimits, pg::Params::of(std::int32_t{wanted}));
+    const pg::Result result = connection_.execute(kSessionLimits, pg::Params::of(std::int32_t{sessions_}));
     const pg::Row row = result.one();
     const auto allowed = row.get<std::int64_t>("allowed");
     const std::string text = fmt::format("{} has room for {} sessions, and a daemon takes up to {}",
-                                         printable(row.get<std::string>("what")), allowed, wanted);
-    if (allowed >= wanted) return {{"connections", Verdict::fine, text}};
+                                         printable(row.get<std::string>("what")), allowed, sessions_);
+    if (allowed >= sessions_) return {{"connections", Verdict::fine, text}};
     return {{"connections", allowed > 1 ? Verdict::warning : Verdict::problem, text,
              printable(row.get<std::string>("next"))}};
   }
@@ -330,11 +330,12 @@ class Checks {
     if (!writable)
       return {{"listen", Verdict::skipped, "a server that takes no writes has no notifications"}};
     pg::Listener listener(connector_.connect(Clock::system().now() + config_.database.acquire_timeout));
-    return check::notifications(listener, connection_, kLongestEcho);
+    return check::notifications(listener, connection_, kLongestEcho, sessions_);
   }
 
   const config::Config& config_;
   Report& report_;
+  const int sessions_;  // of a daemon with this configuration
   const pg::Connector connector_;
   pg::Connection connection_;
   Partitions covered_;

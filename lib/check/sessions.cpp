@@ -127,15 +127,26 @@ Lines oldest_snapshot(pg::Connection& connection, std::int64_t more_than) {
   return {{kCheck, Verdict::fine, "nobody holds back VACUUM"}};
 }
 
-Lines notifications(pg::Listener& listener, pg::Connection& other, Milliseconds at_most) {
+Lines notifications(pg::Listener& listener, pg::Connection& other, Milliseconds at_most, int sessions) {
+  constexpr std::string_view kCheck = "listen";
   pg::Wake never;
-  if (listener.hears(other, Clock::system().now() + at_most, never))
-    return {{"listen", Verdict::fine, "a notification of our own came back"}};
+  if (!listener.hears(other, Clock::system().now() + at_most, never))
+    return {
+        {kCheck, Verdict::warning,
+         "no notification arrives: a pooler in transaction mode stands in between; the daemon scans at each "
+         "interval instead",
+         "database.url: name the server itself, or a pool with pool_mode = session"}};
+  // Behind a pooler nothing is prepared (see Connector).
+  constexpr std::string_view kPrepared = "SELECT 1";
+  other.execute_prepared(kPrepared, {});
+  if (other.has_prepared(kPrepared)) return {{kCheck, Verdict::fine, "a notification of our own came back"}};
   return {
-      {"listen", Verdict::warning,
-       "no notification arrives: a pooler in transaction mode stands in between; the daemon scans at each "
-       "interval instead",
-       "database.url: name the server itself, or a pool with pool_mode = session"}};
+      {kCheck, Verdict::fine,
+       fmt::format(
+           "a notification of our own came back, through a pooler in session mode: its default_pool_size, "
+           "which cannot be looked at, has to be {} or more for each daemon of a role, or the daemon loses "
+           "the database every few seconds",
+           sessions)}};
 }
 
 }  // namespace ff::check

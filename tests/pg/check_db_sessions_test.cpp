@@ -9,8 +9,8 @@
 #include "check/tables.hpp"
 #include "check_db_lines.hpp"
 #include "support/database.hpp"
+#include "support/engine.hpp"
 #include "support/process.hpp"
-#include "support/rows.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -47,9 +47,9 @@ TEST_CASE("a notification that gets lost is a warning") {
   const Database another{empty_database()};
   pg::Listener listener(database.connect());
   auto db = database.connect();
-  check_fine(check::notifications(listener, db, 10s));
+  check_fine(check::notifications(listener, db, 10s, 10));
   auto elsewhere = another.connect();  // as behind a pooler, its notification goes to nobody
-  CHECK_THAT(faulty(check::notifications(listener, elsewhere, 100ms), Verdict::warning).next,
+  CHECK_THAT(faulty(check::notifications(listener, elsewhere, 100ms, 10), Verdict::warning).next,
              Contains("pool_mode = session"));
 }
 
