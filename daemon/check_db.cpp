@@ -234,6 +234,10 @@ class Checks {
                                      printable(grant.object), who),
                          printable(next)});
       }
+      std::vector<std::string> tables;
+      for (const reconcile::Privileges& need : needs) tables.emplace_back(need.table);
+      const Lines hidden = check::row_security(connection_, tables, verdict, who);
+      lines.insert(lines.end(), hidden.begin(), hidden.end());
     };
     const Needs of_daemon = needs_of(enabled());
     const auto objects = grants(connection_, of_daemon).size();

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "check/ways.hpp"
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
 #include "pg/transaction.hpp"
@@ -127,8 +128,7 @@ void DatabaseProbe::look_at_schema(pg::Connection& connection, Observation& seen
     on_error_(error);
     verified_on_.reset();
     seen.found = Observation::Found::schema_outdated;
-    seen.reason =
-        std::string(error.what()) + "; as the owner of the tables: ff-reconcilerd migrate grants --role NAME";
+    seen.reason = std::string(error.what()) + "; " + check::way_to_permission(error);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "check/ways.hpp"
 #include "config/problem.hpp"
 #include "exit_codes.hpp"
 #include "migrate/migrate.hpp"
@@ -59,8 +60,7 @@ int run_program(const std::vector<std::string>& line, const std::vector<Command>
     return only_flags ? kUsage : kConfiguration;
   } catch (const pg::Error& error) {
     if (error.kind() == pg::Error::Kind::server && error.lacks_privilege()) {
-      std::cerr << "ff-reconcilerd: " << error.what()
-                << "; as the owner of the tables: ff-reconcilerd migrate grants --role NAME\n";
+      std::cerr << "ff-reconcilerd: " << error.what() << "; " << check::way_to_permission(error) << '\n';
       return kProblem;
     }
     std::cerr << "ff-reconcilerd: " << error.what() << '\n';

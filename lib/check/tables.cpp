@@ -61,6 +61,16 @@ SELECT 'rule', r.rulename::text, w.oid::regclass::text, format('SELECT pg_get_ru
  WHERE NOT w.is_child AND r.rulename <> '_RETURN' AND r.ev_enabled IN ('O', 'A')
  ORDER BY relation, kind, name)sql";
 
+// $1 tables. Who owns a table is bound by it only where it is forced. A hash child's does not count: all go through its parent.
+constexpr std::string_view kRowSecurity = R"sql(
+SELECT format('%I.%I', n.nspname, c.relname) AS relation, quote_ident(current_user) AS role,
+       pg_has_role(c.relowner, 'USAGE') AS owned
+  FROM (SELECT DISTINCT to_regclass({schema_text} || quote_ident(name)) AS oid FROM unnest($1) AS name) w
+  JOIN pg_class c ON c.oid = w.oid
+  JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE row_security_active(c.oid)
+ ORDER BY 1)sql";
+
 struct Harm {
   std::string_view does;
   std::string_view advice;
@@ -174,6 +184,23 @@ Lines row_triggers(pg::Connection& connection, const std::vector<std::string>& t
   }
   if (lines.empty())
     lines.push_back({kCheck, Verdict::fine, "none but FlowFabric's own acts on rows that are written"});
+  return lines;
+}
+
+// We ask for all rows or an error, so that a policy that lets every row pass does not help.
+Lines row_security(pg::Connection& connection, const std::vector<std::string>& tables, Verdict verdict,
+                   std::string_view who) {
+  Lines lines;
+  for (const pg::Row row : connection.execute(kRowSecurity, pg::Params::of(tables))) {
+    const auto table = printable(row.get<std::string>("relation"));
+    const auto role = printable(row.get<std::string>("role"));
+    lines.push_back(
+        {"privileges", verdict,
+         fmt::format("row-level security may hide rows of {} from {}, all of which {}", table, role, who),
+         fmt::format("ALTER ROLE {} BYPASSRLS; -- as a superuser; or, as the owner: ALTER TABLE {} {} "
+                     "ROW LEVEL SECURITY;",
+                     role, table, row.get<bool>("owned") ? "NO FORCE" : "DISABLE")});
+  }
   return lines;
 }
 

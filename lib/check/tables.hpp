@@ -19,6 +19,10 @@ Lines triggers(pg::Connection& connection);
 /// row_triggers: those for each row, and rules, on `tables` (or their hash children) that are not FlowFabric's.
 Lines row_triggers(pg::Connection& connection, const std::vector<std::string>& tables);
 
+/// privileges: of `tables` those whose rows row-level security may hide from the role, and who needs to see them all. Empty: none.
+Lines row_security(pg::Connection& connection, const std::vector<std::string>& tables, Verdict verdict,
+                   std::string_view who);
+
 /// strangers: who may create in the schema of the tables or another one on the path of the role, beside its owner.
 Lines strangers(pg::Connection& connection);
 

@@ -241,6 +241,32 @@ TEST_CASE("a trigger for each row or a rule that is not FlowFabric's is warned o
   }
 }
 
+TEST_CASE("row-level security that binds the role is named with what lifts it, and none that does not") {
+  const Database database;
+  auto db = database.connect();
+  const std::vector<std::string> tables{"ff_attempt", "ff_attempt", "ff_edge", "ff_lease_event_event_id_seq"};
+  const auto seen = [&] { return check::row_security(db, tables, Verdict::problem, "somebody needs"); };
+  db.execute_script(
+      "ALTER TABLE ff_attempt ENABLE ROW LEVEL SECURITY; ALTER TABLE ff_flow_core ENABLE ROW LEVEL SECURITY;"
+      "ALTER TABLE ff_edge_p1 ENABLE ROW LEVEL SECURITY; ALTER TABLE ff_edge ENABLE ROW LEVEL SECURITY;"
+      "CREATE ROLE bound; GRANT SELECT ON ff_attempt TO bound; ALTER TABLE ff_edge OWNER TO bound");
+  CHECK(seen().empty());  // a superuser's
+  db.execute("SET ROLE bound");
+  const Line line = faulty(seen(), Verdict::problem);  // not of the table that it owns
+  CHECK(line.text ==
+        "row-level security may hide rows of public.ff_attempt from bound, all of which somebody needs");
+  const std::string of_table = "ALTER TABLE public.ff_attempt DISABLE ROW LEVEL SECURITY;";
+  CHECK_THAT(line.next, Catch::StartsWith("ALTER ROLE bound BYPASSRLS; -- ") && Catch::EndsWith(of_table));
+  db.execute_script("RESET ROLE; " + of_table +
+                    " ALTER TABLE ff_edge FORCE ROW LEVEL SECURITY; SET ROLE bound");
+  CHECK_THAT(faulty(seen(), Verdict::problem).next,
+             Catch::EndsWith("ALTER TABLE public.ff_edge NO FORCE ROW LEVEL SECURITY;"));
+  db.execute_script("RESET ROLE; ALTER ROLE bound BYPASSRLS; SET ROLE bound");
+  CHECK(seen().empty());
+  db.execute_script(
+      "RESET ROLE; REASSIGN OWNED BY bound TO CURRENT_USER; DROP OWNED BY bound; DROP ROLE bound");
+}
+
 TEST_CASE("who may create in the schemas on the path is a stranger, unless they are his") {
   const Database database;
   auto db = database.connect();

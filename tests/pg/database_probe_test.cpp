@@ -183,6 +183,19 @@ TEST_CASE("a privilege that is missing from the beginning is no refused login, a
   CHECK(stage.probe().found == Found::writable);
 }
 
+TEST_CASE("row-level security is no missing privilege, and no line that grants is named against it") {
+  OfRole stage("policed");
+  stage.grant();
+  stage.db.execute("ALTER TABLE ff_partition_config ENABLE ROW LEVEL SECURITY");
+  const auto unfit = stage.probe();
+  CHECK(unfit.found == Found::schema_outdated);
+  CHECK_THAT(unfit.reason,
+             Catch::Contains("row-level security policy") &&
+                 Catch::EndsWith("ff-reconcilerd check-db names the tables with row-level security"));
+  stage.db.execute("ALTER ROLE policed BYPASSRLS");
+  CHECK(stage.probe().found == Found::writable);
+}
+
 TEST_CASE("a check that finds all sessions of its role busy waits for one, and is no outage") {
   OfRole stage("narrow", "CONNECTION LIMIT 1");
   stage.grant();

@@ -141,6 +141,23 @@ TEST_CASE("check-db names each privilege that is missing, and what it says to pa
   CHECK(reading.faults("privileges")[0]["verdict"] == "warning");
 }
 
+TEST_CASE("check-db names row-level security, other commands name check-db, and what it says lifts it") {
+  Bench bench;
+  bench.db.execute("ALTER TABLE ff_attempt ENABLE ROW LEVEL SECURITY");
+  const Told told = bench.ask();
+  CHECK(told.code == 1);
+  const auto faults = told.faults("privileges");
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0]["verdict"] == "problem");
+  CHECK_THAT(faults[0]["text"].get<std::string>(), Contains("public.ff_attempt"));
+  const Ended refused = run_binary({"status"}, {{"FF_DATABASE_URL", bench.as_role()}});
+  CHECK(refused.code == 1);
+  CHECK_THAT(refused.err, Contains("row-level security policy") && !Contains("migrate grants") &&
+                              Contains("ff-reconcilerd check-db names the tables"));
+  bench.db.execute_script(faults[0]["next"].get<std::string>());
+  CHECK(bench.ask().code == 0);
+}
+
 TEST_CASE("without any rights check-db counts no locks, and commands that read say who grants them") {
   Bench bench;
   bench.db.execute_script("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM checked");
