@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "check/ways.hpp"
@@ -121,7 +122,10 @@ pg::ServerInfo DatabaseProbe::ask_anew(std::optional<pg::PooledConnection>& conn
 // What the role may not read is no outage: somebody has to grant it.
 void DatabaseProbe::look_at_schema(pg::Connection& connection, Observation& seen) {
   try {
-    if (verified_on_ != seen.server_started_at) verify_schema(connection, seen);
+    if (verified_on_ != seen.server_started_at)
+      verify_schema(connection, seen);
+    else if (Clock::system().now() - verified_at_ >= verify_again_)
+      verify_anew(connection, seen);
     if (seen.found == Observation::Found::writable) count_partitions(connection, seen);
   } catch (const pg::Error& error) {
     if (error.connection_lost() || !error.lacks_privilege()) throw;
@@ -135,16 +139,33 @@ void DatabaseProbe::look_at_schema(pg::Connection& connection, Observation& seen
 void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen) {
   const migrate::State schema = migrate::inspect(connection);
   schema_version_ = schema.schema_version();
-  for (const std::string& warning : schema.warnings) spdlog::warn("schema: {}", warning);
+  if (verified_on_ != seen.server_started_at) warned_of_.clear();
+  for (const std::string& warning : schema.warnings)
+    if (std::ranges::find(warned_of_, warning) == warned_of_.end()) spdlog::warn("schema: {}", warning);
+  warned_of_ = schema.warnings;
   if (schema.usable()) {
     verified_on_ = seen.server_started_at;
+    verified_at_ = Clock::system().now();
     return;
   }
+  verified_on_.reset();
   // What is amiss may be a setting of the role, such as its search_path, which a session has from its beginning.
   pool_.discard_all();
   seen.found = Observation::Found::schema_outdated;
   for (const std::string& problem : schema.problems)
     seen.reason += (seen.reason.empty() ? "" : "; ") + problem;
+}
+
+// Somebody may have detached a hash child, or dropped a column. What was fit stays so where it cannot be looked at, because a table
+// is locked or a privilege is gone: that is no outage.
+void DatabaseProbe::verify_anew(pg::Connection& connection, Observation& seen) {
+  verified_at_ = Clock::system().now();
+  try {
+    verify_schema(connection, seen);
+  } catch (const pg::Error& error) {
+    if (error.connection_lost()) throw;
+    on_error_(error);
+  }
 }
 
 void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& seen) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/partition_choice.hpp"
 #include "pg/pool.hpp"
@@ -12,13 +13,16 @@ namespace ff::daemon {
 
 /// The check of the supervisor's monitor: can it be reached, does it take writes, is it the server
 /// of before, is its schema fit, and are the partitions there that are to be looked after. The schema is verified
-/// when the server is a new one or was not fit, the partitions are counted at each check: somebody may add some.
+/// when the server is a new one or was not fit, and every few minutes, the partitions are counted at each check: somebody may add
+/// some.
 /// One thread at a time.
 class DatabaseProbe {
  public:
   using OnError = std::function<void(const pg::Error&)>;
   using OnCoverage = std::function<void(const Coverage&)>;
   using AlsoRead = std::function<void(pg::Connection&)>;
+  /// It takes some twenty statements over the catalog: a quarter of a second at 256 hash children.
+  static constexpr Milliseconds kVerifyAgain{300'000};
 
   /// `on_error` is told of what the pool does not tell its own observer: whatever fails over a connection.
   /// `on_connection_lost` is called before a connection that broke is replaced: until this check is over, nobody should
@@ -27,14 +31,17 @@ class DatabaseProbe {
   /// it says that anybody may run.
   /// `also_read` is lent the connection once the server has been found fit, before anybody may run. It does not throw,
   /// and whatever it meets is no outage.
+  /// `verify_again`: after so long a schema that was fit is verified anew.
   DatabaseProbe(pg::Pool& pool, PartitionChoice partitions, OnError on_error,
-                std::function<void()> on_connection_lost, OnCoverage on_coverage, AlsoRead also_read = {})
+                std::function<void()> on_connection_lost, OnCoverage on_coverage, AlsoRead also_read = {},
+                Milliseconds verify_again = kVerifyAgain)
       : pool_(pool),
         partitions_(std::move(partitions)),
         on_error_(std::move(on_error)),
         on_connection_lost_(std::move(on_connection_lost)),
         on_coverage_(std::move(on_coverage)),
-        also_read_(std::move(also_read)) {}
+        also_read_(std::move(also_read)),
+        verify_again_(verify_again) {}
 
   supervisor::Observation operator()();
 
@@ -46,6 +53,7 @@ class DatabaseProbe {
   pg::ServerInfo ask_anew(std::optional<pg::PooledConnection>& connection);
   void look_at_schema(pg::Connection& connection, supervisor::Observation& seen);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
+  void verify_anew(pg::Connection& connection, supervisor::Observation& seen);
   void count_partitions(pg::Connection& connection, supervisor::Observation& seen);
   void keep_count(pg::Connection& connection, const pg::Error& error, supervisor::Observation& seen);
 
@@ -55,11 +63,14 @@ class DatabaseProbe {
   const std::function<void()> on_connection_lost_;
   const OnCoverage on_coverage_;
   const AlsoRead also_read_;
+  const Milliseconds verify_again_;
   std::optional<reconcile::TimeReading> reading_;
   bool is_connected_ = false;              // in this check
   bool has_answered_ = false;              // a server, in this check
   std::optional<UnixMillis> last_server_;  // the start of the server that was met last
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
+  SteadyTime verified_at_{};
+  std::vector<std::string> warned_of_;  // in the schema that was verified last
   int schema_version_ = 0;
   std::optional<Coverage> coverage_;
   std::string why_uncounted_;  // as logged; empty while they are counted

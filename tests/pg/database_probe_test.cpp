@@ -141,6 +141,54 @@ TEST_CASE("who may not count the partitions any more goes on with the last count
   CHECK(probe().found == Found::writable);
 }
 
+TEST_CASE("a hash child that goes while the daemon runs is noticed when the schema is verified anew") {
+  Stage stage(AllPartitions{});
+  daemon::DatabaseProbe anew{stage.pool,     AllPartitions{},        [](const pg::Error&) {},
+                             [] {},          [](const Coverage&) {}, {},
+                             Milliseconds{0}};
+  stage.db.execute("DROP INDEX ff_attempt_lease_expiry_idx");
+  const test::LogCapture log;
+  CHECK(stage.probe().found == Found::writable);
+  CHECK(log.lines().size() == 1);
+  CHECK(anew().found == Found::writable);
+  const auto bound = stage.db
+                         .execute(
+                             "SELECT pg_get_expr(relpartbound, oid) FROM pg_class"
+                             " WHERE oid = 'public.ff_attempt_p1'::regclass")
+                         .one()
+                         .get<std::string>(0);
+  stage.db.execute("ALTER TABLE ff_attempt DETACH PARTITION ff_attempt_p1");
+  CHECK(stage.probe().found == Found::writable);  // its time has not come
+  for (int i = 0; i < 2; ++i) {
+    const auto unfit = anew();
+    CHECK(unfit.found == Found::schema_outdated);
+    CHECK(unfit.reason == "table ff_attempt lacks some of its hash children");
+  }
+  stage.db.execute("ALTER TABLE ff_attempt ATTACH PARTITION ff_attempt_p1 " + bound);
+  CHECK(anew().found == Found::writable);
+  const auto said = log.lines().size();
+  CHECK(anew().found == Found::writable);
+  CHECK(log.lines().size() == said);  // what was told is not told at each verification
+}
+
+TEST_CASE("a schema that cannot be verified anew, for a lock or a privilege, is no outage") {
+  OfRole stage("verifier");
+  stage.grant();
+  daemon::DatabaseProbe anew{
+      stage.pool, AllPartitions{}, [&](const pg::Error&) { ++stage.errors; }, [] {}, [](const Coverage&) {},
+      {},         Milliseconds{0}};
+  CHECK(anew().found == Found::writable);
+  {
+    pg::Transaction locking(stage.db);
+    locking.execute("LOCK TABLE ff_reconciler_migration IN ACCESS EXCLUSIVE MODE");
+    CHECK(anew().found == Found::writable);
+    CHECK(stage.errors == 1);
+  }
+  stage.db.execute("REVOKE SELECT ON ff_reconciler_migration FROM verifier");
+  CHECK(anew().found == Found::writable);
+  CHECK(stage.errors == 2);
+}
+
 TEST_CASE("a lock on the partition configuration is no outage, and the last count stands") {
   Stage stage(AllPartitions{});
   CHECK(stage.probe().reason.empty());
