@@ -73,6 +73,7 @@ bool is_above(const config::Reconciler& its, const reconcile::Backlog& backlog) 
 }
 
 void print_json(const Database& database, const config::Config& config, const Backlogs& backlogs) {
+  const int version = database.schema.schema_version();
   auto reconcilers = ordered_json::array();
   for (const auto& [its, backlog] : backlogs)
     reconcilers.push_back({{"reconciler", its->name},
@@ -89,7 +90,7 @@ void print_json(const Database& database, const config::Config& config, const Ba
                      {"server_version", database.server.version},
                      {"schema",
                       {{"made_by", word(database.schema.origin)},
-                       {"version", database.schema.schema_version()},
+                       {"version", version > 0 ? ordered_json(version) : ordered_json()},
                        {"flowfabric_ledger", or_null(database.schema.flowfabric_ledger)},
                        {"flowfabric_annotation", or_null(database.schema.flowfabric_annotation)},
                        {"usable", database.schema.usable()},

@@ -233,7 +233,7 @@ std::string StatusBoard::status_json(const pg::PoolState& pool, std::optional<Un
        {"reason", reason_},
        {"recovering_until_ms", time_json(recovering_until)},
        {"started_at_ms", count(started_at_)},
-       {"schema_version", schema_version_},
+       {"schema_version", schema_version_ > 0 ? ordered_json(schema_version_) : ordered_json()},
        {"partitions", coverage_ ? coverage_json(*coverage_) : ordered_json()},
        {"pool",
         {{"size", pool.size}, {"in_use", pool.in_use}, {"idle", pool.idle}, {"waiting", pool.waiting}}},

@@ -78,7 +78,7 @@ class StatusBoard final : public supervisor::Observer {
     supervisor::State state = supervisor::State::starting;
     std::string reason;
     UnixMillis started_at{};
-    int schema_version = 0;
+    int schema_version = 0;  ///< 0: not known, or not for the role to read
     std::optional<Coverage> coverage;
     std::map<std::string, Entry, std::less<>> reconcilers;
     std::vector<pause::Pause> pauses;

@@ -34,6 +34,15 @@ std::string number_of(const ordered_json& number) {
   return number.is_null() ? "-" : std::to_string(number.get<std::int64_t>());
 }
 
+// A daemon that is ready has looked; an older one says 0.
+std::string version_of(const ordered_json& status) {
+  const ordered_json& version = status.at("schema_version");
+  if (!version.is_null() && version.get<int>() > 0) return "version " + number_of(version);
+  const ordered_json& state = status.at("state");
+  return state == "ready" || state == "recovering" ? "version not for the daemon's role to read"
+                                                   : "version not known";
+}
+
 // Lines for pasting are written here and not taken from the answer, whoever gave it.
 std::string head(const ordered_json& status, UnixMillis now, const Pasted& pasted) {
   std::string text = fmt::format("daemon    {}, started {}\n", shown(status.at("state")),
@@ -42,7 +51,7 @@ std::string head(const ordered_json& status, UnixMillis now, const Pasted& paste
     text += "          " + reason + '\n';
   if (const ordered_json& until = status.at("recovering_until_ms"); !until.is_null())
     text += fmt::format("          no lease is taken before {}\n", clock_time_of(until, now));
-  text += fmt::format("schema    version {}\n", status.at("schema_version").get<int>());
+  text += "schema    " + version_of(status) + '\n';
   if (const ordered_json& partitions = status.at("partitions"); partitions.is_object())
     text += fmt::format("covers    partitions {} of {}\n", shown(partitions.at("covered")),
                         partitions.at("count").get<int>());

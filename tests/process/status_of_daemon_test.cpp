@@ -102,6 +102,27 @@ TEST_CASE("a line to paste is made of names that there are, whatever answers") {
   CHECK_THAT(told.out, Contains("failed once") && !Contains("->"));
 }
 
+TEST_CASE("a schema version that is not for the daemon's role to read is none, and said so") {
+  const Database database;
+  auto db = database.connect();
+  // FlowFabric's own schema has no ledger of ours, and no grant for its own.
+  db.execute_script("DROP TABLE ff_reconciler_migration; CREATE ROLE reads_no_version LOGIN");
+  const Ended grants = run_binary({"migrate", "grants", "--role", "reads_no_version"},
+                                  {{"FF_DATABASE_URL", database.conninfo()}});
+  db.execute_script(grants.out);
+  const std::string conninfo = database.conninfo() + " user=reads_no_version";
+  {
+    RunningDaemon daemon({.conninfo = conninfo, .config = "recovery_grace: 0s\n"});
+    REQUIRE(wait_until([&] { return daemon.ready(); }));
+    const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
+    CHECK(Json::parse(daemon.get("/status").body)["schema_version"].is_null());
+    CHECK_THAT(run_binary({"status", "--url", url}).out,
+               Contains("schema    version not for the daemon's role to read\n"));
+    CHECK(daemon.stop() == 0);
+  }
+  db.execute_script("DROP OWNED BY reads_no_version; DROP ROLE reads_no_version");
+}
+
 TEST_CASE("status --url says when nothing answers, and takes no database beside it") {
   const Ended nobody = run_binary({"status", "--url", "http://127.0.0.1:1"});
   CHECK(nobody.code == 69);
@@ -131,7 +152,8 @@ TEST_CASE("status --url of a daemon without its database is a problem, with the 
   RunningDaemon daemon({.conninfo = "host=127.0.0.1 port=1"});
   const Ended text = run_binary({"status", "--url", "http://127.0.0.1:" + std::to_string(daemon.port())});
   CHECK(text.code == 1);
-  CHECK_THAT(text.out, Contains("delayed_promoter") && !Contains("daemon    ready"));
+  CHECK_THAT(text.out, Contains("delayed_promoter") && !Contains("daemon    ready") &&
+                           Contains("schema    version not known\n"));
 }
 
 TEST_CASE("a tick that waits for a lock is seen to run since when, and what it has moved so far") {

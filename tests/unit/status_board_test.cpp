@@ -241,6 +241,7 @@ TEST_CASE("the lateness of the last tick that moved rows outlives idle ticks") {
 
 TEST_CASE("status shows pool and schema as they are") {
   Bench bench;
+  CHECK(bench.status()["schema_version"].is_null());
   bench.board.schema_version(6);
   const json status = bench.status();
   CHECK(status["pool"] == json{{"idle", 1}, {"in_use", 2}, {"size", 3}, {"waiting", 4}});
