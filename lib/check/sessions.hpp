@@ -19,8 +19,8 @@ Lines long_transactions(pg::Connection& connection, Milliseconds older_than);
 Lines oldest_snapshot(pg::Connection& connection, std::int64_t more_than);
 
 /// listen: whether a notification of our own, sent by another session, comes back. It is the only thing here that the
-/// server is told, on a channel that nobody else has. Where a pooler is in between, which keeps a session for each of a daemon's: that
-/// it needs so many `sessions`.
+/// server is told, on a channel that nobody else has. Where a pooler is in between, which keeps a session for each of a daemon's:
+/// that it needs so many `sessions`.
 Lines notifications(pg::Listener& listener, pg::Connection& other, Milliseconds at_most, int sessions);
 
 }  // namespace ff::check

@@ -306,6 +306,18 @@ TEST_CASE("a schema that is not fit, or not found, is a problem") {
     CHECK_THAT(line.text, Contains("schema public") && Contains("search_path"));
     CHECK_THAT(line.next, Contains("SET search_path = public"));
   }
+  SECTION("on the path, behind a copy of one table") {
+    db.execute_script(
+        "CREATE SCHEMA \"Earlier\"; CREATE TABLE \"Earlier\".ff_exec_core (LIKE public.ff_exec_core)");
+    db.execute("ALTER DATABASE " + database.name() + " SET search_path = \"Earlier\", public");
+    const pg::Connector connector({.conninfo = database.conninfo(), .relation = "ff_exec_core"});
+    auto misled = connector.connect(Clock::system().now() + kConnectTime);
+    const Line line = faulty(check::schema(misled, migrate::inspect(misled)), Verdict::problem);
+    CHECK_THAT(line.text,
+               Contains("schema public, where there are such tables, is behind schema \"Earlier\"") &&
+                   !Contains("is not on"));
+    CHECK_THAT(line.next, Contains("SET search_path = public, \"Earlier\";"));
+  }
   SECTION("there is none") {
     const Database empty{empty_database()};
     auto bare = empty.connect();
