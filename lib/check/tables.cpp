@@ -27,6 +27,19 @@ SELECT quote_ident(n.nspname) AS schema, has_schema_privilege(n.oid, 'USAGE') AS
  WHERE c.relname = 'ff_exec_core' AND c.relkind IN ('r', 'p') AND found.oid IS DISTINCT FROM c.oid
  ORDER BY n.nspname)sql";
 
+// A hash child stands under the name of its table.
+constexpr std::string_view kUnlogged = R"sql(
+SELECT format('%I.%I', n.nspname, t.relname) AS relation, count(*) FILTER (WHERE c.relispartition) AS children,
+       string_agg(format('ALTER TABLE %s SET LOGGED;', c.oid::regclass), ' ' ORDER BY c.relname) AS next
+  FROM pg_class c
+  LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+  JOIN pg_class t ON t.oid = coalesce(i.inhparent, c.oid)
+  JOIN pg_namespace n ON n.oid = t.relnamespace
+ WHERE c.relkind = 'r' AND c.relpersistence = 'u' AND t.relname ^@ 'ff_'
+   AND n.oid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass({schema_text} || 'ff_exec_core'))
+ GROUP BY 1
+ ORDER BY 1)sql";
+
 // $1 schemas, beside that of the tables. A superuser may create anywhere.
 constexpr std::string_view kStrangers = R"sql(
 SELECT quote_ident(n.nspname) AS schema, coalesce(quote_ident(r.rolname), 'PUBLIC') AS who
@@ -130,6 +143,21 @@ std::vector<std::string> path_of(pg::Connection& connection) {
   return path;
 }
 
+Lines unlogged(pg::Connection& connection) {
+  Lines lines;
+  for (const pg::Row row : connection.execute(kUnlogged)) {
+    const auto children = row.get<std::int64_t>("children");
+    lines.push_back(
+        {"schema", Verdict::warning,
+         fmt::format("{}{} {} unlogged: a crash of the server or a failover empties {}",
+                     children > 0 ? fmt::format("{} of the hash children of ", children) : "",
+                     printable(row.get<std::string>("relation")), children > 1 ? "are" : "is",
+                     children > 1 ? "them" : "it"),
+         printable(row.get<std::string>("next")) + " -- nobody reads or writes the table meanwhile"});
+  }
+  return lines;
+}
+
 }  // namespace
 
 Lines schema(pg::Connection& connection, const migrate::State& state) {
@@ -141,6 +169,7 @@ Lines schema(pg::Connection& connection, const migrate::State& state) {
   for (const std::string& problem : state.problems)
     if (problem != state.server_too_old)  // which server_version says
       lines.push_back({"schema", Verdict::problem, printable(problem), way_to_schema(state)});
+  if (lines.empty()) lines = unlogged(connection);
   if (lines.empty())
     lines.push_back({"schema", Verdict::fine,
                      fmt::format("{}, {}: tables, columns and keys are as needed", maker(state),

@@ -135,6 +135,22 @@ TEST_CASE("a table without autovacuum is a warning, and what it says switches it
   CHECK(check::autovacuum(db).size() == on_server.size());
 }
 
+TEST_CASE("what a crash of the server would empty is a warning, and what it says makes it last") {
+  const Database database;
+  auto db = database.connect();
+  const auto seen = [&] { return check::schema(db, migrate::inspect(db)); };
+  db.execute_script("ALTER TABLE ff_attempt_p1 SET UNLOGGED; ALTER TABLE ff_attempt_p2 SET UNLOGGED");
+  const Line children = faulty(seen(), Verdict::warning);
+  CHECK_THAT(children.text, Catch::StartsWith("2 of the hash children of public.ff_attempt are unlogged: "));
+  db.execute_script(children.next);
+  check_fine(seen());
+  db.execute("ALTER TABLE ff_lease_event SET UNLOGGED");
+  const Line table = faulty(seen(), Verdict::warning);
+  CHECK_THAT(table.text, Catch::StartsWith("public.ff_lease_event is unlogged: "));
+  db.execute_script(table.next);
+  check_fine(seen());
+}
+
 TEST_CASE("a table of which most is dead is a warning") {
   const Database database;
   auto db = without_autovacuum(database);
