@@ -76,6 +76,8 @@ struct Suspension {
   std::optional<UnixMillis> timeout_at;
   std::string behavior;
   std::optional<std::string> reason;
+  std::string condition = {};  ///< FlowFabric's ResumeCondition, as JSON
+  std::string signals = {};    ///< that have come, as JSON: a list for each waitpoint's key
 };
 
 struct Waitpoint {

@@ -52,7 +52,8 @@ SELECT kind, worker_instance_id AS worker, expires_at_ms
  LIMIT 20)sql";
 
 constexpr std::string_view kSuspension = R"sql(
-SELECT suspended_at_ms, timeout_at_ms, coalesce(timeout_behavior, 'fail') AS behavior, reason_code
+SELECT suspended_at_ms, timeout_at_ms, coalesce(timeout_behavior, 'fail') AS behavior, reason_code,
+       condition::text AS condition, member_map::text AS signals
   FROM {schema}.ff_suspension_current
  WHERE partition_key = $1 AND execution_id = $2)sql";
 
@@ -140,7 +141,8 @@ void read_suspension(pg::Transaction& transaction, const pg::Params& of_it, Fact
   for (const pg::Row row : transaction.execute(kSuspension, of_it))
     facts.suspension =
         Suspension{moment_of(row, "suspended_at_ms"), moment_if(row, "timeout_at_ms"),
-                   row.get<std::string>("behavior"), row.get<std::optional<std::string>>("reason_code")};
+                   row.get<std::string>("behavior"),  row.get<std::optional<std::string>>("reason_code"),
+                   row.get<std::string>("condition"), row.get<std::string>("signals")};
   for (const pg::Row row : transaction.execute(kWaitpoints, of_it))
     facts.waitpoints.push_back({row.get<std::string>("id"), row.get<std::string>("key"),
                                 row.get<std::string>("state"), row.get<std::string>("signals"),

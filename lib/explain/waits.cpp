@@ -1,4 +1,4 @@
-// What waits for others: for signals, for upstreams and children, and for reconcilers that pass on an end.
+// What waits for others: for upstreams and children, and for reconcilers that pass on an end.
 
 #include <fmt/format.h>
 
@@ -162,63 +162,6 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
          made_eligible(facts)});
   else
     add_those_at_work(facts, for_children ? "waits_for_children" : "waits_for_upstreams", found);
-}
-
-void add_suspended(const Facts& facts, std::vector<Finding>& found) {
-  if (!facts.suspension) {
-    found.push_back({"suspended_without_suspension", "it is suspended, but its suspension is not there",
-                     update_core(facts.id,
-                                 "lifecycle_phase = 'runnable', ownership_state = 'unowned', "
-                                 "eligibility_state = 'eligible_now', public_state = 'resumable'")});
-    return;
-  }
-  const Suspension& suspension = *facts.suspension;
-  std::string signals;
-  for (const Waitpoint& waitpoint : facts.waitpoints) {
-    const bool of_a_former = waitpoint.state == "active" && waitpoint.activated_at &&
-                             *waitpoint.activated_at != suspension.suspended_at;
-    if (of_a_former) continue;
-    signals += fmt::format("{}{} at waitpoint {}", signals.empty() ? "" : ", ",
-                           waitpoint.signals.empty() ? "any signal" : waitpoint.signals, waitpoint.id);
-  }
-  const std::string waits =
-      signals.empty() ? "no waitpoint of its is open, so no signal can reach it" : "it waits for " + signals;
-  const Inspection* inspection = facts.inspection("suspension_timeout");
-  if (!suspension.timeout_at)
-    found.push_back({signals.empty() ? "suspended_for_ever" : "waits_for_signal",
-                     waits + "; there is no time-out",
-                     signals.empty() ? "an operator's resume or cancel in FlowFabric"
-                                     : "deliver the signal, or resume or cancel it in FlowFabric"});
-  else if (inspection != nullptr && inspection->due())
-    found.push_back({"suspension_over",
-                     fmt::format("its suspension's time-out ({}) was {}", suspension.behavior,
-                                 when(*suspension.timeout_at, facts.now)),
-                     tick("suspension_timeout", facts.id)});
-  else
-    found.push_back({"suspended_until",
-                     fmt::format("{}; its time-out ({}) is {}", waits, suspension.behavior,
-                                 when(*suspension.timeout_at, facts.now)),
-                     "deliver the signal, or wait: suspension_timeout acts then"});
-}
-
-void add_waitpoints(const Facts& facts, std::vector<Finding>& found) {
-  if (const Inspection* stray = facts.inspection("stray_waitpoint"); stray != nullptr && stray->due())
-    found.push_back({"waitpoint_astray",
-                     "an active waitpoint of a former suspension is open: a signal on it would count for "
-                     "the next suspension of the same key",
-                     tick("stray_waitpoint", facts.id)});
-  const Inspection* inspection = facts.inspection("pending_waitpoint_expiry");
-  if (inspection == nullptr || inspection->rows.empty()) return;
-  if (inspection->due())
-    found.push_back(
-        {"waitpoint_expired",
-         "a waitpoint that no suspension used expired " + when(*inspection->takeable_at(), facts.now),
-         tick("pending_waitpoint_expiry", facts.id)});
-  else
-    found.push_back(
-        {"waitpoint_pending",
-         "a waitpoint that no suspension uses yet expires " + when(*inspection->takeable_at(), facts.now),
-         "wait: pending_waitpoint_expiry closes it then"});
 }
 
 void add_flow(const Facts& facts, std::vector<Finding>& found) {

@@ -220,6 +220,13 @@ TEST_CASE("explain names what a suspended execution waits for") {
       {"suspended_until", [](auto& s) { return suspended_with(s, kHour); }, "deliver the signal"},
       {"waits_for_signal", [](auto& s) { return suspended_with(s, {}); }, "deliver the signal"},
       {"suspended_for_ever", [](auto& s) { return suspended_with(s, {}, false); }, "operator"},
+      {"waits_for_operator",
+       [](auto& s) {
+         const Uuid id = suspended_with(s, {});
+         set_condition(s, id, "OperatorOnly");
+         return id;
+       },
+       "an operator's resume or cancel"},
       {"suspension_over", [](auto& s) { return suspended_with(s, -kMinute); },
        "tick suspension_timeout --execution '{id}'"},
       {"suspended_without_suspension", [](auto& s) { return s.core(in_state(suspended())); },

@@ -156,14 +156,36 @@ inline Uuid core_with(ExplainStage& stage, CoreRow row, const std::string& assig
   return id;
 }
 
+// As FlowFabric writes them: the suspension and its waitpoints from one reading of the clock.
+inline void insert_open_waitpoint(ExplainStage& stage, const Uuid& execution, const std::string& key) {
+  const Uuid waitpoint =
+      insert_waitpoint(stage.db, {.partition = {3}, .execution = execution, .waitpoint_key = key});
+  stage.db.execute(
+      "UPDATE ff_waitpoint_pending SET state = 'active', activated_at_ms = s.suspended_at_ms"
+      " FROM ff_suspension_current s WHERE waitpoint_id = $1 AND s.execution_id = $2",
+      pg::Params::of(waitpoint, execution));
+}
+
+inline Json any_signal_at(const std::string& key) {
+  return {{"Single", {{"waitpoint_key", key}, {"matcher", "Wildcard"}}}};
+}
+
+inline void set_condition(ExplainStage& stage, const Uuid& execution, const Json& condition,
+                          const Json& signals = Json::object()) {
+  stage.db.execute(
+      "UPDATE ff_suspension_current SET condition = $2::jsonb, member_map = $3::jsonb WHERE execution_id = "
+      "$1",
+      pg::Params::of(execution, condition.dump(), signals.dump()));
+}
+
 inline Uuid suspended_with(ExplainStage& stage, std::optional<std::int64_t> timeout_in_ms,
                            bool with_waitpoint = true) {
   const Uuid id = stage.core(in_state(suspended()));
   stage.attempt({.execution = id});
   const auto timeout = timeout_in_ms ? std::optional(stage.now + *timeout_in_ms) : std::nullopt;
   insert_suspension(stage.db, {.partition = {3}, .execution = id, .timeout_at_ms = timeout});
-  if (with_waitpoint)
-    insert_waitpoint(stage.db, {.partition = {3}, .execution = id, .waitpoint_key = "approval"});
+  set_condition(stage, id, any_signal_at("approval"));
+  if (with_waitpoint) insert_open_waitpoint(stage, id, "approval");
   return id;
 }
 

@@ -1,0 +1,124 @@
+// What `explain` says has to be true of what FlowFabric does with the row, and what it advises has to lead somewhere.
+#include <catch2/catch.hpp>
+
+#include "explain_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+using Found = std::vector<explain::Finding>;
+
+Found found_of(ExplainStage& stage, const Uuid& id) {
+  return explain::findings(stage.ask(id));
+}
+
+std::string text_of(const Found& found, std::string_view cause) {
+  const explain::Finding* its = finding(found, cause);
+  return its == nullptr ? "none" : its->text;
+}
+
+std::string next_of(const Found& found, std::string_view cause) {
+  const explain::Finding* its = finding(found, cause);
+  return its == nullptr ? "none" : its->next;
+}
+
+// What is said of one that waits for signals, the ids of its waitpoints as their keys.
+std::string awaited(const Json& condition, const Json& signals = Json::object(),
+                    const std::vector<std::string>& keys = {"a", "b"}) {
+  ExplainStage stage;
+  const Uuid id = suspended_with(stage, kHour, false);
+  for (const std::string& key : keys) insert_open_waitpoint(stage, id, key);
+  set_condition(stage, id, condition, signals);
+  const explain::Facts facts = stage.ask(id);
+  const auto found = explain::findings(facts);
+  std::string text = text_of(found, "suspended_until");
+  for (const explain::Waitpoint& each : facts.waitpoints)
+    for (auto at = text.find(each.id); at != std::string::npos; at = text.find(each.id))
+      text.replace(at, each.id.size(), each.key);
+  return text.substr(0, text.find("; its time-out")) + " -> " + next_of(found, "suspended_until");
+}
+
+Json named(const std::string& key, const std::string& signal) {
+  return {{"Single", {{"waitpoint_key", key}, {"matcher", {{"ByName", signal}}}}}};
+}
+Json all_of(const Json& members) {
+  return {{"Composite", {{"kind", "AllOf"}, {"members", members}}}};
+}
+Json count_of(int n, const std::string& kind) {
+  return {{"Composite", {{"kind", "Count"}, {"n", n}, {"count_kind", kind}, {"waitpoints", {"a", "b"}}}}};
+}
+Json signal(const std::string& name, const std::string& source = "s1") {
+  return {{"signal_id", name}, {"signal_name", name}, {"source_type", "t"}, {"source_identity", source}};
+}
+
+constexpr const char* kDeliver = " -> deliver the signal, or wait: suspension_timeout acts then";
+constexpr const char* kByOperator =
+    " -> an operator's resume or cancel in FlowFabric, or wait: suspension_timeout acts then";
+
+}  // namespace
+
+TEST_CASE("explain says which signals a suspension waits for, and how many of them") {
+  const Json both = {named("a", "go"), any_signal_at("b")};
+  CHECK(awaited(named("a", "go")) == std::string("it waits for go at waitpoint a") + kDeliver);
+  CHECK(awaited(all_of(both)) ==
+        std::string("it waits for all of 2: go at waitpoint a, any signal at waitpoint b") + kDeliver);
+  CHECK(awaited(count_of(1, "DistinctWaitpoints")) ==
+        std::string("it waits for 1 of 2: any signal at waitpoint a, any signal at waitpoint b") + kDeliver);
+  CHECK(awaited(all_of({count_of(1, "DistinctWaitpoints"), named("a", "go")})) ==
+        std::string("it waits for all of 2: [1 of 2: any signal at waitpoint a, any signal at waitpoint b], "
+                    "go at waitpoint a") +
+            kDeliver);
+}
+
+TEST_CASE("explain leaves out what has come of the signals that a suspension waits for") {
+  const Json both = {named("a", "go"), any_signal_at("b")};
+  CHECK(awaited(all_of(both), {{"b", {signal("x")}}}) ==
+        std::string("it waits for all of 2 (1 has come): go at waitpoint a") + kDeliver);
+  // Another name than that it waits for.
+  CHECK_THAT(awaited(all_of(both), {{"a", {signal("x")}}}), Catch::StartsWith("it waits for all of 2: go "));
+  CHECK_THAT(awaited(count_of(2, "DistinctWaitpoints"), {{"a", {signal("x")}}}),
+             Catch::StartsWith("it waits for 2 of 2 (1 has come): any signal at waitpoint b"));
+  const Json twice = {{"a", {signal("x"), signal("y")}}};
+  CHECK_THAT(awaited(count_of(3, "DistinctSignals"), twice),
+             Catch::StartsWith("it waits for 3 signals (2 have come): any signal at waitpoint a, any "));
+  CHECK_THAT(awaited(count_of(2, "DistinctSources"), twice),
+             Catch::StartsWith("it waits for 2 sources (1 has come): any signal at waitpoint a, any "));
+}
+
+TEST_CASE("explain names no signal where none can resume a suspension") {
+  CHECK(awaited("OperatorOnly", {{"a", {signal("x")}}}, {"a"}) ==
+        std::string("it waits for an operator's resume: no signal can resume it") + kByOperator);
+  CHECK(awaited("TimeoutOnly", Json::object(), {"a"}) ==
+        std::string("it waits for its time-out: no signal can resume it") + kByOperator);
+  CHECK(awaited(any_signal_at("a"), Json::object(), {}) ==
+        std::string("no waitpoint of its is open, so no signal can reach it") + kByOperator);
+  // By a condition that is not known it goes by the waitpoints.
+  CHECK(awaited({{"Quorum", 2}}, Json::object(), {"a"}) ==
+        std::string("it waits for any signal at waitpoint a") + kDeliver);
+}
+
+TEST_CASE(
+    "explain does not take a waitpoint that is only announced, or of a former suspension, for one waited "
+    "for") {
+  ExplainStage stage;
+  const Uuid id = suspended_with(stage, kHour);
+  set_condition(stage, id, Json::object());
+  const std::string before = text_of(found_of(stage, id), "suspended_until");
+  insert_waitpoint(
+      stage.db,
+      {.partition = {3}, .execution = id, .expires_at_ms = stage.now + kHour, .waitpoint_key = "other"});
+  CHECK(text_of(found_of(stage, id), "suspended_until").substr(0, 60) == before.substr(0, 60));
+  CHECK_THAT(text_of(found_of(stage, id), "suspended_until"), !Catch::Contains(", any signal"));
+
+  const auto stray = [&](const std::string& key) {
+    stage.db.execute(
+        "UPDATE ff_waitpoint_pending SET state = 'active', activated_at_ms = 5, waitpoint_key = $1"
+        " WHERE waitpoint_key <> 'approval' OR activated_at_ms = 5",
+        pg::Params::of(key));
+    return text_of(found_of(stage, id), "waitpoint_astray");
+  };
+  CHECK_THAT(stray("third"), Catch::EndsWith("would count for the next suspension of the same key"));
+  CHECK_THAT(stray("approval"), Catch::EndsWith("counts for the present one, which has the same key"));
+}
