@@ -63,7 +63,7 @@ bool FanIn::satisfied() const {
 bool FanIn::impossible() const {
   const std::int64_t all = counted() + running;
   if (kind == "any_of") return fail + skip >= all && all > 0;
-  if (kind == "quorum") return success + running < k;
+  if (kind == "quorum") return running == 0 && all > 0 && success < k;
   return fail + skip > 0;
 }
 

@@ -99,6 +99,8 @@ struct FanIn {
 
   std::int64_t counted() const { return success + fail + skip; }
   bool satisfied() const;
+  /// By its counts. A quorum that needs more than its edges can bring is not while one of them runs: FlowFabric decides it
+  /// by the next end, and other edges may come before.
   bool impossible() const;
 };
 

@@ -71,7 +71,35 @@ std::string without_edge(const Facts& facts, const Upstream& upstream) {
       {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))}, {"edge_id", to_string(upstream.edge)}});
 }
 
-void add_those_at_work(const Facts& facts, std::string_view cause, std::vector<Finding>& found) {
+// An edge that is only staged may still decide it, but where one failure is enough.
+bool cannot_happen(const Facts& facts) {
+  const FanIn& fan_in = *facts.fan_in;
+  const bool any_staged = std::ranges::any_of(facts.upstreams, &Upstream::staged);
+  const bool by_one = fan_in.kind != "any_of" && fan_in.kind != "quorum";
+  return fan_in.impossible() && (by_one || !any_staged);
+}
+
+// A flow is built edge by edge, and FlowFabric looks at a fan-in only when one of its upstreams ends.
+std::string too_few_edges(const Facts& facts) {
+  const FanIn& fan_in = *facts.fan_in;
+  const std::int64_t all = fan_in.counted() + fan_in.running;
+  if (fan_in.kind != "quorum" || fan_in.success + fan_in.running >= fan_in.k || all == 0) return {};
+  return fmt::format(
+      ": it needs {} successes, and over the {} {} that it has so far {} can come: unless more are applied "
+      "before, the next end ends it as skipped",
+      fan_in.k, all, all == 1 ? "edge" : "edges", fan_in.success + fan_in.running);
+}
+
+// As audit has it, an hour is enough to build a flow.
+void add_no_edge(const Facts& facts, std::string_view cause, std::vector<Finding>& found) {
+  const bool is_new = facts.core->created_at > facts.now - std::chrono::hours{1};
+  found.push_back({cause, fmt::format("no edge says yet for whom it waits ({})", counts(*facts.fan_in)),
+                   is_new ? "wait: who builds its flow applies its edges one by one" : made_eligible(facts)});
+}
+
+void add_those_at_work(const Facts& facts, bool for_children, std::vector<Finding>& found) {
+  const std::string_view cause = for_children ? "waits_for_children" : "waits_for_upstreams";
+  if (facts.upstreams.empty()) return add_no_edge(facts, cause, found);
   std::string names;
   const Upstream* first = nullptr;
   std::size_t shown = 0;
@@ -85,12 +113,13 @@ void add_those_at_work(const Facts& facts, std::string_view cause, std::vector<F
   }
   const std::int64_t more = facts.upstreams_in_all - facts.ended_upstreams - static_cast<std::int64_t>(shown);
   if (more > 0) names += fmt::format(" and {} more", more);
-  found.push_back({cause,
-                   fmt::format("it waits for {} ({})", names.empty() ? "upstreams that are not there" : names,
-                               counts(*facts.fan_in)),
-                   broken(facts) != nullptr ? without_edge(facts, *broken(facts))
-                   : first != nullptr       ? explain(first->id)
-                                            : made_eligible(facts)});
+  found.push_back(
+      {cause,
+       fmt::format("it waits for {} ({}){}", names.empty() ? "upstreams that are not there" : names,
+                   counts(*facts.fan_in), for_children ? "" : too_few_edges(facts)),
+       broken(facts) != nullptr ? without_edge(facts, *broken(facts))
+       : first != nullptr       ? explain(first->id)
+                                : made_eligible(facts)});
 }
 
 }  // namespace
@@ -117,7 +146,7 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
   const FanIn& fan_in = *facts.fan_in;
   const Inspection* dependency = facts.inspection("dependency");
   const bool all_ended = for_children && fan_in.running == 0 && fan_in.counted() > 0;
-  const bool decided = for_children ? all_ended : fan_in.impossible() || fan_in.satisfied();
+  const bool decided = for_children ? all_ended : cannot_happen(facts) || fan_in.satisfied();
   if (const Upstream* upstream = undispatched(facts))
     found.push_back(
         {"upstream_not_dispatched",
@@ -149,7 +178,7 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
              "its fan-in counts other ends than its upstreams had ({}; {} of {} upstreams have ended)",
              counts(fan_in), facts.ended_upstreams, facts.upstreams_in_all),
          "ff-reconcilerd audit # looks twice, and prints what sets the counts right"});
-  else if (!for_children && fan_in.impossible())
+  else if (!for_children && cannot_happen(facts))
     found.push_back(
         {"fan_in_impossible",
          fmt::format("what it waits for cannot happen any more, and nothing has ended it ({})",
@@ -161,7 +190,7 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
          fmt::format("what it waits for has happened, and nothing has made it eligible ({})", counts(fan_in)),
          made_eligible(facts)});
   else
-    add_those_at_work(facts, for_children ? "waits_for_children" : "waits_for_upstreams", found);
+    add_those_at_work(facts, for_children, found);
 }
 
 void add_flow(const Facts& facts, std::vector<Finding>& found) {

@@ -59,6 +59,34 @@ constexpr const char* kByOperator =
 
 }  // namespace
 
+TEST_CASE("explain calls no fan-in impossible to which edges are still being applied") {
+  ExplainStage stage;
+  const FanIn made = fan_in(stage, {.policy = {{"kind", "quorum"}, {"k", 3}}});
+  const Found found = found_of(stage, made.downstream);
+  CHECK(finding(found, "fan_in_impossible") == nullptr);
+  CHECK_THAT(text_of(found, "waits_for_upstreams"),
+             Catch::Contains("needs 3 successes, and over the 2 edges that it has so far 2 can come"));
+
+  const FanIn other = fan_in(stage, {.policy = {{"kind", "any_of"}}, .fail = 2, .running = 0}, kEnded);
+  stage.set(other.upstreams[1], kEnded);
+  CHECK(finding(found_of(stage, other.downstream), "fan_in_impossible") != nullptr);
+  const Uuid late = stage.core({.flow = other.flow, .state = runnable()});
+  insert_edge(stage.db, {3}, other.flow, late, other.downstream, {{"edge_state", "pending"}});
+  const Found staged = found_of(stage, other.downstream);
+  CHECK(finding(staged, "fan_in_impossible") == nullptr);
+  CHECK_THAT(text_of(staged, "waits_for_upstreams"), Catch::Contains("edge only staged"));
+}
+
+TEST_CASE("explain does not make one eligible whose flow has only begun to be built") {
+  ExplainStage stage;
+  const FanIn made = fan_in(stage, {.policy = {{"kind", "quorum"}, {"k", 2}}, .running = 0});
+  stage.db.execute("DELETE FROM ff_edge");
+  CHECK_THAT(next_of(found_of(stage, made.downstream), "waits_for_upstreams"),
+             Catch::StartsWith("UPDATE ff_exec_core"));
+  stage.set(made.downstream, "created_at_ms = " + std::to_string(stage.now));
+  CHECK_THAT(next_of(found_of(stage, made.downstream), "waits_for_upstreams"), Catch::StartsWith("wait: "));
+}
+
 TEST_CASE("explain says which signals a suspension waits for, and how many of them") {
   const Json both = {named("a", "go"), any_signal_at("b")};
   CHECK(awaited(named("a", "go")) == std::string("it waits for go at waitpoint a") + kDeliver);

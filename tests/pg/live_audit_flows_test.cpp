@@ -116,6 +116,10 @@ TEST_CASE("audit says nothing of a flow that is being built, nor of circles that
        {no_edge, no_edge + first_edge + "\"pending\"}'",
         no_edge + first_edge +
             "\"applied\"}'; UPDATE ff_edge_group SET running_count = 1 WHERE downstream_eid = '{blocked}'",
+        // A quorum of more than it has edges is decided by the next end, however long that takes.
+        no_edge + first_edge +
+            "\"applied\"}'; UPDATE ff_edge_group SET running_count = 1 WHERE downstream_eid = '{blocked}'; "
+            "UPDATE ff_exec_core SET created_at_ms = 5 WHERE execution_id = '{blocked}'",
         no_edge + first_edge +
             "\"pending\"}'; UPDATE ff_exec_core SET created_at_ms = 5 WHERE execution_id = '{blocked}'",
         // One after the other; either of two; the edge back is only staged.

@@ -57,8 +57,15 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
      WHEN {satisfied:g} THEN
        CASE WHEN c.lifecycle_phase = 'blocked' OR c.eligibility_state = 'blocked_by_dependencies'
               THEN 'satisfied_but_blocked' END
+     -- One failure is enough for all_of. Else what runs decides it when it ends, and an edge may still come.
      WHEN {impossible:g} AND c.started_at_ms IS NULL
-          AND (n.success + n.bad > 0 OR c.created_at_ms < {now} - 3600000) THEN 'impossible_but_waiting'
+          AND ({kind:g} = 'all_of'
+               OR g.running_count = 0
+                  AND NOT EXISTS (SELECT
+                                    FROM {schema}.ff_edge o
+                                   WHERE {in_partitions:o} AND o.partition_key = g.partition_key
+                                     AND o.flow_id = g.flow_id AND o.downstream_eid = g.downstream_eid
+                                     AND NOT ({applied:o}))) THEN 'impossible_but_waiting'
    END AS problem
  ) p
  WHERE {in_partitions:g} AND {has_not_ended:c} AND p.problem IS NOT NULL)sql";
