@@ -29,27 +29,28 @@ bool Core::deadline_is_delay() const {
 }
 
 std::string state(std::string_view lifecycle_phase, std::string_view public_state,
-                  const std::optional<std::string>& outcome) {
+                  std::string_view attempt_state, const std::optional<std::string>& outcome) {
   constexpr std::array kEnds{"completed", "failed", "cancelled", "expired", "skipped"};
   const bool ended = lifecycle_phase == "terminal" || lifecycle_phase == "cancelled";
-  if (!ended || std::find(kEnds.begin(), kEnds.end(), public_state) != kEnds.end())
+  const bool told = lifecycle_phase == "terminal" && attempt_state == "attempt_terminal" && outcome;
+  if (!ended || (!told && std::find(kEnds.begin(), kEnds.end(), public_state) != kEnds.end()))
     return std::string(public_state);
   if (!outcome) return std::string(lifecycle_phase);
   return *outcome == "success" ? "completed" : *outcome;
 }
 
 std::string Upstream::state() const {
-  return explain::state(lifecycle_phase, public_state, outcome);
+  return explain::state(lifecycle_phase, public_state, attempt_state, outcome);
 }
 
 std::string Downstream::state() const {
-  return explain::state(lifecycle_phase, public_state, std::nullopt);
+  return explain::state(lifecycle_phase, public_state, {}, std::nullopt);
 }
 
 std::string Facts::state() const {
   const auto end = std::find_if(completions.begin(), completions.end(),
                                 [](const CompletionEvent& event) { return event.outcome != "resumable"; });
-  return explain::state(core->lifecycle_phase, core->public_state,
+  return explain::state(core->lifecycle_phase, core->public_state, core->attempt_state,
                         end == completions.end() ? std::nullopt : std::optional(end->outcome));
 }
 

@@ -51,6 +51,8 @@ struct Core {
   /// `deadline_at` is the end of a worker's delay, and no deadline.
   bool deadline_is_delay() const;
   bool ended() const { return is("terminal") || is("cancelled"); }
+  /// By whom is said of cancels alone: what ends otherwise may give a reason, too.
+  bool was_cancelled() const { return !cancelled_by.value_or("").empty(); }
 };
 
 struct Attempt {
@@ -115,6 +117,7 @@ struct Upstream {
   std::optional<UnixMillis> undispatched_since;
   std::optional<UnixMillis> ended_at;
   Uuid edge = {};
+  std::string attempt_state = {};
 
   bool ended() const { return lifecycle_phase == "terminal" || lifecycle_phase == "cancelled"; }
   std::string state() const;  ///< see explain::state
@@ -132,9 +135,10 @@ struct Downstream {
 };
 
 /// In one word: public_state, but where FlowFabric left it as it was before the end what the event of the end says, or
-/// else the phase.
+/// else the phase. A worker that completes what was cancelled leaves `cancelled`, too. No cancel of an execution's own makes
+/// its attempt `attempt_terminal`, and whatever does writes an event: only with that word the newest one is of this end.
 std::string state(std::string_view lifecycle_phase, std::string_view public_state,
-                  const std::optional<std::string>& outcome);
+                  std::string_view attempt_state, const std::optional<std::string>& outcome);
 
 struct CompletionEvent {
   std::int64_t id = 0;

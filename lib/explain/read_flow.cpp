@@ -36,7 +36,8 @@ SELECT up.*, count(*) OVER () AS in_all,
                coalesce(u.public_state, '') AS public_state,
                coalesce(d.policy->>'edge_state', '') = 'pending' AS staged,
                coalesce(u.lifecycle_phase IN ('terminal', 'cancelled'), false) AS ended,
-               e.events, e.outcome, e.undispatched_since_ms, u.terminal_at_ms
+               coalesce(u.attempt_state, '') AS attempt_state, e.events, e.outcome, e.undispatched_since_ms,
+               u.terminal_at_ms
           FROM {schema}.ff_edge d
           LEFT JOIN {schema}.ff_exec_core u ON u.partition_key = $1 AND u.execution_id = d.upstream_eid
          CROSS JOIN LATERAL (SELECT count(*) AS events,
@@ -101,7 +102,8 @@ void read_flow(pg::Transaction& transaction, Facts& facts) {
                                row.get<std::optional<std::string>>("outcome"),
                                moment_if(row, "undispatched_since_ms"),
                                moment_if(row, "terminal_at_ms"),
-                               row.get<Uuid>("edge_id")});
+                               row.get<Uuid>("edge_id"),
+                               row.get<std::string>("attempt_state")});
   }
   for (const pg::Row row : transaction.execute(kDownstreams, of_it)) {
     facts.downstreams_in_all = row.get<std::int64_t>("in_all");

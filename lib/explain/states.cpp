@@ -204,20 +204,64 @@ void add_submitted(const Facts& facts, bool at_fault, std::vector<Finding>& foun
                                "attempt_state = 'pending_first_attempt'")});
 }
 
-void add_ended(const Facts& facts, std::vector<Finding>& found) {
+// What stands there of a failure is of whatever attempt had one last, and FlowFabric's replay leaves it.
+std::string how_it_ended(const Facts& facts) {
   const Core& core = *facts.core;
-  std::string text = "it has ended as " + facts.state();
+  const std::string state = facts.state();
+  const std::string reason = core.cancellation_reason.value_or("");
+  const bool by_cancel = state == "cancelled";
+  std::string text = "it has ended as " + state;
   if (core.terminal_at) text += " " + when(*core.terminal_at, facts.now);
-  if (!core.cancellation_reason.value_or("").empty()) text += ", cancelled: " + *core.cancellation_reason;
-  if (!core.cancelled_by.value_or("").empty()) text += ", by " + *core.cancelled_by;
-  if (core.last_failure) text += ", last failure: " + *core.last_failure;
-  found.push_back({"ended", text, "nothing moves it any more; FlowFabric's replay begins it anew"});
+  if (!by_cancel && core.was_cancelled()) text += ", after a cancel";
+  if (!reason.empty())
+    text += (by_cancel ? ", cancelled: " : core.was_cancelled() ? ": " : ", reason: ") + reason;
+  if (core.was_cancelled()) text += ", by " + *core.cancelled_by;
+  const bool has_failed =
+      state == "failed" || state == "expired" || reason.starts_with("suspension_timeout_");
+  if (has_failed && core.last_failure) text += ", last failure: " + *core.last_failure;
+  return text;
+}
+
+// One that its worker may renew, and complete the execution by.
+const Attempt* still_leased(const Facts& facts) {
+  const auto found = std::ranges::find_if(facts.attempts, [&](const Attempt& attempt) {
+    return attempt.lease_expires_at && *attempt.lease_expires_at >= facts.now;
+  });
+  return found == facts.attempts.end() ? nullptr : &*found;
+}
+
+// That it is deleted some day moves nothing.
+bool is_anything_left(const Inspection& inspection) {
+  if (inspection.rows.empty() || inspection.filtered) return false;
+  return inspection.due() || (inspection.enabled && inspection.reconciler != "execution_retention");
+}
+
+std::string after_its_end(const Facts& facts, const Attempt* leased) {
+  const bool any_left = std::ranges::any_of(facts.inspections, is_anything_left);
+  return std::string(leased != nullptr ? "its worker may still end it otherwise"
+                     : any_left        ? "it has ended, but for what the other lines say"
+                                       : "nothing moves it any more") +
+         (facts.core->is("terminal")
+              ? "; FlowFabric's replay begins it anew"
+              : "; FlowFabric replays only what is terminal, and not what is cancelled");
+}
+
+void add_ended(const Facts& facts, std::vector<Finding>& found) {
+  const Attempt* leased = still_leased(facts);
+  found.push_back({"ended", how_it_ended(facts), after_its_end(facts, leased)});
   if (due_inspection(facts, "suspension_timeout") != nullptr)
     found.push_back({"suspension_left",
                      "its suspension or waitpoints are left: a late signal would begin it anew",
                      tick("suspension_timeout", facts.id)});
   if (due_inspection(facts, "lease_expiry") != nullptr)
     found.push_back({"lease_left", "a lease of its is left", tick("lease_expiry", facts.id)});
+  else if (leased != nullptr)
+    found.push_back(
+        {"lease_left",
+         fmt::format("a lease of its is left to {} and ends {}: until then that worker may renew it, and "
+                     "complete or fail the execution",
+                     leased->worker.value_or("a worker"), when(*leased->lease_expires_at, facts.now)),
+         "wait: a lease that has lapsed is taken"});
 }
 
 void add_deadline(const Facts& facts, std::vector<Finding>& found) {

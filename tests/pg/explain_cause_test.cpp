@@ -271,6 +271,8 @@ TEST_CASE("explain says how an execution ended, and what it left") {
        "tick dependency --execution '{id}'"},
       {"lease_left", [](auto& s) { return s.leased(-kMinute, Json::object(), in_state(cancelled())); },
        "tick lease_expiry --execution '{id}'"},
+      {"lease_left", [](auto& s) { return s.leased(kHour, Json::object(), in_state(cancelled())); },
+       "wait: a lease that has lapsed is taken"},
       {"suspension_left",
        [](auto& s) {
          const Uuid id = suspended_with(s, {});

@@ -87,6 +87,47 @@ TEST_CASE("explain does not make one eligible whose flow has only begun to be bu
   CHECK_THAT(next_of(found_of(stage, made.downstream), "waits_for_upstreams"), Catch::StartsWith("wait: "));
 }
 
+TEST_CASE(
+    "explain names a replay only where FlowFabric replays, and an end only where nothing is left of it") {
+  ExplainStage stage;
+  const auto next = [&](const Uuid& id) { return next_of(found_of(stage, id), "ended"); };
+  const auto just_ended = [&](const State& state) {
+    return stage.core({.state = state, .terminal_at_ms = stage.now});
+  };
+  CHECK(next(just_ended(terminal())) == "nothing moves it any more; FlowFabric's replay begins it anew");
+  CHECK(next(just_ended(cancelled())) ==
+        "nothing moves it any more; FlowFabric replays only what is terminal, and not what is cancelled");
+  CHECK_THAT(next(stage.leased(kHour, Json::object(), in_state(cancelled()))),
+             Catch::StartsWith("its worker may still end it otherwise; "));
+  const Uuid untold = stage.core(in_state(terminal()));
+  insert_completion(stage.db, {.execution = untold});
+  CHECK_THAT(next(untold), Catch::StartsWith("it has ended, but for what the other lines say; "));
+}
+
+TEST_CASE("explain says that a worker completed what had been cancelled") {
+  ExplainStage stage;
+  const Uuid id = core_with(stage, in_state(terminal("cancelled")),
+                            "cancellation_reason = 'operator', cancelled_by = 'cancel_flow_header'");
+  CHECK_THAT(text_of(found_of(stage, id), "ended"),
+             Catch::Contains("it has ended as cancelled, cancelled: operator, by cancel_flow_header"));
+  insert_completion(stage.db, {.execution = id});
+  CHECK_THAT(text_of(found_of(stage, id), "ended"),
+             Catch::Contains("it has ended as completed, after a cancel: operator, by cancel_flow_header"));
+  // The event of the run before an operator replayed and cancelled it says nothing of this end.
+  stage.set(id, "lifecycle_phase = 'cancelled', attempt_state = 'cancelled'");
+  CHECK_THAT(text_of(found_of(stage, id), "ended"), Catch::Contains("it has ended as cancelled"));
+}
+
+TEST_CASE("explain says of a waiting one how an upstream ended that was completed after its cancel") {
+  ExplainStage stage;
+  const FanIn made = fan_in(stage, {});
+  end_upstream(stage.db, made, 0);
+  stage.set(made.upstreams[0],
+            "lifecycle_phase = 'terminal', public_state = 'cancelled', attempt_state = 'attempt_terminal'");
+  CHECK_THAT(text_of(found_of(stage, made.downstream), "upstream_not_dispatched"),
+             Catch::Contains(" ended as completed, "));
+}
+
 TEST_CASE("explain says which signals a suspension waits for, and how many of them") {
   const Json both = {named("a", "go"), any_signal_at("b")};
   CHECK(awaited(named("a", "go")) == std::string("it waits for go at waitpoint a") + kDeliver);
@@ -149,4 +190,17 @@ TEST_CASE(
   };
   CHECK_THAT(stray("third"), Catch::EndsWith("would count for the next suspension of the same key"));
   CHECK_THAT(stray("approval"), Catch::EndsWith("counts for the present one, which has the same key"));
+}
+
+TEST_CASE("explain tells of a failure only where the run that is shown ended so") {
+  ExplainStage stage;
+  const std::string failed = "raw_fields = '{\"last_failure_message\": \"suspension_timeout\"}'";
+  const auto ended = [&](const std::string& public_state, const std::string& assignments) {
+    return text_of(found_of(stage, core_with(stage, in_state(terminal(public_state)), assignments)), "ended");
+  };
+  CHECK(ended("completed", failed) == "it has ended as completed");
+  CHECK(ended("expired", failed + ", cancellation_reason = 'suspension_timeout_expire'") ==
+        "it has ended as expired, reason: suspension_timeout_expire, last failure: suspension_timeout");
+  CHECK(ended("cancelled", failed + ", cancellation_reason = 'suspension_timeout_cancel'") ==
+        "it has ended as cancelled, cancelled: suspension_timeout_cancel, last failure: suspension_timeout");
 }

@@ -84,16 +84,24 @@ TEST_CASE("the current attempt of an active execution is the latest with a lease
 }
 
 TEST_CASE("an end that FlowFabric left out of public_state is told by its event") {
-  CHECK(state("active", "running", {}) == "running");
-  CHECK(state("terminal", "failed", "expired") == "failed");
-  CHECK(state("terminal", "running", "success") == "completed");
-  CHECK(state("cancelled", "suspended", "cancelled") == "cancelled");
-  CHECK(state("terminal", "running", {}) == "terminal");
+  CHECK(state("active", "running", "running_attempt", {}) == "running");
+  CHECK(state("terminal", "failed", "terminal_failed", "expired") == "failed");
+  CHECK(state("terminal", "running", "attempt_terminal", "success") == "completed");
+  CHECK(state("cancelled", "suspended", "cancelled", "cancelled") == "cancelled");
+  CHECK(state("terminal", "running", "attempt_terminal", {}) == "terminal");
 
   Facts facts = facts_in("terminal", "not_applicable");
   facts.core->public_state = "running";
   facts.completions = {{2, "resumable", kNow, {}}, {1, "success", kNow, {}}};
   CHECK_THAT(findings(facts).front().text, Catch::StartsWith("it has ended as completed"));
+}
+
+TEST_CASE(
+    "what a worker completed after its cancel is completed, and what was cancelled after a replay is not") {
+  CHECK(state("terminal", "cancelled", "attempt_terminal", "success") == "completed");
+  CHECK(state("terminal", "cancelled", "attempt_terminal", {}) == "cancelled");
+  CHECK(state("terminal", "cancelled", "cancelled", "success") == "cancelled");
+  CHECK(state("cancelled", "cancelled", "cancelled", "success") == "cancelled");
 }
 
 TEST_CASE("the deadline of what is delayed is the end of its delay, but for a back-off or a resume") {
