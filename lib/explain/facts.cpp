@@ -84,6 +84,10 @@ bool Inspection::due() const {
   return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.due; });
 }
 
+bool Inspection::moves() const {
+  return due() && !(trial && trial->left_alone);
+}
+
 std::optional<UnixMillis> Inspection::takeable_at() const {
   const auto first = std::min_element(
       rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.takeable_at < b.takeable_at; });

@@ -171,6 +171,7 @@ struct Row {
 struct Trial {
   std::vector<std::string> outcomes;
   bool locked = false;
+  bool left_alone = false;    ///< by each outcome: it would move nothing
   std::string error;          ///< with its SQLSTATE; empty: none
   Milliseconds still_for{0};  ///< so long the rows have to stand still first, which one scan cannot see
 };
@@ -196,6 +197,7 @@ struct Inspection {
   std::int64_t held_above = 0;  ///< more rows than that are due, its hold_above; 0: they are not
 
   bool due() const;
+  bool moves() const;                             ///< it is due, and not known to be left alone all the same
   bool takes_leases() const;                      ///< those that have lapsed
   std::optional<UnixMillis> takeable_at() const;  ///< the earliest
 };

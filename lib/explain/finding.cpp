@@ -94,7 +94,7 @@ void add_due(const Facts& facts, std::vector<Finding>& found) {
       return each.text.find(name) != std::string::npos || each.next.find(name) != std::string::npos;
     });
     const bool promised = inspection.takes_leases() && facts.grant("reclaim") != nullptr;
-    if (inspection.filtered || !inspection.due() || named || promised) continue;
+    if (inspection.filtered || !inspection.moves() || named || promised) continue;
     found.push_back(
         {"due", fmt::format("{} has it to move: due {}", name, when(*inspection.takeable_at(), facts.now)),
          tick(name, facts.id)});

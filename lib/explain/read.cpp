@@ -1,5 +1,7 @@
 #include "explain/read.hpp"
 
+#include <algorithm>
+
 #include "explain/read_flow.hpp"
 #include "pg/server.hpp"
 #include "pg/sqlstate.hpp"
@@ -178,7 +180,13 @@ Trial trial_of(const Member& member, const reconcile::TickReport& report) {
   Trial trial;
   trial.still_for = member.scope.still_for.value_or(member.reconciler->still_for);
   for (const auto& [outcome, count] : report.outcomes) trial.outcomes.push_back(outcome);
-  trial.locked = report.skipped.contains(reconcile::Skip::locked);
+  trial.locked =
+      report.skipped.contains(reconcile::Skip::locked) || report.outcomes.contains("skipped_locked");
+  const auto& left_alone = member.reconciler->left_alone;
+  trial.left_alone =
+      !trial.outcomes.empty() && std::ranges::all_of(trial.outcomes, [&](const std::string& outcome) {
+        return std::ranges::find(left_alone, outcome) != left_alone.end();
+      });
   if (report.failure) trial.error = said_by(*report.failure);
   if (!report.faults.empty()) trial.error = said_by(report.faults.front().error);
   return trial;

@@ -14,7 +14,7 @@ constexpr std::string_view kClaimable = "eligibility_state = 'eligible_now'";
 
 const Inspection* due_inspection(const Facts& facts, std::string_view reconciler) {
   const Inspection* inspection = facts.inspection(reconciler);
-  return inspection != nullptr && inspection->due() ? inspection : nullptr;
+  return inspection != nullptr && inspection->moves() ? inspection : nullptr;
 }
 
 // Of the two that take leases, the one that this lease is left to.

@@ -213,12 +213,14 @@ void add_flow(const Facts& facts, std::vector<Finding>& found) {
     found.push_back(
         {"cancel_forgotten", std::string(audit::check_named("cancel_forgotten").meaning),
          remedy("cancel_forgotten", facts.id, {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))}})});
-  if (facts.fan_in && facts.fan_in->enqueued_at)
-    found.push_back(
-        {"siblings_to_cancel",
-         fmt::format("those that it does not need any more have waited for {} to be cancelled",
-                     age(*facts.fan_in->enqueued_at, facts.now)),
-         tick(facts.fan_in->cancels_rest ? "edge_cancel_dispatcher" : "edge_cancel_reconciler", facts.id)});
+  if (facts.fan_in && facts.fan_in->enqueued_at && !facts.fan_in->cancels_rest)
+    found.push_back({"cancel_entry_left", std::string(audit::check_named("cancel_entry_left").meaning),
+                     remedy("cancel_entry_left", facts.id)});
+  if (facts.fan_in && facts.fan_in->enqueued_at && facts.fan_in->cancels_rest)
+    found.push_back({"siblings_to_cancel",
+                     fmt::format("those that it does not need any more have waited for {} to be cancelled",
+                                 age(*facts.fan_in->enqueued_at, facts.now)),
+                     tick("edge_cancel_dispatcher", facts.id)});
 }
 
 }  // namespace ff::explain

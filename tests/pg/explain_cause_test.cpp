@@ -178,6 +178,13 @@ TEST_CASE("explain names whom an execution waits for") {
          return made.downstream;
        },
        "tick edge_cancel_dispatcher --execution '{id}'"},
+      {"cancel_entry_left",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {});
+         insert_pending(s.db, {3}, made.flow, made.downstream, s.now - kMinute);
+         return made.downstream;
+       },
+       "tick edge_cancel_reconciler --execution '{id}'"},
       {"to_be_cancelled",
        [](auto& s) {
          const FanIn made = one_too_many(s);

@@ -128,6 +128,21 @@ TEST_CASE("explain says of a waiting one how an upstream ended that was complete
              Catch::Contains(" ended as completed, "));
 }
 
+TEST_CASE("explain advises no tick that would leave the row alone") {
+  ExplainStage stage;
+  const FanIn wanted = one_too_many(stage);
+  insert_pending(stage.db, {3}, wanted.flow, wanted.downstream, stage.now - kMinute);
+  const Found cancelling = found_of(stage, wanted.downstream);
+  CHECK(finding(cancelling, "siblings_to_cancel") != nullptr);
+  CHECK(finding(cancelling, "due") == nullptr);
+  const FanIn stale = fan_in(stage, {});
+  insert_pending(stage.db, {3}, stale.flow, stale.downstream, stage.now - kMinute);
+  const Found tidied = found_of(stage, stale.downstream);
+  CHECK(finding(tidied, "cancel_entry_left") != nullptr);
+  CHECK(finding(tidied, "siblings_to_cancel") == nullptr);
+  CHECK(finding(tidied, "due") == nullptr);
+}
+
 TEST_CASE("explain says which signals a suspension waits for, and how many of them") {
   const Json both = {named("a", "go"), any_signal_at("b")};
   CHECK(awaited(named("a", "go")) == std::string("it waits for go at waitpoint a") + kDeliver);
