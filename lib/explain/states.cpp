@@ -161,9 +161,18 @@ UnixMillis last_sign(const Facts& facts) {
   return last;
 }
 
+// What was interrupted is taken up again by some calls only. With an attempt that is not there `claim` begins another.
+std::string calls_that_take_it(const Core& core, bool is_there) {
+  if (core.attempt_state != "attempt_interrupted") return {};
+  if (!is_there) return "by FlowFabric's claim";
+  return std::string("by FlowFabric's claim") +
+         (core.public_state == "resumable" ? ", claim_resumed_execution" : "") + " or issue_grant_and_claim";
+}
+
 void add_claimable(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   const Core& core = *facts.core;
-  if (due_inspection(facts, "index_repair") != nullptr)
+  const bool is_astray = due_inspection(facts, "index_repair") != nullptr;
+  if (is_astray)
     found.push_back({"attempt_missing",
                      "it is to go on with an attempt that is not there, so claim_resumed_execution and "
                      "issue_grant_and_claim refuse it: index_repair names the one that is",
@@ -172,15 +181,20 @@ void add_claimable(const Facts& facts, bool at_fault, std::vector<Finding>& foun
   const Workers& workers = facts.workers;
   const std::string wants =
       "lane " + core.lane + (core.capabilities.empty() ? "" : ", capabilities " + core.capabilities);
-  found.push_back(
-      {core.public_state == "resumable" ? "resumable" : "unclaimed",
-       fmt::format(
-           "any worker may claim it ({}), but none does; the last that is known of it was {}. Registered and "
-           "alive: {}, for its lane: {}, and with its capabilities: {}",
-           wants, when(last_sign(facts), facts.now), workers.alive, workers.for_lane, workers.capable),
-       workers.alive > 0 && workers.capable == 0
-           ? "start a worker for its lane and capabilities"
-           : "see whether workers run, have room and ask for this lane (not all of them register)"});
+  const std::string calls = calls_that_take_it(core, !is_astray);
+  const std::string may = calls.empty() ? "any worker may claim it"
+                                        : "a worker may take it up again " + calls +
+                                              ", but not by claim_execution, which is what a scheduler's "
+                                              "grant is for";
+  found.push_back({core.public_state == "resumable" ? "resumable" : "unclaimed",
+                   fmt::format("{} ({}), but none does; the last that is known of it was {}. Registered and "
+                               "alive: {}, for its lane: {}, and with its capabilities: {}",
+                               may, wants, when(last_sign(facts), facts.now), workers.alive, workers.for_lane,
+                               workers.capable),
+                   workers.alive > 0 && workers.capable == 0
+                       ? "start a worker for its lane and capabilities"
+                       : "see whether workers run, have room and ask for this lane" +
+                             (calls.empty() ? calls : ", " + calls) + " (not all of them register)"});
 }
 
 void add_runnable(const Facts& facts, bool at_fault, std::vector<Finding>& found) {

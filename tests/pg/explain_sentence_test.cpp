@@ -207,6 +207,28 @@ TEST_CASE(
   CHECK_THAT(stray("approval"), Catch::EndsWith("counts for the present one, which has the same key"));
 }
 
+TEST_CASE("explain names the calls that take an interrupted attempt up again") {
+  ExplainStage stage;
+  State state = runnable();
+  CHECK_THAT(text_of(found_of(stage, stage.core(in_state(state))), "unclaimed"),
+             Catch::StartsWith("any worker may claim it (lane default), but none does"));
+  state.attempt_state = "attempt_interrupted";
+  const auto interrupted = [&](int attempt_index) {
+    const Uuid id = stage.core({.state = state, .attempt_index = attempt_index});
+    stage.attempt({.execution = id});
+    return found_of(stage, id);
+  };
+  CHECK_THAT(text_of(interrupted(0), "unclaimed"),
+             Catch::Contains("by FlowFabric's claim or issue_grant_and_claim, but not by claim_execution"));
+  CHECK_THAT(next_of(interrupted(0), "unclaimed"), Catch::Contains("issue_grant_and_claim"));
+  // Its attempt is not there: the others refuse it.
+  CHECK_THAT(text_of(interrupted(1), "unclaimed"),
+             Catch::Contains("by FlowFabric's claim, but not by claim_execution"));
+  state.public_state = "resumable";
+  CHECK_THAT(text_of(interrupted(0), "resumable"),
+             Catch::Contains("claim, claim_resumed_execution or issue_grant_and_claim"));
+}
+
 TEST_CASE("explain tells of a failure only where the run that is shown ended so") {
   ExplainStage stage;
   const std::string failed = "raw_fields = '{\"last_failure_message\": \"suspension_timeout\"}'";
