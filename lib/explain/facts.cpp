@@ -88,6 +88,10 @@ bool Inspection::moves() const {
   return due() && !(trial && trial->left_alone);
 }
 
+bool Inspection::is_dated() const {
+  return reconciler != "index_repair";
+}
+
 std::optional<UnixMillis> Inspection::takeable_at() const {
   const auto first = std::min_element(
       rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.takeable_at < b.takeable_at; });

@@ -198,6 +198,7 @@ struct Inspection {
 
   bool due() const;
   bool moves() const;                             ///< it is due, and not known to be left alone all the same
+  bool is_dated() const;                          ///< its rows tell since when they are due
   bool takes_leases() const;                      ///< those that have lapsed
   std::optional<UnixMillis> takeable_at() const;  ///< the earliest
 };

@@ -96,7 +96,9 @@ void add_due(const Facts& facts, std::vector<Finding>& found) {
     const bool promised = inspection.takes_leases() && facts.grant("reclaim") != nullptr;
     if (inspection.filtered || !inspection.moves() || named || promised) continue;
     found.push_back(
-        {"due", fmt::format("{} has it to move: due {}", name, when(*inspection.takeable_at(), facts.now)),
+        {"due",
+         fmt::format("{} has it to move{}", name,
+                     inspection.is_dated() ? ": due " + when(*inspection.takeable_at(), facts.now) : ""),
          tick(name, facts.id)});
   }
 }

@@ -75,7 +75,7 @@ std::string how_long(const Quarantined& row, UnixMillis now) {
 
 Verdict of_due(const Facts& facts, const Inspection& inspection) {
   Verdict verdict{inspection.reconciler, "due", inspection.takeable_at(),
-                  "due for " + age(*inspection.takeable_at(), facts.now)};
+                  inspection.is_dated() ? "due for " + age(*inspection.takeable_at(), facts.now) : "due"};
   const auto say = [&](std::string_view word, const std::string& text) {
     verdict.word = word;
     verdict.text += ", " + text;

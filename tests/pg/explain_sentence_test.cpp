@@ -241,3 +241,25 @@ TEST_CASE("explain tells of a failure only where the run that is shown ended so"
   CHECK(ended("cancelled", failed + ", cancellation_reason = 'suspension_timeout_cancel'") ==
         "it has ended as cancelled, cancelled: suspension_timeout_cancel, last failure: suspension_timeout");
 }
+
+TEST_CASE("explain speaks of a cancel only where there was one") {
+  ExplainStage stage;
+  const auto alive = [&](const std::string& assignments) {
+    const Uuid id = core_with(stage, in_state(runnable()), "terminal_at_ms = 5" + assignments);
+    return text_of(found_of(stage, id), "alive_after_its_end");
+  };
+  CHECK(alive("") == "it has ended once, and lives again without a replay");
+  CHECK_THAT(alive(", cancelled_by = 'operator_override'"), Catch::EndsWith(" came after a cancel"));
+}
+
+TEST_CASE("explain gives no date to a row that has none") {
+  ExplainStage stage;
+  State state = suspended();
+  const Uuid id = stage.core({.state = state, .attempt_index = 1});
+  stage.attempt({.execution = id});
+  insert_suspension(stage.db, {.partition = {3}, .execution = id});
+  const explain::Facts facts = stage.ask(id);
+  CHECK(text_of(explain::findings(facts), "due") == "index_repair has it to move");
+  for (const explain::Verdict& each : explain::verdicts(facts))
+    if (each.reconciler == "index_repair") CHECK(each.text == "due, outcome: repaired");
+}
