@@ -45,12 +45,23 @@ void learn_since_when_it_is_held(explain::Facts& facts, const nlohmann::ordered_
   }
 }
 
+void learn_from_storm(explain::Facts& facts, const nlohmann::ordered_json& storm) {
+  for (explain::Inspection& its : facts.inspections) {
+    explain::StormHold hold;
+    if (its.takes_leases() && storm.at("breaker") == "open")
+      hold.open_for = Milliseconds{storm.at("open_for_ms").get<std::int64_t>()};
+    hold.queued = storm.at("queued").value(std::string(its.reconciler), std::int64_t{0});
+    if (hold.open_for || hold.queued > 0) its.storm = hold;
+  }
+}
+
 // Of a daemon that answers; in the database nothing tells of it.
 void learn_from_daemon(explain::Facts& facts, const Arguments& arguments) {
   const auto status = try_to_ask_running_daemon(arguments);
   if (!status) return;
   const std::string id = to_string(facts.id);
   const UnixMillis now = Clock::system().wall();
+  if (const auto storm = status->find("storm"); storm != status->end()) learn_from_storm(facts, *storm);
   for (const auto& reconciler : status->at("reconcilers")) {
     learn_since_when_it_is_held(facts, reconciler.value("held", nlohmann::ordered_json::array()), now);
     const auto its = std::ranges::find(facts.inspections, reconciler.at("reconciler").get<std::string>(),

@@ -183,6 +183,12 @@ struct Quarantined {
   std::string message;  ///< of the last, with its SQLSTATE
 };
 
+/// What storm control of a running daemon holds a reconciler to.
+struct StormHold {
+  std::optional<Milliseconds> open_for;  ///< for so long no lease is taken; nothing: the breaker is not open
+  std::int64_t queued = 0;               ///< so many rows wait for their turn
+};
+
 /// What one reconciler has to do with the execution.
 struct Inspection {
   std::string_view reconciler;
@@ -195,6 +201,7 @@ struct Inspection {
   std::optional<Quarantined> quarantined = {};  ///< its row that is tried again last
   std::vector<pause::Pause> pauses = {};        ///< that hold it, each by itself
   std::int64_t held_above = 0;  ///< more rows than that are due, its hold_above; 0: they are not
+  std::optional<StormHold> storm = {};
 
   bool due() const;
   bool moves() const;                             ///< it is due, and not known to be left alone all the same
@@ -214,7 +221,8 @@ struct Facts {
   std::vector<Attempt> attempts;  ///< the latest first, but those with a lease before all
   std::vector<Grant> grants;      ///< the latest first
   std::optional<Suspension> suspension;
-  std::vector<Waitpoint> waitpoints;
+  std::vector<Waitpoint> waitpoints;  ///< those of the present suspension first
+  std::int64_t waitpoints_in_all = 0;
   std::optional<FanIn> fan_in;
   std::vector<Upstream> upstreams;  ///< those that have ended unnoticed first, then those at work
   std::int64_t upstreams_in_all = 0;

@@ -44,6 +44,22 @@ void add_held(const Facts& facts, std::vector<Finding>& found) {
                                        holder.pid)});
 }
 
+void add_storm(const StormHold& storm, std::string_view name, std::vector<Finding>& found) {
+  if (storm.open_for)
+    found.push_back(
+        {"breaker_open",
+         fmt::format("so many workers fell silent at once that {} takes no lease for {} more (storm control)",
+                     name, age({}, UnixMillis{} + *storm.open_for)),
+         "wait: who lives renews its lease meanwhile; what is left is taken then"});
+  else if (storm.queued > 0)
+    found.push_back(
+        {"queued",
+         fmt::format(
+             "{} rows of {} wait for their turn: only so many are given back a second (storm control)",
+             storm.queued, name),
+         "wait"});
+}
+
 void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector<Finding>& found) {
   if (inspection.rows.empty()) return;
   const std::string_view name = inspection.reconciler;
@@ -64,6 +80,7 @@ void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector
                      "releases them",
                      inspection.held_above, name),
          fmt::format("ff-reconcilerd resume {}", name)});
+  if (inspection.storm && inspection.due()) add_storm(*inspection.storm, name, found);
   if (inspection.trial && !inspection.trial->error.empty())
     found.push_back({"failed", fmt::format("{} fails on it: {}", name, inspection.trial->error),
                      tick(name, facts.id) + " # once what the error names is mended"});

@@ -65,6 +65,28 @@ TEST_CASE("explain says what a row fails with") {
   CHECK(word_of(facts, "lease_expiry") == "failed");
 }
 
+TEST_CASE("explain says that storm control of a running daemon holds a lease that has lapsed") {
+  ExplainStage stage;
+  const Uuid id = stage.leased(-kMinute);
+  explain::Facts facts = stage.ask(id);
+  const auto storm_of = [&](std::string_view reconciler) -> std::optional<explain::StormHold>& {
+    return std::ranges::find(facts.inspections, reconciler, &explain::Inspection::reconciler)->storm;
+  };
+  CHECK(finding(explain::findings(facts), "breaker_open") == nullptr);
+  storm_of("lease_expiry") = {.open_for = Milliseconds{21'500}, .queued = 0};
+  storm_of("suspension_timeout") = {.open_for = {}, .queued = 7};  // has nothing to do with it
+  auto found = explain::findings(facts);
+  REQUIRE(finding(found, "breaker_open") != nullptr);
+  CHECK(found.front().cause == "breaker_open");
+  CHECK_THAT(finding(found, "breaker_open")->text,
+             Catch::Contains("lease_expiry takes no lease for 21.5 s more"));
+  CHECK(finding(found, "queued") == nullptr);
+  storm_of("lease_expiry") = {.open_for = {}, .queued = 4'711};
+  found = explain::findings(facts);
+  CHECK_THAT(finding(found, "queued")->text,
+             Catch::Contains("4711 rows of lease_expiry wait for their turn"));
+}
+
 TEST_CASE("explain says that the filter leaves an execution out, and how to move it all the same") {
   ExplainStage stage;
   const Uuid id = stage.leased(-kMinute, Json::object(), {.raw_fields = origin("tenant-b", "i-2")});
