@@ -83,6 +83,8 @@ void add_suspension(Page& page, const Facts& facts) {
   for (const explain::Waitpoint& waitpoint : facts.waitpoints)
     page.line("waitpoint", fmt::format("{} {} \"{}\"{}", waitpoint.id, waitpoint.state, waitpoint.key,
                                        waitpoint.signals.empty() ? "" : " for " + waitpoint.signals));
+  if (const auto rest = more(facts.waitpoints_in_all, facts.waitpoints.size()); !rest.empty())
+    page.line("waitpoint", rest);
 }
 
 void add_flow(Page& page, const Facts& facts) {

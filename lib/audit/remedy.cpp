@@ -29,6 +29,23 @@ std::string filled_in(const std::string& remedy,
   return text.append(left);
 }
 
+std::string insert_event_of_end(std::string_view where) {
+  return "INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms) "
+         "SELECT "
+         "partition_key, execution_id, flow_id, CASE WHEN 'cancelled' IN (lifecycle_phase, public_state) "
+         "THEN 'cancelled' "
+         "ELSE coalesce((SELECT a.outcome FROM ff_attempt a WHERE a.partition_key = c.partition_key AND "
+         "a.execution_id = "
+         "c.execution_id AND a.outcome IN ('success', 'failed') ORDER BY a.terminal_at_ms IS NOT DISTINCT "
+         "FROM "
+         "c.terminal_at_ms DESC, a.attempt_index DESC LIMIT 1), CASE WHEN public_state = 'completed' THEN "
+         "'success' WHEN "
+         "public_state IN ('failed', 'expired', 'skipped') THEN public_state END) END, "
+         "coalesce(terminal_at_ms, "
+         "created_at_ms) FROM ff_exec_core c " +
+         std::string(where) + ";";
+}
+
 const Check& check_named(std::string_view name) {
   for (const Sweep& sweep : sweeps())
     if (const auto its = std::ranges::find(sweep.checks, name, &Check::name); its != sweep.checks.end())

@@ -60,12 +60,15 @@ SELECT suspended_at_ms, timeout_at_ms, coalesce(timeout_behavior, 'fail') AS beh
  WHERE partition_key = $1 AND execution_id = $2)sql";
 
 constexpr std::string_view kWaitpoints = R"sql(
-SELECT waitpoint_id::text AS id, waitpoint_key AS key, state, array_to_string(required_signal_names, ',') AS signals,
-       expires_at_ms, activated_at_ms
-  FROM {schema}.ff_waitpoint_pending
- WHERE partition_key = $1 AND execution_id = $2
- ORDER BY created_at_ms, waitpoint_id
- LIMIT 20)sql";
+SELECT w.waitpoint_id::text AS id, w.waitpoint_key AS key, w.state,
+       array_to_string(w.required_signal_names, ',') AS signals, w.expires_at_ms, w.activated_at_ms,
+       count(*) OVER () AS in_all
+  FROM {schema}.ff_waitpoint_pending w
+  LEFT JOIN {schema}.ff_suspension_current s ON s.partition_key = $1 AND s.execution_id = $2
+ WHERE w.partition_key = $1 AND w.execution_id = $2
+ ORDER BY (w.state = 'active' AND coalesce(w.activated_at_ms, s.suspended_at_ms) = s.suspended_at_ms) IS TRUE DESC,
+          w.created_at_ms, w.waitpoint_id
+ LIMIT 50)sql";
 
 constexpr std::string_view kCompletions = R"sql(
 SELECT event_id, outcome, committed_at_ms, dispatched_at_ms
@@ -145,10 +148,12 @@ void read_suspension(pg::Transaction& transaction, const pg::Params& of_it, Fact
         Suspension{moment_of(row, "suspended_at_ms"), moment_if(row, "timeout_at_ms"),
                    row.get<std::string>("behavior"),  row.get<std::optional<std::string>>("reason_code"),
                    row.get<std::string>("condition"), row.get<std::string>("signals")};
-  for (const pg::Row row : transaction.execute(kWaitpoints, of_it))
+  for (const pg::Row row : transaction.execute(kWaitpoints, of_it)) {
+    facts.waitpoints_in_all = row.get<std::int64_t>("in_all");
     facts.waitpoints.push_back({row.get<std::string>("id"), row.get<std::string>("key"),
                                 row.get<std::string>("state"), row.get<std::string>("signals"),
                                 moment_if(row, "expires_at_ms"), moment_if(row, "activated_at_ms")});
+  }
 }
 
 void read_events(pg::Transaction& transaction, const pg::Params& of_it, Facts& facts) {

@@ -143,7 +143,8 @@ void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
         {"claim_abandoned", abandoned + ": grant_expiry returns it", tick("grant_expiry", facts.id)});
   else
     found.push_back({"claim_abandoned", abandoned + ": grant_expiry returns it " + when(*at, facts.now),
-                     "wait for the end of the grace, or set a shorter one"});
+                     last == facts.grants.end() ? "wait: the grant that it remembers ends then"
+                                                : "wait for the end of the grace, or set a shorter one"});
 }
 
 // The newest moment that the rows tell of.

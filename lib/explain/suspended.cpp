@@ -39,25 +39,48 @@ bool matches(const json& matcher, const json& signal) {
 
 /// A condition, or a part of one.
 struct Awaited {
+  enum class By {
+    signal,
+    others,  ///< an operator, or the time-out: that is what it says
+    nobody   ///< FlowFabric took it all the same
+  };
   std::string text = {};
   bool has_come = false;
-  bool by_no_signal = false;  ///< whatever comes, only an operator or the time-out ends the suspension
+  By by = By::signal;
 };
+
+// What has come already is no news to wait for.
+std::string listed(std::string text, std::size_t come, const std::vector<Awaited>& parts) {
+  if (come > 0) text += fmt::format(" ({} {} come)", come, come == 1 ? "has" : "have");
+  std::string_view mark = ": ";
+  for (const Awaited& part : parts) {
+    if (part.has_come) continue;
+    text += std::string(mark) + part.text;
+    mark = ", ";
+  }
+  return text;
+}
+
+std::size_t come_of(const std::vector<Awaited>& parts) {
+  return static_cast<std::size_t>(std::ranges::count_if(parts, &Awaited::has_come));
+}
 
 /// Tells a ResumeCondition of FlowFabric's as its `evaluate` would decide it.
 class Teller {
  public:
-  explicit Teller(const Facts& facts) : signals_(json::parse(facts.suspension->signals, nullptr, false)) {
+  explicit Teller(const Facts& facts)
+      : signals_(json::parse(facts.suspension->signals, nullptr, false)),
+        knows_all_(facts.waitpoints_in_all == static_cast<std::int64_t>(facts.waitpoints.size())) {
     for (const Waitpoint& waitpoint : facts.waitpoints)
       if (is_bound(waitpoint, *facts.suspension)) open_.emplace(waitpoint.key, waitpoint.id);
   }
 
   // Empty: it is of no kind that is known.
   Awaited of(const json& condition) const {
-    if (condition == "OperatorOnly") return {"an operator's resume", false, true};
-    if (condition == "TimeoutOnly") return {"its time-out", false, true};
+    if (condition == "OperatorOnly") return {"an operator's resume", false, Awaited::By::others};
+    if (condition == "TimeoutOnly") return {"its time-out", false, Awaited::By::others};
     if (const json& single = member(condition, "Single"); single.is_object())
-      return at(member(single, "waitpoint_key"), member(single, "matcher"));
+      return at(text_of(member(single, "waitpoint_key")), member(single, "matcher"));
     const json& body = member(condition, "Composite");
     if (member(body, "kind") == "AllOf") return all_of(member(body, "members"));
     if (member(body, "kind") == "Count") return count_of(body);
@@ -65,71 +88,79 @@ class Teller {
   }
 
  private:
-  Awaited at(const json& key, const json& matcher) const {
+  Awaited at(const std::string& key, const json& matcher) const {
     const json& name = member(matcher, "ByName");
-    const auto open = open_.find(text_of(key));
-    return {fmt::format("{} at waitpoint {}", name.is_null() ? "any signal" : text_of(name),
-                        open == open_.end() ? '"' + text_of(key) + "\" (not open)" : open->second),
-            std::ranges::any_of(member(signals_, text_of(key).c_str()),
-                                [&](const json& signal) { return matches(matcher, signal); })};
-  }
-
-  static std::string come(std::size_t count) {
-    return count == 0 ? "" : fmt::format(" ({} {} come)", count, count == 1 ? "has" : "have");
-  }
-
-  // What has come already is no news to wait for.
-  static std::string left_of(const std::vector<Awaited>& parts) {
-    std::string text;
-    for (const Awaited& part : parts)
-      if (!part.has_come) text += (text.empty() ? "" : ", ") + part.text;
-    return text;
-  }
-
-  static std::size_t come_of(const std::vector<Awaited>& parts) {
-    return static_cast<std::size_t>(std::ranges::count_if(parts, &Awaited::has_come));
+    const auto open = open_.find(key);
+    const bool is_closed = open == open_.end() && knows_all_;
+    const std::string where =
+        open != open_.end() ? open->second : '"' + key + (is_closed ? "\" (not open)" : "\"");
+    Awaited its{fmt::format("{} at waitpoint {}",
+                            name.is_null() ? "any signal"
+                            : name == ""   ? "\"\""
+                                           : text_of(name),
+                            where)};
+    its.has_come = std::ranges::any_of(member(signals_, key.c_str()),
+                                       [&](const json& signal) { return matches(matcher, signal); });
+    if (is_closed && !its.has_come) its.by = Awaited::By::nobody;
+    return its;
   }
 
   Awaited all_of(const json& members) const {
     std::vector<Awaited> parts;
+    Awaited all{.has_come = !members.empty(),
+                .by = members.empty() ? Awaited::By::nobody : Awaited::By::signal};
     for (const json& each : members) {
       parts.push_back(of(each));
-      if (parts.back().text.empty()) return {};
-      if (each.contains("Composite")) parts.back().text = "[" + parts.back().text + "]";
+      Awaited& part = parts.back();
+      if (part.text.empty()) return {};
+      if (each.contains("Composite")) part.text = "[" + part.text + "]";
+      all.has_come = all.has_come && part.has_come;
+      if (!part.has_come) all.by = std::max(all.by, part.by);
     }
-    return {fmt::format("all of {}{}: {}", parts.size(), come(come_of(parts)), left_of(parts)),
-            !parts.empty() && come_of(parts) == parts.size(),
-            std::ranges::any_of(parts, &Awaited::by_no_signal)};
+    all.text = listed(fmt::format("all of {}", parts.size()), come_of(parts), parts);
+    return all;
   }
 
   // Of distinct waitpoints each counts once; of the other kinds another signal may come where one has come.
   Awaited count_of(const json& body) const {
     const json& kind = member(body, "count_kind");
-    std::vector<Awaited> parts;
-    std::set<std::string> distinct;
-    for (const json& key : member(body, "waitpoints")) {
-      parts.push_back(at(key, member(body, "matcher")));
-      for (const json& signal : member(signals_, text_of(key).c_str()))
-        if (matches(member(body, "matcher"), signal))
-          distinct.insert(
-              kind == "DistinctSignals"
-                  ? text_of(member(signal, "signal_id"))
-                  : json::array({member(signal, "source_type"), member(signal, "source_identity")}).dump());
-    }
     const json& n = member(body, "n");
-    if (!n.is_number_unsigned()) return {};
     const bool by_waitpoint = kind == "DistinctWaitpoints";
-    const std::size_t count = by_waitpoint ? come_of(parts) : distinct.size();
+    const bool by_signal = kind == "DistinctSignals";
+    if (!n.is_number_unsigned() || (!by_waitpoint && !by_signal && kind != "DistinctSources")) return {};
+    std::vector<Awaited> parts;
+    std::set<std::string> keys;
+    std::set<std::string> distinct;
+    for (const json& each : member(body, "waitpoints")) {
+      const std::string key = text_of(each);
+      if (!keys.insert(key).second) continue;
+      parts.push_back(at(key, member(body, "matcher")));
+      for (const json& signal : member(signals_, key.c_str()))
+        if (matches(member(body, "matcher"), signal))
+          distinct.insert(by_waitpoint ? key : distinguishes(signal, by_signal));
+    }
     if (!by_waitpoint)
       for (Awaited& part : parts) part.has_come = false;
-    const std::string what = by_waitpoint                ? fmt::format(" of {}", parts.size())
-                             : kind == "DistinctSignals" ? " signals"
-                                                         : " sources";
-    return {fmt::format("{}{}{}: {}", n.get<std::uint64_t>(), what, come(count), left_of(parts)),
-            count >= n.get<std::uint64_t>()};
+    const auto wanted = n.get<std::uint64_t>();
+    const auto open = static_cast<std::uint64_t>(std::ranges::count_if(
+        parts, [](const Awaited& part) { return !part.has_come && part.by == Awaited::By::signal; }));
+    const bool can_come = by_waitpoint ? distinct.size() + open >= wanted : open > 0;
+    const std::string what = by_waitpoint ? fmt::format("{} of {}", wanted, parts.size())
+                                          : fmt::format("{} {}{}", wanted, by_signal ? "signal" : "source",
+                                                        wanted == 1 ? "" : "s");
+    Awaited its{listed(what, distinct.size(), parts)};
+    its.has_come = distinct.size() >= wanted;
+    if (!its.has_come && !can_come) its.by = Awaited::By::nobody;
+    return its;
+  }
+
+  static std::string distinguishes(const json& signal, bool by_signal) {
+    if (by_signal) return text_of(member(signal, "signal_id"));
+    return json::array({member(signal, "source_type"), member(signal, "source_identity")}).dump();
   }
 
   json signals_;
+  bool knows_all_;                           // of the waitpoints
   std::map<std::string, std::string> open_;  // the ids by their keys
 };
 
@@ -177,17 +208,19 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
   }
   const Suspension& suspension = *facts.suspension;
   const Awaited its = awaited(facts);
-  const bool by_signal = !its.by_no_signal && is_any_open(facts);
-  const std::string waits = its.by_no_signal
-                                ? fmt::format("it waits for {}: no signal can resume it", its.text)
-                            : by_signal ? "it waits for " + its.text
-                                        : "no waitpoint of its is open, so no signal can reach it";
+  const bool is_for_others = its.by == Awaited::By::others;
+  const bool by_signal = its.by == Awaited::By::signal && is_any_open(facts);
+  const std::string waits = is_for_others ? fmt::format("it waits for {}: no signal can resume it", its.text)
+                            : by_signal   ? "it waits for " + its.text
+                            : is_any_open(facts)
+                                ? fmt::format("it waits for {}: no signal can bring that about", its.text)
+                                : "no waitpoint of its is open, so no signal can reach it";
   const std::string operators = "an operator's resume or cancel in FlowFabric";
   const Inspection* inspection = facts.inspection("suspension_timeout");
   if (!suspension.timeout_at)
-    found.push_back({by_signal          ? "waits_for_signal"
-                     : its.by_no_signal ? "waits_for_operator"
-                                        : "suspended_for_ever",
+    found.push_back({by_signal       ? "waits_for_signal"
+                     : is_for_others ? "waits_for_operator"
+                                     : "suspended_for_ever",
                      waits + "; there is no time-out",
                      by_signal ? "deliver the signal, or resume or cancel it in FlowFabric" : operators});
   else if (inspection != nullptr && inspection->due())

@@ -18,22 +18,16 @@ std::string made_eligible(const Facts& facts) {
       facts.id, "lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'");
 }
 
-// The event that an operator's cancel leaves out. What is too old for completion_repair is for people: whatever is no
-// success counts as a failure.
+// The event that an operator's cancel leaves out. What is too old for completion_repair, and no fan-in of which all have ended, is
+// for people.
 std::string missing_event(const Facts& facts, const Upstream& silent) {
   const ExecutionId& upstream = silent.id;
   const Inspection* repair = facts.inspection("completion_repair");
   if (repair != nullptr && silent.ended_at &&
       *silent.ended_at >= facts.now - Milliseconds{*repair->settings.at("max_age")})
     return tick("completion_repair", upstream);
-  return fmt::format(
-      "INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms) "
-      "SELECT "
-      "partition_key, execution_id, flow_id, CASE public_state WHEN 'completed' THEN 'success' ELSE "
-      "public_state END, "
-      "coalesce(terminal_at_ms, created_at_ms) FROM ff_exec_core WHERE partition_key = {} AND execution_id = "
-      "'{}';",
-      upstream.partition.value, to_string(upstream.uuid));
+  return audit::insert_event_of_end(fmt::format("WHERE partition_key = {} AND execution_id = '{}'",
+                                                upstream.partition.value, to_string(upstream.uuid)));
 }
 
 /// Whose end nobody has passed on.
@@ -156,21 +150,20 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
   else if (all_ended && facts.fan_in_agrees() && dependency != nullptr && dependency->due())
     found.push_back({"children_ended", fmt::format("its children have all ended ({})", counts(fan_in)),
                      tick("dependency", facts.id)});
-  else if (const Upstream* silent = without_event(facts))
-    found.push_back(
-        {"upstream_without_event",
-         fmt::format("{} ended as {} without a completion event, as an operator's cancel leaves it: "
-                     "nobody has counted its end ({})",
-                     to_string(silent->id), silent->state(), counts(fan_in)),
-         missing_event(facts, *silent)});
   else if (const Inspection* recount = facts.inspection("group_recount");
            recount != nullptr && recount->due())
-    found.push_back(
-        {"fan_in_misled",
-         fmt::format("all that it waits for has ended and was passed on, and its fan-in still counts "
-                     "as if it had not ({})",
-                     counts(fan_in)),
-         tick("group_recount", facts.id)});
+    found.push_back({"fan_in_misled",
+                     fmt::format("all that it waits for has ended, and its fan-in still counts "
+                                 "as if it had not ({})",
+                                 counts(fan_in)),
+                     tick("group_recount", facts.id)});
+  else if (const Upstream* silent = without_event(facts))
+    found.push_back({"upstream_without_event",
+                     fmt::format("{} ended as {}, and has no completion event: an operator's cancel writes "
+                                 "none, and a retention deletes "
+                                 "them. Nobody has counted its end ({})",
+                                 to_string(silent->id), silent->state(), counts(fan_in)),
+                     missing_event(facts, *silent)});
   else if (decided && !facts.fan_in_agrees())
     found.push_back(
         {"fan_in_miscounted",

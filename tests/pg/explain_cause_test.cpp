@@ -211,14 +211,14 @@ TEST_CASE("explain names whom an execution waits for") {
          return made.downstream;
        },
        "DELETE FROM ff_edge WHERE"},
-      {"upstream_without_event",
+      {"fan_in_misled",
        [](auto& s) {
          const FanIn made =
              fan_in(s, {}, kEnded + (", terminal_at_ms = " + std::to_string(s.now - 200 * kHour)));
          s.db.execute("DELETE FROM ff_edge WHERE upstream_eid = $1", pg::Params::of(made.upstreams[1]));
          return made.downstream;
        },
-       "INSERT INTO ff_completion_event"},
+       "tick group_recount --execution '{id}'"},
   });
 }
 

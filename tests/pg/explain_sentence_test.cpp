@@ -1,6 +1,7 @@
 // What `explain` says has to be true of what FlowFabric does with the row, and what it advises has to lead somewhere.
 #include <catch2/catch.hpp>
 
+#include "audit/remedy.hpp"
 #include "explain_stage.hpp"
 
 using namespace ff;
@@ -58,6 +59,48 @@ constexpr const char* kByOperator =
     " -> an operator's resume or cancel in FlowFabric, or wait: suspension_timeout acts then";
 
 }  // namespace
+
+TEST_CASE(
+    "explain says of a suspension that no signal can bring it about, where FlowFabric has taken such a one") {
+  const std::string never = std::string(": no signal can bring that about") + kByOperator;
+  CHECK(awaited(all_of(Json::array())) == "it waits for all of 0" + never);
+  CHECK(awaited(named("zz", "go")) == "it waits for go at waitpoint \"zz\" (not open)" + never);
+  CHECK(awaited(count_of(9, "DistinctWaitpoints")) ==
+        "it waits for 9 of 2: any signal at waitpoint a, any signal at waitpoint b" + never);
+  CHECK(awaited(all_of({named("a", "go"), named("zz", "go")})) ==
+        "it waits for all of 2: go at waitpoint a, go at waitpoint \"zz\" (not open)" + never);
+  // What has come is enough, whatever is open.
+  CHECK_THAT(awaited(all_of({named("a", "go"), named("zz", "go")}), {{"zz", {signal("go")}}}),
+             Catch::StartsWith("it waits for all of 2 (1 has come): go at waitpoint a ->"));
+  CHECK_THAT(awaited(count_of(1, "DistinctSignals")), Catch::StartsWith("it waits for 1 signal: "));
+}
+
+TEST_CASE("explain sees the waitpoints of the present suspension, however many there are of former ones") {
+  ExplainStage stage;
+  const Uuid id = suspended_with(stage, {}, false);
+  for (int i = 0; i < 60; ++i) insert_open_waitpoint(stage, id, "former");
+  stage.db.execute("UPDATE ff_waitpoint_pending SET activated_at_ms = 1, created_at_ms = 1");
+  insert_open_waitpoint(stage, id, "present");
+  set_condition(stage, id, named("present", "go"), Json::object());
+  CHECK_THAT(text_of(found_of(stage, id), "waits_for_signal"),
+             Catch::StartsWith("it waits for go at waitpoint "));
+}
+
+TEST_CASE(
+    "explain has a fan-in counted anew before it has an event written by hand, and that with the word of the "
+    "end") {
+  ExplainStage stage;
+  const FanIn made =
+      fan_in(stage, {}, "lifecycle_phase = 'terminal', public_state = 'running', terminal_at_ms = 5");
+  stage.db.execute("DELETE FROM ff_edge WHERE upstream_eid = $1", pg::Params::of(made.upstreams[1]));
+  stage.db.execute("UPDATE ff_attempt SET outcome = 'success', terminal_at_ms = 5 WHERE execution_id = $1",
+                   pg::Params::of(made.upstreams[0]));
+  CHECK_THAT(next_of(found_of(stage, made.downstream), "fan_in_misled"),
+             Catch::StartsWith("ff-reconcilerd tick group_recount"));
+  stage.db.execute_script(
+      audit::insert_event_of_end("WHERE execution_id = '" + to_string(made.upstreams[0]) + "'"));
+  CHECK(row(stage.db, "SELECT outcome FROM ff_completion_event")["outcome"] == "success");
+}
 
 TEST_CASE("explain calls no fan-in impossible to which edges are still being applied") {
   ExplainStage stage;

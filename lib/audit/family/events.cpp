@@ -1,4 +1,5 @@
 #include "audit/check.hpp"
+#include "audit/remedy.hpp"
 
 namespace ff::audit {
 namespace {
@@ -59,10 +60,8 @@ std::vector<Sweep> sweeps_of_events() {
            {{"end_untold",
              "it ended without a completion event, as an operator's cancel ends it, and others wait for it "
              "for ever",
-             "{tick:completion_repair} # what ended longer ago than its max_age: INSERT INTO "
-             "ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms) SELECT "
-             "partition_key, execution_id, flow_id, CASE public_state WHEN 'completed' THEN 'success' ELSE "
-             "public_state END, terminal_at_ms FROM ff_exec_core {of_it}; -- dependency does the rest"}}},
+             "{tick:completion_repair} # what ended longer ago than its max_age: " +
+                 insert_event_of_end("{of_it}") + " -- dependency does the rest"}}},
       {.sql = std::string(kTooEarly),
        .checks =
            {{"told_but_alive",

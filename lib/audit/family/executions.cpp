@@ -78,7 +78,11 @@ SELECT 'promise_lapsed' AS problem, c.partition_key, c.execution_id::text AS key
       AND i.kind = 'claim'
  ) g
  WHERE c.lifecycle_phase = 'runnable' AND c.eligibility_state = 'pending_claim'
-   AND g.is_endless IS NOT TRUE AND coalesce(g.ended_at_ms, 0) < {long_ago})sql";
+   AND g.is_endless IS NOT TRUE
+   AND coalesce(g.ended_at_ms,
+                -- Of one whose row is gone the execution has a copy.
+                CASE WHEN c.raw_fields->'claim_grant'->>'expires_at_ms' ~ '^[1-9][0-9]{0,17}$'
+                     THEN (c.raw_fields->'claim_grant'->>'expires_at_ms')::bigint END, 0) < {long_ago})sql";
 
 std::vector<Check> of_those_who_go_on() {
   return {{"active_without_attempt",
