@@ -17,9 +17,10 @@ constexpr std::string_view kProgram = "ff-reconcilerd ";
 constexpr std::string_view kMore = ",+";
 constexpr std::string_view kCheck = "replicas";
 
-// A daemon asks the server every other second. What has been quiet for longer is what a pooler keeps for whoever comes next, by
+// A daemon asks the server every other second, and every half minute where the schema is not fit. What has been quiet for longer is
+// what a pooler keeps for whoever comes next, by
 // the name of the daemon that has gone.
-constexpr Milliseconds kQuiet{30'000};
+constexpr Milliseconds kQuiet{60'000};
 
 // $1 what the names begin with, $2 quiet since so many milliseconds. The addresses of other roles, and what their sessions do, are
 // for roles with pg_read_all_stats.

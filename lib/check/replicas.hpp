@@ -23,7 +23,7 @@ struct Replicas {
 /// a longer list of partitions ends in ",+".
 std::string session_name(std::string_view version, const PartitionChoice& choice);
 
-/// By pg_stat_activity, without those of whose sessions none has done anything for half a minute, or `quiet`; where that is not for
+/// By pg_stat_activity, without those of whose sessions none has done anything for a minute, or `quiet`; where that is not for
 /// this role to see, with them. Throws pg::Error.
 std::vector<Replicas> replicas(pg::Connection& connection, std::optional<Milliseconds> quiet = {});
 

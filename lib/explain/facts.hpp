@@ -229,6 +229,7 @@ struct Facts {
   std::int64_t ended_upstreams = 0;                             ///< over applied edges
   std::int64_t succeeded_upstreams = 0, skipped_upstreams = 0;  ///< of those, by the latest event of each
   std::int64_t untold_upstreams = 0;                            ///< of those, without such an event
+  bool any_staged = false;                                      ///< an edge of all of them is not applied yet
   std::vector<Downstream> downstreams;
   std::int64_t downstreams_in_all = 0;
   std::vector<CompletionEvent> completions;  ///< the latest first

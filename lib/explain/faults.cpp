@@ -36,12 +36,6 @@ std::string_view fault_of_lease(const Attempt& attempt, UnixMillis now) {
   return *attempt.lease_expires_at > now + kMonth ? "lease_for_ever" : "";
 }
 
-// In audit's words, but for a cancel where there was none: what has ended otherwise lives again by a signal or a retry, too.
-std::string meaning_of(const audit::Check& check, const Core& core) {
-  const std::string text(check.meaning);
-  return check.name == "alive_after_its_end" && !core.was_cancelled() ? text.substr(0, text.find(':')) : text;
-}
-
 }  // namespace
 
 bool add_faults(const Facts& facts, std::vector<Finding>& found) {
@@ -49,7 +43,7 @@ bool add_faults(const Facts& facts, std::vector<Finding>& found) {
   const auto add = [&](std::string_view name, const Columns& columns) {
     if (name.empty()) return;
     const audit::Check& check = audit::check_named(name);
-    found.push_back({check.name, meaning_of(check, *facts.core), remedy(name, facts.id, columns)});
+    found.push_back({check.name, std::string(check.meaning), remedy(name, facts.id, columns)});
   };
   add(fault_of_words(*facts.core), {});
   for (const Attempt& attempt : facts.attempts)

@@ -46,11 +46,11 @@ void add_held(const Facts& facts, std::vector<Finding>& found) {
 
 void add_storm(const StormHold& storm, std::string_view name, std::vector<Finding>& found) {
   if (storm.open_for)
-    found.push_back(
-        {"breaker_open",
-         fmt::format("so many workers fell silent at once that {} takes no lease for {} more (storm control)",
-                     name, age({}, UnixMillis{} + *storm.open_for)),
-         "wait: who lives renews its lease meanwhile; what is left is taken then"});
+    found.push_back({"breaker_open",
+                     fmt::format("so many workers fell silent at once that {} of the daemon that was asked "
+                                 "takes no lease for {} more (storm control)",
+                                 name, age({}, UnixMillis{} + *storm.open_for)),
+                     "wait: who lives renews its lease meanwhile; what is left is taken then"});
   else if (storm.queued > 0)
     found.push_back(
         {"queued",

@@ -31,7 +31,8 @@ SELECT up.*, count(*) OVER () AS in_all,
        count(*) FILTER (WHERE ended AND NOT staged) OVER () AS ended_in_all,
        count(*) FILTER (WHERE ended AND NOT staged AND outcome = 'success') OVER () AS succeeded_in_all,
        count(*) FILTER (WHERE ended AND NOT staged AND outcome = 'skipped') OVER () AS skipped_in_all,
-       count(*) FILTER (WHERE ended AND NOT staged AND outcome IS NULL) OVER () AS untold_in_all
+       count(*) FILTER (WHERE ended AND NOT staged AND outcome IS NULL) OVER () AS untold_in_all,
+       bool_or(staged) OVER () AS any_staged
   FROM (SELECT d.edge_id, d.upstream_eid, coalesce(u.lifecycle_phase, '') AS lifecycle_phase,
                coalesce(u.public_state, '') AS public_state,
                coalesce(d.policy->>'edge_state', '') = 'pending' AS staged,
@@ -94,6 +95,7 @@ void read_flow(pg::Transaction& transaction, Facts& facts) {
     facts.succeeded_upstreams = row.get<std::int64_t>("succeeded_in_all");
     facts.skipped_upstreams = row.get<std::int64_t>("skipped_in_all");
     facts.untold_upstreams = row.get<std::int64_t>("untold_in_all");
+    facts.any_staged = row.get<bool>("any_staged");
     facts.upstreams.push_back({{partition, row.get<Uuid>("upstream_eid")},
                                row.get<std::string>("lifecycle_phase"),
                                row.get<std::string>("public_state"),

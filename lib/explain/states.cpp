@@ -60,6 +60,7 @@ void add_lapsed(const Facts& facts, const Attempt& attempt, std::vector<Finding>
                      "wait for the end of the grace, or set a shorter one"});
     return;
   }
+  if (inspection->storm) return;  // which another line tells: a tick by hand would take it all the same
   const bool spent = inspection->reconciler == "attempt_timeout" && attempt.index >= facts.core->max_retries;
   if (spent)
     found.push_back(

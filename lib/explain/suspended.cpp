@@ -14,8 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-// A suspension and its waitpoints are written from one reading of the clock. One that a worker has only announced is
-// pending; a signal on it is kept, and resumes nothing.
+// A suspension and its waitpoints are written from one reading of the clock. What a worker has only announced is pending; what is
+// left of a former suspension is not of this one. FlowFabric's `deliver_signal` makes no difference between them: a signal counts by
+// the key of its waitpoint.
 bool is_bound(const Waitpoint& waitpoint, const Suspension& suspension) {
   const bool of_a_former = waitpoint.activated_at && *waitpoint.activated_at != suspension.suspended_at;
   return waitpoint.state == "active" && !of_a_former;
@@ -71,8 +72,8 @@ class Teller {
   explicit Teller(const Facts& facts)
       : signals_(json::parse(facts.suspension->signals, nullptr, false)),
         knows_all_(facts.waitpoints_in_all == static_cast<std::int64_t>(facts.waitpoints.size())) {
-    for (const Waitpoint& waitpoint : facts.waitpoints)
-      if (is_bound(waitpoint, *facts.suspension)) open_.emplace(waitpoint.key, waitpoint.id);
+    // Those that are bound come first.
+    for (const Waitpoint& waitpoint : facts.waitpoints) open_.emplace(waitpoint.key, waitpoint.id);
   }
 
   // Empty: it is of no kind that is known.
@@ -94,13 +95,10 @@ class Teller {
     const bool is_closed = open == open_.end() && knows_all_;
     const std::string where =
         open != open_.end() ? open->second : '"' + key + (is_closed ? "\" (not open)" : "\"");
-    Awaited its{fmt::format("{} at waitpoint {}",
-                            name.is_null() ? "any signal"
-                            : name == ""   ? "\"\""
-                                           : text_of(name),
-                            where)};
+    const std::string signal = name.is_null() ? "any signal" : text_of(name);
+    Awaited its{fmt::format("{} at waitpoint {}", signal.empty() ? R"("")" : signal, where)};
     its.has_come = std::ranges::any_of(member(signals_, key.c_str()),
-                                       [&](const json& signal) { return matches(matcher, signal); });
+                                       [&](const json& each) { return matches(matcher, each); });
     if (is_closed && !its.has_come) its.by = Awaited::By::nobody;
     return its;
   }
@@ -180,19 +178,23 @@ Awaited awaited(const Facts& facts) {
   return by_waitpoints(facts);
 }
 
-bool is_any_open(const Facts& facts) {
-  return std::ranges::any_of(facts.waitpoints,
-                             [&](const auto& each) { return is_bound(each, *facts.suspension); });
+void add_keys(const json& condition, std::set<std::string>& keys) {
+  if (const json& key = member(condition, "waitpoint_key"); key.is_string()) keys.insert(text_of(key));
+  for (const json& key : member(condition, "waitpoints")) keys.insert(text_of(key));
+  if (condition.is_structured())
+    for (const json& part : condition) add_keys(part, keys);
 }
 
-// A signal counts by the key of its waitpoint alone.
+// A stray one of which the present suspension wants the key; where its condition cannot be read, as its own waitpoints have them.
 bool counts_for_the_present_one(const Facts& facts) {
   if (!facts.suspension || !facts.core->is("suspended")) return false;
-  return std::ranges::any_of(facts.waitpoints, [&](const Waitpoint& stray) {
-    return stray.state == "active" && !is_bound(stray, *facts.suspension) &&
-           std::ranges::any_of(facts.waitpoints, [&](const Waitpoint& each) {
-             return each.key == stray.key && is_bound(each, *facts.suspension);
-           });
+  std::set<std::string> keys;
+  add_keys(json::parse(facts.suspension->condition, nullptr, false), keys);
+  if (keys.empty())
+    for (const Waitpoint& each : facts.waitpoints)
+      if (is_bound(each, *facts.suspension)) keys.insert(each.key);
+  return std::ranges::any_of(facts.waitpoints, [&](const Waitpoint& each) {
+    return each.state == "active" && !is_bound(each, *facts.suspension) && keys.contains(each.key);
   });
 }
 
@@ -208,11 +210,12 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
   }
   const Suspension& suspension = *facts.suspension;
   const Awaited its = awaited(facts);
+  const bool is_any_open = !facts.waitpoints.empty();
   const bool is_for_others = its.by == Awaited::By::others;
-  const bool by_signal = its.by == Awaited::By::signal && is_any_open(facts);
+  const bool by_signal = its.by == Awaited::By::signal && !its.text.empty() && is_any_open;
   const std::string waits = is_for_others ? fmt::format("it waits for {}: no signal can resume it", its.text)
                             : by_signal   ? "it waits for " + its.text
-                            : is_any_open(facts)
+                            : is_any_open && !its.text.empty()
                                 ? fmt::format("it waits for {}: no signal can bring that about", its.text)
                                 : "no waitpoint of its is open, so no signal can reach it";
   const std::string operators = "an operator's resume or cancel in FlowFabric";

@@ -122,8 +122,9 @@ std::vector<Verdict> verdicts(const Facts& facts) {
   for (const Inspection& inspection : facts.inspections) {
     all.push_back(of(facts, inspection));
     if (!inspection.enabled) all.back().text += " (switched off)";
-    if (inspection.held_above > 0 && all.back().word == "due") all.back().word = "held";
-    if (inspection.held_above > 0) all.back().text += " (held)";
+    const bool is_held = inspection.held_above > 0 || (inspection.storm && inspection.due());
+    if (is_held && all.back().word == "due") all.back().word = "held";
+    if (is_held) all.back().text += " (held)";
     if (inspection.pauses.empty()) continue;
     if (all.back().word == "due" || all.back().word == "held") all.back().word = "paused";
     all.back().text += " (paused)";

@@ -68,9 +68,8 @@ std::string without_edge(const Facts& facts, const Upstream& upstream) {
 // An edge that is only staged may still decide it, but where one failure is enough.
 bool cannot_happen(const Facts& facts) {
   const FanIn& fan_in = *facts.fan_in;
-  const bool any_staged = std::ranges::any_of(facts.upstreams, &Upstream::staged);
   const bool by_one = fan_in.kind != "any_of" && fan_in.kind != "quorum";
-  return fan_in.impossible() && (by_one || !any_staged);
+  return fan_in.impossible() && (by_one || !facts.any_staged);
 }
 
 // A flow is built edge by edge, and FlowFabric looks at a fan-in only when one of its upstreams ends.

@@ -10,10 +10,6 @@
 namespace ff::pg {
 namespace {
 
-// Row locks are never waited for, so the only locks met are those of DDL. Better to give the connection back
-// and come again than to queue behind an ALTER TABLE, with every worker queueing behind us.
-constexpr Milliseconds kLongestLockWait{1000};
-
 // A replica that is frozen, or has lost its power, keeps its row locks until its server gives up on it. Between
 // two statements of ours nothing is waited for.
 constexpr Milliseconds kLongestSilence{10'000};
@@ -76,7 +72,7 @@ std::string_view begin(Isolation isolation) {
 Transaction::Transaction(Connection& connection, Options options)
     : connection_(connection), plan_(options.plan), at_most_(options.at_most) {
   const Milliseconds statement_timeout = std::min(connection_.statement_timeout(), options.at_most);
-  const Milliseconds lock_timeout = std::min(kLongestLockWait, statement_timeout / 2);
+  const Milliseconds lock_timeout = std::min(options.lock_wait, statement_timeout / 2);
   const auto text = [](Milliseconds limit) { return std::to_string(limit.count()); };
   connection_.opening_ = {
       begin(options.isolation), kSettings,

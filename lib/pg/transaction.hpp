@@ -6,6 +6,10 @@
 
 namespace ff::pg {
 
+/// Rows are skipped when they are locked, so most locks that are met are those of DDL. Better to give the connection back and
+/// come again than to queue behind an ALTER TABLE, with every worker queueing behind us.
+constexpr Milliseconds kLongestLockWait{1000};
+
 enum class Isolation { read_committed, snapshot, serializable };
 
 /// A transaction on a connection that it borrows. It begins with its first statement, in the same round trip, and ends
@@ -19,6 +23,8 @@ class Transaction {
     /// For each of them, where that is less than the connection's statement_timeout. A rollback is not waited for
     /// much longer.
     Milliseconds at_most = Milliseconds::max();
+    Milliseconds lock_wait =
+        kLongestLockWait;  ///< for each lock, or half of what a statement has, if that is less
     /// snapshot: all of them see the database as it was at the first, and none writes (REPEATABLE READ, READ ONLY).
     Isolation isolation = Isolation::read_committed;
   };

@@ -110,8 +110,8 @@ struct Job {
   /// Until a scan is complete.
   std::atomic<bool> one_group_each{false};
 
-  /// How often it was waited for a row that was held.
-  std::atomic<std::size_t> waits{0};
+  /// Which of the rows that are waited for is the first to be.
+  std::atomic<std::size_t> queue_turn{0};
 
   // Of this tick.
   TickOptions options;

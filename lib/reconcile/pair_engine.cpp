@@ -124,6 +124,7 @@ void PairEngine::scan_and_work_off(Worker& worker) {
     for (bool all_moved = true; !pager.done() && !limits_.are_spent(any) && !any.out_of_time();)
       all_moved = work_off(any, pager.next(any, all_moved));
   });
+  worker.wait_for_held();
   if (!report.more && !report.failure && !reconciler().walk)
     for (const GroupSlice& read : seen.slices) job_.still_rows.end_scan(job_.groups.all()[read.group]);
   cursor_.end_scan(report, seen);

@@ -161,8 +161,9 @@ struct Reconciler {
   /// locked, or as no longer due.
   std::string_view lock = {};
   /// The table of its key, where workers hold a row in turns, one always waiting for the one before (a budget from which many
-  /// spend): SKIP LOCKED would never find it free. A row that was held is then waited for, before anything else is locked, so
-  /// that nobody can be waiting for us, and for a second at most. Empty: what is held is left for the next tick.
+  /// spend): SKIP LOCKED would never find it free. A row that was held is then waited for, before any other row is
+  /// locked, so that nobody can be waiting for a row of ours, and for some seconds at most. Empty: what is held is left for the
+  /// next tick.
   std::string_view queues_in = {};
   /// What these statements say more than once.
   std::vector<Fragment> fragments = {};

@@ -133,11 +133,8 @@ SELECT partition_key, {keys} FROM locked)sql";
 constexpr std::string_view kWait = R"sql(
 WITH {clock},
 {key}
-SELECT
-  FROM clock, key
-  JOIN {schema}.{queue} q USING (partition_key, {keys})
- WHERE {in_partitions:q}
-   FOR NO KEY UPDATE OF q)sql";
+SELECT FROM clock, key JOIN {schema}.{queue} q USING (partition_key, {keys})
+ WHERE {in_partitions:q} FOR NO KEY UPDATE OF q)sql";
 
 constexpr std::string_view kAct = R"sql(
 WITH {clock},
@@ -308,14 +305,6 @@ Statement telling(const Reconciler& reconciler, const Make& make) {
 }
 
 }  // namespace
-
-std::string in_partitions(std::string_view row, const Partitions& partitions) {
-  std::string keys;
-  for (const PartitionKey each : partitions) keys += (keys.empty() ? "" : ",") + std::to_string(each.value);
-  if (partitions.size() == 1) return fmt::format("{}.partition_key = {}::smallint", row, keys);
-  return fmt::format("({0}.partition_key = ANY('{{{1}}}'::smallint[]) OR {0}.partition_key = {2}::smallint)",
-                     row, keys, partitions.front().value);
-}
 
 std::string Statement::over(const Partitions& partitions) const {
   std::string text;

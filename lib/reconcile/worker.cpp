@@ -21,8 +21,11 @@ Milliseconds shortest_lock_wait(const pg::Connection& connection) {
   return std::min<Milliseconds>(Milliseconds{500}, connection.statement_timeout() / 4);
 }
 
-// So long a tick waits for rows that are held in turns, and for the last of them as long as for any lock.
-constexpr Milliseconds kLongestQueue{1000};
+// For so long a tick goes on to wait for rows that are held in turns; for a place in the queue of one, while nobody changes it; and
+// for all that is done about one: each change of it begins another queue.
+constexpr Milliseconds kWaitsFor{1000};
+constexpr Milliseconds kLongestQueue{3000};
+constexpr Milliseconds kLongestTurn{10'000};
 
 // Rows in no more than a so-manyth of a group's partitions have a cheaper plan of their own.
 constexpr std::size_t kFewOfAGroup = 4;
@@ -168,9 +171,12 @@ void Worker::move_apart(Candidates first, Candidates second) {
 }
 
 bool Worker::try_once(Candidates batch) {
-  pg::Transaction transaction(
-      *connection_, {.plan = pg::Plan::generic, .at_most = hurried_ ? kHurry : Milliseconds::max()});
-  if (waits_ && !wait(transaction, batch)) {
+  pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic,
+                                             .at_most = queues_    ? kLongestTurn
+                                                        : hurried_ ? kHurry
+                                                                   : Milliseconds::max(),
+                                             .lock_wait = queues_ ? kLongestQueue : pg::kLongestLockWait});
+  if (queues_ && !wait(transaction, batch)) {
     transaction.rollback();
     count_left(batch, {});
     return true;
@@ -190,7 +196,7 @@ bool Worker::wait(pg::Transaction& transaction, Candidates row) const {
     ask_of(transaction, job_.statements.wait, row);
     return true;
   } catch (const pg::Error& error) {
-    if (!error.table_locked()) throw;
+    if (!error.table_locked() && !error.canceled()) throw;
     return false;
   }
 }
@@ -198,12 +204,16 @@ bool Worker::wait(pg::Transaction& transaction, Candidates row) const {
 // Each tick begins with another of them, for which there is time, however slow the server was: one whose holder sleeps must not
 // keep the others from their turn.
 void Worker::wait_for_held() {
-  std::vector<Candidate> rows = std::exchange(to_wait_for_, {});
+  std::vector<Candidate> rows = std::exchange(held_, {});
   if (rows.empty()) return;
-  std::rotate(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(job_.waits++ % rows.size()),
+  // They are counted anew.
+  std::int64_t& locked = report_.skipped[Skip::locked];
+  locked -= static_cast<std::int64_t>(rows.size());
+  if (locked == 0) report_.skipped.erase(Skip::locked);
+  std::rotate(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(job_.queue_turn++ % rows.size()),
               rows.end());
-  const SteadyTime until = std::min(job_.deadline, job_.clock.now() + kLongestQueue);
-  waits_ = true;
+  const SteadyTime until = std::min(job_.deadline, job_.clock.now() + kWaitsFor);
+  queues_ = true;
   Candidates left = rows;
   while (!left.empty() && !job_.options.stop.stop_requested()) {
     move_whole(left.first(1));
@@ -211,7 +221,7 @@ void Worker::wait_for_held() {
     if (job_.clock.now() >= until) break;
   }
   count_left(left, {});
-  waits_ = false;
+  queues_ = false;
 }
 
 // Those of the rows that may be moved, in their order.

@@ -81,10 +81,10 @@ class Worker {
 
   Job& job_;
   TickReport report_;
-  bool read_in_time_ = true;            // the last page was asked for before the deadline
-  bool hurried_ = false;                // a row of the batch that is being halved takes far too long
-  bool waits_ = false;                  // for a row that is held
-  std::vector<Candidate> to_wait_for_;  // were held, and are counted nowhere yet
+  bool read_in_time_ = true;     // the last page was asked for before the deadline
+  bool hurried_ = false;         // a row of the batch that is being halved takes far too long
+  bool queues_ = false;          // for the row that is moved
+  std::vector<Candidate> held_;  // of those that are waited for, the ones that were held
   pg::PooledConnection connection_;
 };
 

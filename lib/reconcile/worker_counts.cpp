@@ -83,7 +83,7 @@ void Worker::count_each_left(Candidates left) {
   const std::vector<pg::Result> results = ask_of(transaction, job_.statements.still_due, left);
   transaction.rollback();
   const std::size_t columns = job_.reconciler.key.size();
-  const bool may_wait = !waits_ && !job_.statements.wait.empty();
+  const bool may_wait = !queues_ && !job_.statements.wait.empty();
   std::set<RowKey> locked;
   for (const pg::Result& rows : results)
     for (const pg::Row row : rows) {
@@ -98,10 +98,7 @@ void Worker::count_each_left(Candidates left) {
     }
   for (const Candidate& row : left) {
     const bool is_locked = locked.contains(row.key);
-    if (is_locked && may_wait) {
-      to_wait_for_.push_back(row);
-      continue;
-    }
+    if (is_locked && may_wait) held_.push_back(row);
     ++report_.skipped[is_locked ? Skip::locked : Skip::no_longer_due];
     if (!is_locked && !job_.options.dry_run) job_.quarantine.release(row.key);
   }

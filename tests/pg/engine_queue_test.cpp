@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <thread>
+#include <vector>
 
 #include "pg/quota_stage.hpp"
 #include "pg/transaction.hpp"
@@ -118,6 +119,38 @@ TEST_CASE("who sleeps on a row is waited for once a tick, and does not keep othe
   CHECK_FALSE(second.more);
   CHECK(t.spent("a") == 100);
   CHECK(t.spent("b") == 0);
+}
+
+TEST_CASE("a busy budget of which each that holds it changes the row has its turn behind all of them") {
+  Stage t;
+  t.budget("busy");
+  // One after the other, each of them waiting already when the one before lets go.
+  Holder first(t.database, "ff_budget_policy");
+  first.transaction.execute("UPDATE ff_budget_policy SET last_breach_at_ms = 1");
+  std::vector<pg::Connection> waiting;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) waiting.push_back(t.database.connect());
+  for (pg::Connection& each : waiting)
+    threads.emplace_back(
+        [&each] { each.execute("UPDATE ff_budget_policy SET last_breach_at_ms = last_breach_at_ms + 1"); });
+  REQUIRE(wait_until([&] {
+    return number(t.db,
+                  "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = "
+                  "current_database()") == 3;
+  }));
+  EngineFixture engine(t.database, "budget_reset");
+  TickReport report;
+  std::thread working([&] { report = engine->tick(); });
+  REQUIRE(wait_until([&] {
+    return number(t.db,
+                  "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = "
+                  "current_database()") == 4;
+  }));
+  first.transaction.commit();
+  for (std::thread& each : threads) each.join();
+  working.join();
+  CHECK(outcomes(report) == "reset=1");
+  CHECK(report.skipped.empty());
 }
 
 TEST_CASE("a row that another has moved while it was waited for is no longer due") {

@@ -105,12 +105,14 @@ TEST_CASE("explain names nothing beside the cause that would move nothing") {
   const Uuid promised = stage.leased(-kMinute);
   stage.grant(promised, "reclaim", kHour);
   CHECK(causes(explain::findings(stage.ask(promised))) == "lease_promised");
-  // A waitpoint of a former suspension is none to deliver to.
+  // A signal on a waitpoint of a former suspension counts by its key.
   const Uuid suspended = suspended_with(stage, kHour);
   stage.db.execute("UPDATE ff_waitpoint_pending SET state = 'active', activated_at_ms = 5");
   const auto found = explain::findings(stage.ask(suspended));
-  CHECK_THAT(finding(found, "suspended_until")->text, Catch::StartsWith("no waitpoint of its is open"));
-  CHECK(finding(found, "waitpoint_astray") != nullptr);
+  CHECK_THAT(finding(found, "suspended_until")->text,
+             Catch::StartsWith("it waits for any signal at waitpoint "));
+  CHECK_THAT(finding(found, "waitpoint_astray")->text,
+             Catch::EndsWith("counts for the present one, which has the same key"));
 }
 
 TEST_CASE("what has to stand still first has not been moved meanwhile") {

@@ -75,6 +75,19 @@ TEST_CASE(
   CHECK_THAT(awaited(count_of(1, "DistinctSignals")), Catch::StartsWith("it waits for 1 signal: "));
 }
 
+TEST_CASE(
+    "explain knows that a signal counts by the key of its waitpoint, be that of a former suspension or only "
+    "announced") {
+  ExplainStage stage;
+  const Uuid id = suspended_with(stage, {}, false);
+  insert_open_waitpoint(stage, id, "a");
+  const std::string other = GENERATE("activated_at_ms = 1", "state = 'pending', activated_at_ms = NULL");
+  stage.db.execute("UPDATE ff_waitpoint_pending SET " + other);
+  set_condition(stage, id, named("a", "go"), Json::object());
+  CHECK_THAT(text_of(found_of(stage, id), "waits_for_signal"),
+             Catch::StartsWith("it waits for go at waitpoint "));
+}
+
 TEST_CASE("explain sees the waitpoints of the present suspension, however many there are of former ones") {
   ExplainStage stage;
   const Uuid id = suspended_with(stage, {}, false);
@@ -95,6 +108,11 @@ TEST_CASE(
   stage.db.execute("DELETE FROM ff_edge WHERE upstream_eid = $1", pg::Params::of(made.upstreams[1]));
   stage.db.execute("UPDATE ff_attempt SET outcome = 'success', terminal_at_ms = 5 WHERE execution_id = $1",
                    pg::Params::of(made.upstreams[0]));
+  // Not of this run.
+  stage.db.execute(
+      "INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, outcome, terminal_at_ms)"
+      " SELECT 3, $1, -1, 'failed', 4",
+      pg::Params::of(made.upstreams[0]));
   CHECK_THAT(next_of(found_of(stage, made.downstream), "fan_in_misled"),
              Catch::StartsWith("ff-reconcilerd tick group_recount"));
   stage.db.execute_script(
@@ -283,16 +301,6 @@ TEST_CASE("explain tells of a failure only where the run that is shown ended so"
         "it has ended as expired, reason: suspension_timeout_expire, last failure: suspension_timeout");
   CHECK(ended("cancelled", failed + ", cancellation_reason = 'suspension_timeout_cancel'") ==
         "it has ended as cancelled, cancelled: suspension_timeout_cancel, last failure: suspension_timeout");
-}
-
-TEST_CASE("explain speaks of a cancel only where there was one") {
-  ExplainStage stage;
-  const auto alive = [&](const std::string& assignments) {
-    const Uuid id = core_with(stage, in_state(runnable()), "terminal_at_ms = 5" + assignments);
-    return text_of(found_of(stage, id), "alive_after_its_end");
-  };
-  CHECK(alive("") == "it has ended once, and lives again without a replay");
-  CHECK_THAT(alive(", cancelled_by = 'operator_override'"), Catch::EndsWith(" came after a cancel"));
 }
 
 TEST_CASE("explain gives no date to a row that has none") {

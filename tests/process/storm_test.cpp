@@ -59,6 +59,13 @@ TEST_CASE(
   CHECK_THAT(run_binary({"status", "--url", "http://127.0.0.1:" + std::to_string(daemon.port())}).out,
              Contains("the breaker is open: no lease is taken for"));
   CHECK_THAT(daemon.get("/").body, Contains("The breaker is open: no lease is taken for"));
+  const auto held =
+      row(t.db, "SELECT format('{fp:%s}:%s', partition_key, execution_id) AS id FROM ff_attempt LIMIT 1");
+  CHECK_THAT(run_binary({"explain", held["id"].get<std::string>(), "--url",
+                         "http://127.0.0.1:" + std::to_string(daemon.port())},
+                        {{"FF_DATABASE_URL", t.database.conninfo()}})
+                 .out,
+             Contains("breaker_open"));
   CHECK(daemon.process().err_has("storm: the breaker is open, no lease is taken for 10 s"));
   REQUIRE(wait_until([&] { return t.taken() == 40; }));
   CHECK(daemon.process().err_has("storm: the breaker is draining"));

@@ -9,6 +9,7 @@ using namespace std::chrono_literals;
 
 constexpr Milliseconds kBetween = 400ms;
 constexpr Milliseconds kKeptFor = 1s;
+constexpr Milliseconds kLease = 60s;  // longer than any machine stands still
 
 }  // namespace
 
@@ -18,7 +19,7 @@ void ShortLived::live() {
   next.lane = lane_of_short_lived(options.name);
   next.name_space = options.name;
   next.kept_for = kKeptFor;
-  Worker worker(connection_, next.lane, options.lease_ttl, next.lane);
+  Worker worker(connection_, next.lane, kLease, next.lane);
   for (std::size_t turn = 0; !workload_.finishing_; ++turn) {
     next.partition = options.partitions[turn % options.partitions.size()];
     const auto claim = worker.claim_one(create(connection_, next));

@@ -122,8 +122,7 @@ std::vector<Sweep> sweeps_of_executions() {
             {"ended_in_part",
              "it has ended, but its attempt_state or its eligibility_state says that it goes on",
              "{core:{ended}}"},
-            {"alive_after_its_end",
-             "it has ended once, and lives again without a replay: a signal or a retry came after a cancel",
+            {"alive_after_its_end", "it has ended once, and lives again without a replay",
              "{core:terminal_at_ms = NULL, cancellation_reason = NULL, cancelled_by = NULL, attempt_state = "
              "CASE WHEN "
              "attempt_state IN ('attempt_terminal', 'terminal_failed', 'cancelled') THEN "

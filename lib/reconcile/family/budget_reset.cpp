@@ -9,7 +9,7 @@
 // Others   Workers count usage up in the same rows, the policy locked first, and give it back, with only the ledger
 //          locked first: a budget of which any row is held, or whose usage was written since this statement began,
 //          waits for the next tick. Who spends takes the policy's lock in turns, and a busy budget is never free: so the
-//          policy is waited for, with nothing else locked, as FlowFabric's own reset waits for it.
+//          policy is waited for, with no other row locked, as FlowFabric's own reset waits for it.
 // Repeat   next_reset_at_ms is in the future or null afterwards.
 
 #include "reconcile/family/registry.hpp"
