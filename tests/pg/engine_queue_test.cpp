@@ -51,7 +51,7 @@ struct Holder {
 
 /// While `work` is under way: waits until somebody waits for the holder, and then lets go of what it holds.
 void let_go_when_waited_for(pg::Connection& db, Holder& holder, const std::function<void()>& work) {
-  std::thread working(work);
+  std::jthread working(work);
   const bool waited = wait_until([&] {
     return number(db,
                   "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))"
@@ -128,7 +128,7 @@ TEST_CASE("a busy budget of which each that holds it changes the row has its tur
   Holder first(t.database, "ff_budget_policy");
   first.transaction.execute("UPDATE ff_budget_policy SET last_breach_at_ms = 1");
   std::vector<pg::Connection> waiting;
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (int i = 0; i < 3; ++i) waiting.push_back(t.database.connect());
   for (pg::Connection& each : waiting)
     threads.emplace_back(
@@ -140,14 +140,14 @@ TEST_CASE("a busy budget of which each that holds it changes the row has its tur
   }));
   EngineFixture engine(t.database, "budget_reset");
   TickReport report;
-  std::thread working([&] { report = engine->tick(); });
+  std::jthread working([&] { report = engine->tick(); });
   REQUIRE(wait_until([&] {
     return number(t.db,
                   "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = "
                   "current_database()") == 4;
   }));
   first.transaction.commit();
-  for (std::thread& each : threads) each.join();
+  for (std::jthread& each : threads) each.join();
   working.join();
   CHECK(outcomes(report) == "reset=1");
   CHECK(report.skipped.empty());
@@ -160,7 +160,7 @@ TEST_CASE("a row that another has moved while it was waited for is no longer due
   worker.transaction.execute("UPDATE ff_budget_policy SET next_reset_at_ms = NULL");
   EngineFixture engine(t.database, "budget_reset");
   TickReport report;
-  std::thread working([&] { report = engine->tick(); });
+  std::jthread working([&] { report = engine->tick(); });
   CHECK(wait_until([&] {
     return number(t.db, "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))",
                   pg::Params::of(worker.pid)) > 0;
