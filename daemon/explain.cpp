@@ -48,7 +48,7 @@ void learn_since_when_it_is_held(explain::Facts& facts, const nlohmann::ordered_
 void learn_from_storm(explain::Facts& facts, const nlohmann::ordered_json& storm) {
   for (explain::Inspection& its : facts.inspections) {
     explain::StormHold hold;
-    if (its.takes_leases() && storm.value("breaker", "") == "open")
+    if (its.takes_leases && storm.value("breaker", "") == "open")
       hold.open_for = Milliseconds{storm.value("open_for_ms", std::int64_t{0})};
     hold.queued = storm.value("queued", nlohmann::ordered_json::object())
                       .value(std::string(its.reconciler), std::int64_t{0});

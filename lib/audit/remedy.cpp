@@ -29,22 +29,12 @@ std::string filled_in(const std::string& remedy,
   return text.append(left);
 }
 
-std::string insert_event_of_end(std::string_view where) {
-  return "INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, occurred_at_ms) "
-         "SELECT "
-         "partition_key, execution_id, flow_id, CASE WHEN 'cancelled' IN (lifecycle_phase, public_state) "
-         "THEN 'cancelled' "
-         "ELSE coalesce((SELECT outcome FROM (SELECT *, max(attempt_index) OVER () AS newest FROM ff_attempt "
-         "a WHERE "
-         "a.partition_key = c.partition_key AND a.execution_id = c.execution_id) a WHERE a.outcome IN "
-         "('success', 'failed') "
-         "AND (a.terminal_at_ms = c.terminal_at_ms OR a.attempt_index = a.newest) ORDER BY a.terminal_at_ms "
-         "IS NOT DISTINCT "
-         "FROM c.terminal_at_ms DESC, a.attempt_index DESC LIMIT 1), CASE WHEN public_state = 'completed' "
-         "THEN 'success' WHEN "
-         "public_state IN ('failed', 'expired', 'skipped') THEN public_state END) END, "
-         "coalesce(terminal_at_ms, "
-         "created_at_ms) FROM ff_exec_core c " +
+std::string insert_event_of_end(std::string_view word, std::string_view where) {
+  return "INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, namespace, instance_tag, "
+         "occurred_at_ms) SELECT partition_key, execution_id, flow_id, nullif('" +
+         std::string(word) +
+         "', ''), raw_fields->>'namespace', raw_fields->'tags'->>'cairn.instance_id', coalesce(terminal_at_ms, "
+         "created_at_ms) FROM ff_exec_core " +
          std::string(where) + ";";
 }
 

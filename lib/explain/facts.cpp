@@ -76,7 +76,7 @@ bool Facts::fan_in_agrees() const {
          fan_in->skip == skipped_upstreams;
 }
 
-bool Inspection::takes_leases() const {
+bool Inspection::takes_what_lapsed() const {
   return reconciler == "lease_expiry" || reconciler == "attempt_timeout";
 }
 
@@ -86,10 +86,6 @@ bool Inspection::due() const {
 
 bool Inspection::moves() const {
   return due() && !(trial && trial->left_alone);
-}
-
-bool Inspection::is_dated() const {
-  return reconciler != "index_repair";
 }
 
 std::optional<UnixMillis> Inspection::takeable_at() const {

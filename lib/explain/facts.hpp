@@ -118,6 +118,7 @@ struct Upstream {
   std::optional<UnixMillis> ended_at;
   Uuid edge = {};
   std::string attempt_state = {};
+  std::optional<std::string> word_of_end = {};  ///< that its missing event should have, where something tells it
 
   bool ended() const { return lifecycle_phase == "terminal" || lifecycle_phase == "cancelled"; }
   std::string state() const;  ///< see explain::state
@@ -192,6 +193,8 @@ struct StormHold {
 /// What one reconciler has to do with the execution.
 struct Inspection {
   std::string_view reconciler;
+  bool takes_leases = false;  ///< as its declaration says
+  bool is_dated = true;       ///< its rows tell since when they are due
   bool enabled = true;
   ScannerFilter filter;
   Settings settings;
@@ -205,8 +208,7 @@ struct Inspection {
 
   bool due() const;
   bool moves() const;                             ///< it is due, and not known to be left alone all the same
-  bool is_dated() const;                          ///< its rows tell since when they are due
-  bool takes_leases() const;                      ///< those that have lapsed
+  bool takes_what_lapsed() const;                 ///< and leaves what is promised to somebody
   std::optional<UnixMillis> takeable_at() const;  ///< the earliest
 };
 

@@ -215,7 +215,14 @@ Reader::Reader(const std::vector<Member>& family, Partitions all) : all_(std::mo
 // Only rows that are there without the filter, and not with it, are known to be left out by it.
 Inspection Reader::inspect(pg::Transaction& transaction, View& view, const ExecutionId& id) {
   const auto& [reconciler, enabled, scope] = view.member;
-  Inspection inspection{reconciler->name, enabled, scope.filter, scope.settings, {}, false, {}};
+  Inspection inspection{.reconciler = reconciler->name,
+                        .takes_leases = reconciler->takes_leases,
+                        .is_dated = reconciler->is_dated,
+                        .enabled = enabled,
+                        .filter = scope.filter,
+                        .settings = scope.settings,
+                        .rows = {},
+                        .trial = {}};
   const auto add = [&](reconcile::NamedRows& rows) {
     for (const auto& row : rows.of(transaction, id)) inspection.rows.push_back({row.takeable_at, row.due});
   };

@@ -7,7 +7,12 @@ namespace {
 
 // In all of them: $1 the partition, $2 the execution, $3 its flow.
 
-const std::string kFanIn = reconcile::phrases().expand(R"sql(
+std::string expanded(std::string_view text) {
+  Fragments all = reconcile::phrases();
+  return all.add(Fragment{"in_partitions(row)", "{row}.partition_key = $1"}).expand(text);
+}
+
+const std::string kFanIn = expanded(R"sql(
 SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, {whole_number_or:1, g.policy->'k'} AS k,
        g.success_count::bigint AS success, g.fail_count::bigint AS fail, g.skip_count::bigint AS skip,
        g.running_count::bigint AS running, g.cancel_siblings_pending_flag AS flag, p.enqueued_at_ms
@@ -17,7 +22,7 @@ SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, {whole_number_or:1, g.poli
  WHERE g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = $2)sql");
 
 // Other policies than cancel_all let members finish, and a replay is somebody's will.
-const std::string kCancelled = reconcile::phrases().expand(R"sql(
+const std::string kCancelled = expanded(R"sql(
 SELECT
   FROM {schema}.ff_flow_core f
   JOIN {schema}.ff_exec_core c ON c.partition_key = f.partition_key AND c.flow_id = f.flow_id
@@ -26,7 +31,7 @@ SELECT
    AND NOT {object:c.raw_fields} ? 'replay_count')sql");
 
 // First those whose end nobody has passed on, then those that are at work.
-constexpr std::string_view kUpstreams = R"sql(
+const std::string kUpstreams = expanded(R"sql(
 SELECT up.*, count(*) OVER () AS in_all,
        count(*) FILTER (WHERE ended AND NOT staged) OVER () AS ended_in_all,
        count(*) FILTER (WHERE ended AND NOT staged AND outcome = 'success') OVER () AS succeeded_in_all,
@@ -38,7 +43,8 @@ SELECT up.*, count(*) OVER () AS in_all,
                coalesce(d.policy->>'edge_state', '') = 'pending' AS staged,
                coalesce(u.lifecycle_phase IN ('terminal', 'cancelled'), false) AS ended,
                coalesce(u.attempt_state, '') AS attempt_state, e.events, e.outcome, e.undispatched_since_ms,
-               u.terminal_at_ms
+               u.terminal_at_ms,
+               CASE WHEN {has_ended:u} AND e.events = 0 THEN {word_of_end:u} END AS word_of_end
           FROM {schema}.ff_edge d
           LEFT JOIN {schema}.ff_exec_core u ON u.partition_key = $1 AND u.execution_id = d.upstream_eid
          CROSS JOIN LATERAL (SELECT count(*) AS events,
@@ -50,7 +56,7 @@ SELECT up.*, count(*) OVER () AS in_all,
                                 AND c.outcome <> 'resumable') e
          WHERE d.partition_key = $1 AND d.flow_id = $3 AND d.downstream_eid = $2) up
  ORDER BY undispatched_since_ms IS NULL, NOT (ended AND events = 0), ended, upstream_eid, edge_id
- LIMIT 50)sql";
+ LIMIT 50)sql");
 
 constexpr std::string_view kDownstreams = R"sql(
 SELECT d.downstream_eid, coalesce(c.lifecycle_phase, '') AS lifecycle_phase,
@@ -105,7 +111,8 @@ void read_flow(pg::Transaction& transaction, Facts& facts) {
                                moment_if(row, "undispatched_since_ms"),
                                moment_if(row, "terminal_at_ms"),
                                row.get<Uuid>("edge_id"),
-                               row.get<std::string>("attempt_state")});
+                               row.get<std::string>("attempt_state"),
+                               row.get<std::optional<std::string>>("word_of_end")});
   }
   for (const pg::Row row : transaction.execute(kDownstreams, of_it)) {
     facts.downstreams_in_all = row.get<std::int64_t>("in_all");

@@ -40,7 +40,7 @@ std::string no_deadline(const Facts& facts) {
 }
 
 std::string no_rows(const Facts& facts, const Inspection& inspection) {
-  if (inspection.takes_leases()) return no_lease(facts, inspection);
+  if (inspection.takes_what_lapsed()) return no_lease(facts, inspection);
   if (!facts.core) return "no row of its";
   if (inspection.reconciler == "dead_worker") return "no lease of its is held by a worker that is dead";
   if (inspection.reconciler == "grant_expiry") return "it has no grant that ends, and waits for none";
@@ -75,12 +75,12 @@ std::string how_long(const Quarantined& row, UnixMillis now) {
 
 Verdict of_due(const Facts& facts, const Inspection& inspection) {
   Verdict verdict{inspection.reconciler, "due", inspection.takeable_at(),
-                  inspection.is_dated() ? "due for " + age(*inspection.takeable_at(), facts.now) : "due"};
+                  inspection.is_dated ? "due for " + age(*inspection.takeable_at(), facts.now) : "due"};
   const auto say = [&](std::string_view word, const std::string& text) {
     verdict.word = word;
     verdict.text += ", " + text;
   };
-  if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && inspection.takes_leases())
+  if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && inspection.takes_what_lapsed())
     say("promised",
         fmt::format("promised to {} until {}", grant->worker, when(grant->expires_at, facts.now)));
   else if (!facts.holders.empty())

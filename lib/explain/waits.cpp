@@ -26,7 +26,8 @@ std::string missing_event(const Facts& facts, const Upstream& silent) {
   if (repair != nullptr && silent.ended_at &&
       *silent.ended_at >= facts.now - Milliseconds{*repair->settings.at("max_age")})
     return tick("completion_repair", upstream);
-  return audit::insert_event_of_end(fmt::format("WHERE partition_key = {} AND execution_id = '{}'",
+  return audit::insert_event_of_end(silent.word_of_end.value_or(""),
+                                    fmt::format("WHERE partition_key = {} AND execution_id = '{}'",
                                                 upstream.partition.value, to_string(upstream.uuid)));
 }
 

@@ -182,6 +182,8 @@ struct Reconciler {
   /// It takes leases away, which is unfair while workers could not renew them: it pauses during recovery
   /// grace.
   bool takes_leases = false;
+  /// due_at_ms tells since when a row is due. False where nothing does, and it is when a scan has seen it ({lately}).
+  bool is_dated = true;
   /// A row is taken only once scans at least so far apart have shown it with the very same key: what must stand still
   /// meanwhile is in the key, for instance a digest of it, and `act` repeats it under its locks like any other condition.
   /// Between two scans it may have changed and changed back. 0: a row is taken at once.

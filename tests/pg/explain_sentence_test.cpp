@@ -115,8 +115,14 @@ TEST_CASE(
       pg::Params::of(made.upstreams[0]));
   CHECK_THAT(next_of(found_of(stage, made.downstream), "fan_in_misled"),
              Catch::StartsWith("ff-reconcilerd tick group_recount"));
-  stage.db.execute_script(
-      audit::insert_event_of_end("WHERE execution_id = '" + to_string(made.upstreams[0]) + "'"));
+  const explain::Facts facts = stage.ask(made.downstream);
+  const auto silent = std::ranges::find(facts.upstreams, made.upstreams[0],
+                                        [](const explain::Upstream& upstream) { return upstream.id.uuid; });
+  REQUIRE(silent != facts.upstreams.end());
+  CHECK(silent->word_of_end == "success");
+  const std::string its_row = "WHERE execution_id = '" + to_string(made.upstreams[0]) + "'";
+  CHECK_THROWS_AS(stage.db.execute_script(audit::insert_event_of_end("", its_row)), pg::Error);
+  stage.db.execute_script(audit::insert_event_of_end(*silent->word_of_end, its_row));
   CHECK(row(stage.db, "SELECT outcome FROM ff_completion_event")["outcome"] == "success");
 }
 

@@ -13,7 +13,7 @@ SELECT 'end_not_passed_on' AS problem, e.partition_key, e.execution_id::text AS 
 // An event that has been deleted since had been counted: so only where fewer ends are counted than there were.
 constexpr std::string_view kUntold = R"sql(
 SELECT DISTINCT 'end_untold' AS problem, u.partition_key, u.execution_id::text AS key, u.seen::text AS seen,
-       format('%s since %s', u.public_state, u.terminal_at_ms) AS what
+       format('%s since %s', u.public_state, u.terminal_at_ms) AS what, {word_of_end:u} AS word
   FROM {schema}.ff_edge_group g
   JOIN {core:g, downstream_eid} c ON true
   JOIN {schema}.ff_edge d ON {in_partitions:d} AND d.partition_key = g.partition_key AND d.flow_id = g.flow_id
@@ -61,7 +61,7 @@ std::vector<Sweep> sweeps_of_events() {
              "it ended without a completion event, as an operator's cancel ends it, and others wait for it "
              "for ever",
              "{tick:completion_repair} # what ended longer ago than its max_age: " +
-                 insert_event_of_end("{of_it}") + " -- dependency does the rest"}}},
+                 insert_event_of_end("{$word}", "{of_it}") + " -- dependency does the rest"}}},
       {.sql = std::string(kTooEarly),
        .checks =
            {{"told_but_alive",

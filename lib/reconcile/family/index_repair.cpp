@@ -90,6 +90,7 @@ Reconciler index_repair() {
                      {"ff_attempt", "SELECT"},
                      {"ff_lease_event", "SELECT"}},
       .interval = 1s,
+      .is_dated = false,
       .holdoff = [](const Settings&) { return Milliseconds{0}; },
       .announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); }};
   Reconciler round = released;

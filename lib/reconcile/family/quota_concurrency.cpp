@@ -163,6 +163,7 @@ Reconciler quota_concurrency() {
       .interval = 30s,
       .batch_size = 100,
       .filterable = false,
+      .is_dated = false,
       .foreseen = false,
       .holdoff = [](const Settings&) { return Milliseconds{0}; }};
   quotas.companions = {other_guards(quotas)};

@@ -133,6 +133,7 @@ Reconciler quota_window() {
           .on_by_default = false,
           .interval = 1min,
           .filterable = false,
+          .is_dated = false,
           .foreseen = false,
           .holdoff = [](const Settings&) { return Milliseconds{0}; }};
 }
