@@ -250,3 +250,45 @@ TEST_CASE("what an operator's resume has left is taken once, also where the exec
 
   CHECK(world.waitpoints(execution) == 0);
 }
+
+TEST_CASE(
+    "a waitpoint that has lost its key has it back within the lease event's second, and signals count") {
+  for (const bool is_early : {false, true}) {
+    INFO(is_early);
+    World world;
+    const std::string execution = world.execution();
+    world.take("claim", execution);
+    const Json made =
+        world.real.call("create_waitpoint", {{"handle", "h"}, {"key", "k"}, {"expires_in_ms", 1}});
+    world.pass();
+    REQUIRE(world.tick("pending_waitpoint_expiry") == "closed=1");
+    const Json open =
+        world.real
+            .call("suspend", {{"handle", "h"},
+                              {"signal", "go"},
+                              {"waitpoints", {{{"pending", made.at("waitpoint")}, {"key", "k"}}}}})
+            .at("waitpoints")
+            .at(0);
+    const auto send = [&](const std::string& name) {
+      return world.real.call("deliver_signal", {{"execution", execution},
+                                                {"waitpoint", open.at("waitpoint")},
+                                                {"token", open.at("token")},
+                                                {"signal", name}});
+    };
+    if (is_early) send("go");
+    REQUIRE(world.core(execution).at("lifecycle_phase") == "suspended");
+    EngineFixture engine(world.connector(), "stray_waitpoint");
+    world.pass();
+
+    CHECK(outcomes(engine->tick(
+              {.scan = false, .companions_scan = false, .shortcuts_scan = true, .in_slices = true})) ==
+          "rekeyed=1");
+
+    CHECK(world.tick("stray_waitpoint").empty());
+    // What came before counts, and FlowFabric sees that with the next one, whatever that is.
+    send(is_early ? "another" : "go");
+    CHECK(world.core(execution).at("public_state") == "resumable");
+    world.real.call("claim_resumed_execution", {{"execution", execution}, {"as", "next"}});
+    CHECK(world.real.call("observe_signals", {{"handle", "next"}}).size() == (is_early ? 2U : 1U));
+  }
+}

@@ -100,9 +100,12 @@ INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, s
    WHERE kind = 'suspended';
 INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, suspended_at_ms, condition,
                                    timeout_at_ms)
-  SELECT c.partition_key, c.execution_id, c.execution_id, 0, '{}', c.at_ms + 7200000
+  SELECT c.partition_key, c.execution_id, c.execution_id, CASE WHEN e.is_keyless THEN c.at_ms ELSE 0 END,
+         CASE WHEN e.is_keyless THEN '{"Single": {"waitpoint_key": "lost", "matcher": {"ByName": "go"}}}'
+              ELSE '{}' END::jsonb,
+         c.at_ms + 7200000
     FROM core c
-    LEFT JOIN execution e USING (execution_id)
+    LEFT JOIN (SELECT *, kind = 'stray' AND due AND v % 5 = 1 AS is_keyless FROM execution) e USING (execution_id)
    WHERE c.lifecycle_phase IN ('suspended', 'cancelled') AND (e.kind IS NULL OR e.v % 5 > 0 OR NOT (e.kind = 'waiting' OR e.kind = 'stray' AND e.due))
   ON CONFLICT DO NOTHING;
 INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms,
@@ -194,7 +197,7 @@ INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_
 INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key)
   SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
     FROM execution
-   WHERE kind = 'cancelled' AND (due OR v % 2 = 0) OR kind = 'ahead' AND due AND v % 2 = 0 OR kind IN ('retried', 'parent') AND due
+   WHERE kind = 'cancelled' AND (due OR v % 2 = 0) OR kind IN ('ahead', 'stray') AND due AND v % 2 = 0 OR kind IN ('retried', 'parent') AND due
    UNION ALL
   SELECT execution_id::text, 'revoked', at_ms + 86400000, partition_key
     FROM upstream

@@ -139,6 +139,19 @@ std::vector<Stage> make_stages() {
                  waitpoint_part("id", "id", {{"state", "'active'"}, {"activated_at_ms", "due_ms"}})},
        .holds = {waitpoint_of_id, suspension_of_id, kCoreOfId},
        .may_wait = false},
+      // Of the present one, and without its key.
+      {.reconciler = "stray_waitpoint",
+       .table = "ff_waitpoint_pending",
+       .id = "execution_id",
+       .parts = with_event(
+           {core_part(suspended(), "id"),
+            suspension_part(
+                "id", {{"suspended_at_ms", "due_ms"},
+                       {"condition", R"('{"Single": {"waitpoint_key": "k", "matcher": "Wildcard"}}')"}}),
+            waitpoint_part("id", "id", {{"state", "'active'"}, {"activated_at_ms", "due_ms"}})}),
+       .holds = {waitpoint_of_id, suspension_of_id, kCoreOfId},
+       .companion = 1,
+       .may_wait = false},
       // As FlowFabric's cancel by a worker leaves it. The core of whoever waits stays as it is.
       {.reconciler = "completion_repair",
        .table = "ff_attempt",

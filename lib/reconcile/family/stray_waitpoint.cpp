@@ -1,17 +1,28 @@
-// stray_waitpoint: a waitpoint that no suspension uses any more goes.
+// stray_waitpoint: a waitpoint that no suspension uses any more goes, and one that has lost its key gets it back.
 //
 // Rows     ff_waitpoint_pending, `active`, that belongs to no present suspension: its execution has no suspension row,
 //          ended or not; or has not ended and is not suspended; or was suspended at another moment than the waitpoint
 //          was activated (FlowFabric writes both from one reading). An operator's resume leaves it so, and a signal on
 //          it would satisfy a later suspension of the same key. What an ended execution left beside its suspension row
-//          is suspension_timeout's. No index leads there: the table is walked.
-// Changes  the waitpoint is deleted. Nothing else, no event.
+//          is suspension_timeout's.
+//          Those of the present suspension without a key: FlowFabric suspends on a waitpoint whose row is gone, as it
+//          has expired, or a signal has just deleted it, and writes it anew with the key ''. The condition names
+//          another one, so that no signal on it counts. Which one, the condition tells where just one of its keys has
+//          no waitpoint.
+//          No index leads there: the table is walked. Those of who has just suspended are found within a second, by the
+//          lease event that this writes.
+// Changes  A waitpoint of no suspension is deleted. One that has lost its key gets it, with the names of the signals
+//          that are waited for there, and the signals that it was sent meanwhile are moved from member_map[''] to
+//          that key: they were accepted for it, and from then on FlowFabric counts them. It does so when the next signal
+//          comes: nobody is resumed here, as that would be to decide the condition a second time. No event.
 // Others   Signals lock the waitpoint, then the suspension, then the core; a worker that suspends anew writes all three:
 //          what is held waits for the next tick, and so does an execution whose core was written since this statement
-//          began. A worker that suspends again on this very waitpoint and comes later makes it anew.
-// Repeat   The waitpoint is gone afterwards.
+//          began. A worker that suspends again on a waitpoint that was deleted here and comes later makes it anew.
+// Repeat   The waitpoint is gone afterwards, or has a key.
 
 #include "reconcile/family/registry.hpp"
+#include "reconcile/family/resume_condition.hpp"
+#include "reconcile/family/shortcut.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -22,12 +33,25 @@ constexpr std::string_view kScan = R"sql(
     JOIN {core_of:w} c ON true
     -- By the core, and so only for what the filter asks for.
     LEFT JOIN {suspension_of:c} s ON true
-   WHERE {in_partitions:w} AND {in_slice:w} AND {is_stray} AND {filter:c})sql";
+   WHERE {in_partitions:w} AND {in_slice:w} AND w.state = 'active' AND ({is_stray} OR {has_lost_its_key}) AND {filter:c})sql";
+
+// Of who gave up a lease in the last seconds, as suspending does.
+constexpr std::string_view kAnnouncedScan = R"sql(
+  SELECT a.partition_key, w.waitpoint_id, w.execution_id, {not_later:{since}} AS due_at_ms
+    FROM {lately_released} a
+   -- Looked up by the execution, one by one.
+   CROSS JOIN LATERAL (SELECT *
+                         FROM {schema}.ff_waitpoint_pending i
+                        WHERE {in_partitions:i} AND {same_execution:i, a} AND i.state = 'active'
+                       OFFSET 0) w
+    JOIN {core_of:w} c ON true
+    LEFT JOIN {suspension_of:c} s ON true
+   WHERE ({is_stray} OR {has_lost_its_key}) AND {filter:c})sql";
 
 // The suspension row may be missing, and the missing side of an outer join cannot be locked: one after the other.
 constexpr std::string_view kAct = R"sql(
 waitpoint AS MATERIALIZED (
-  SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.state, w.activated_at_ms, {since} AS due_at_ms
+  SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.waitpoint_key, w.activated_at_ms, {since} AS due_at_ms
     FROM clock, key
     JOIN {schema}.ff_waitpoint_pending w ON w.partition_key = key.partition_key AND w.waitpoint_id = key.waitpoint_id
    WHERE {in_partitions:w} AND w.state = 'active'
@@ -48,46 +72,80 @@ held AS MATERIALIZED (
   EXCEPT
   SELECT partition_key, execution_id FROM suspension
 ),
-stray AS MATERIALIZED (
-  SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.due_at_ms
+settled AS MATERIALIZED (
+  SELECT w.partition_key, w.waitpoint_id, w.execution_id, w.due_at_ms, s.condition,
+         CASE WHEN {has_lost_its_key} THEN {lost_key:w, s} END AS lost_key
     FROM waitpoint w
     JOIN {schema}.ff_exec_core c ON {same_execution:c, w}
     {as_seen:c}
     LEFT JOIN {suspension_of:w} s ON true
-   WHERE {in_partitions:c} AND {is_stray} AND {filter:c}
+   WHERE {in_partitions:c} AND ({is_stray} OR {has_lost_its_key}) AND {filter:c}
      AND (w.partition_key, w.execution_id) NOT IN (SELECT partition_key, execution_id FROM held)
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 cleared AS (
   DELETE FROM {schema}.ff_waitpoint_pending w
-   USING stray o
-   WHERE {in_partitions:w} AND w.partition_key = o.partition_key AND w.waitpoint_id = o.waitpoint_id
+   USING settled o
+   WHERE o.lost_key IS NULL
+     AND {in_partitions:w} AND w.partition_key = o.partition_key AND w.waitpoint_id = o.waitpoint_id
 ),
-moved AS (SELECT partition_key, waitpoint_id, execution_id, due_at_ms, 'resumed_cleared' AS outcome FROM stray))sql";
+-- What suspending wrote for the key '' stays: it is what no key has to do with.
+rekeyed AS (
+  UPDATE {schema}.ff_waitpoint_pending w
+     SET waitpoint_key = o.lost_key,
+         required_signal_names = w.required_signal_names || {names_at:o.condition, o.lost_key}
+    FROM settled o
+   WHERE o.lost_key IS NOT NULL
+     AND {in_partitions:w} AND w.partition_key = o.partition_key AND w.waitpoint_id = o.waitpoint_id
+),
+signals_moved AS (
+  UPDATE {schema}.ff_suspension_current s
+     SET member_map = CASE WHEN jsonb_typeof(s.member_map->'') = 'array'
+                                AND coalesce(jsonb_typeof(s.member_map->o.lost_key), 'array') = 'array'
+                           THEN (s.member_map - ''::text) || jsonb_build_object(
+                             o.lost_key, coalesce(s.member_map->o.lost_key, '[]') || (s.member_map->''))
+                           ELSE s.member_map END
+    FROM settled o
+   WHERE o.lost_key IS NOT NULL
+     AND {in_partitions:s} AND {same_execution:s, o}
+),
+moved AS (
+  SELECT partition_key, waitpoint_id, execution_id, due_at_ms,
+         CASE WHEN lost_key IS NULL THEN 'resumed_cleared' ELSE 'rekeyed' END AS outcome
+    FROM settled
+))sql";
 
 std::vector<Fragment> own_fragments() {
-  return {
+  std::vector<Fragment> all{
       {"since", "coalesce(w.activated_at_ms, w.created_at_ms)"},
       {"suspension_of(row)",
        R"sql(LATERAL (SELECT *
                      FROM {schema}.ff_suspension_current i
                     WHERE {in_partitions:i} AND {same_execution:i, {row}}
                    OFFSET 0))sql"},
-      // Of a waitpoint that does not say when it was activated nothing tells which suspension it was made for.
+      // Both of an active waitpoint. Of one that does not say when it was activated nothing tells which suspension it
+      // was made for.
       {"is_stray",
-       R"sql(w.state = 'active'
-     AND (s.execution_id IS NULL
-          OR {has_not_ended:c} AND (c.lifecycle_phase <> 'suspended' OR s.suspended_at_ms <> w.activated_at_ms)))sql"}};
+       R"sql((s.execution_id IS NULL
+          OR {has_not_ended:c} AND (c.lifecycle_phase <> 'suspended' OR s.suspended_at_ms <> w.activated_at_ms)))sql"},
+      {"has_lost_its_key",
+       R"sql((w.waitpoint_key = '' AND c.lifecycle_phase = 'suspended' AND s.suspended_at_ms = w.activated_at_ms
+          AND {lost_key:w, s} IS NOT NULL))sql"}};
+  for (Fragment& each : resume_condition::phrases()) all.push_back(std::move(each));
+  return all;
 }
 
 }  // namespace
 
 Reconciler stray_waitpoint() {
   using namespace std::chrono_literals;
-  return {
+  Reconciler strays{
       .name = "stray_waitpoint",
-      .summary = "Deletes a waitpoint that an operator's resume or an end has left behind.",
-      .outcomes = {{"resumed_cleared", Effect::deleted, "its execution had gone on without the waitpoint"}},
+      .summary =
+          "Deletes a waitpoint that an operator's resume or an end has left behind; gives one its lost key "
+          "back.",
+      .outcomes = {{"resumed_cleared", Effect::deleted, "its execution had gone on without the waitpoint"},
+                   "rekeyed"},
       .key = {{"waitpoint_id", "uuid"}},
       .execution_column = "execution_id",
       .scan = kScan,
@@ -95,12 +153,15 @@ Reconciler stray_waitpoint() {
       .fragments = own_fragments(),
       .privileges = {{"ff_waitpoint_pending", "SELECT, UPDATE, DELETE"},
                      {"ff_suspension_current", "SELECT, UPDATE"},
-                     {"ff_exec_core", "SELECT, UPDATE"}},
+                     {"ff_exec_core", "SELECT, UPDATE"},
+                     {"ff_lease_event", "SELECT"}},
       .interval = 5s,
       // Several waitpoints of one execution lock the same core.
       .rows_meet = true,
       .walk = {{.table = "ff_waitpoint_pending", .key = "waitpoint_id", .rows = 5000}},
       .holdoff = [](const Settings&) { return Milliseconds{0}; }};
+  strays.companions = {shortcut_of(strays, kAnnouncedScan, 1s)};
+  return strays;
 }
 
 }  // namespace ff::reconcile

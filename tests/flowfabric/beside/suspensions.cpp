@@ -90,6 +90,26 @@ std::string left_by_a_resume(Side& side) {
   return phase_of(side.world, execution);
 }
 
+// A signal on a waitpoint that was written anew, once whoever might has looked after it.
+std::string signal_without_a_key(Side& side) {
+  World& world = side.world;
+  const std::string execution = world.execution();
+  world.take("claim", execution);
+  const Json made =
+      world.real.call("create_waitpoint", {{"handle", "h"}, {"key", "k"}, {"expires_in_ms", 1}});
+  world.pass();
+  if (side.ours)
+    side.scan("pending_waitpoint_expiry");
+  else
+    world.real.call(
+        "scan", {{"name", "close_waitpoint"}, {"execution", execution}, {"waitpoint", made.at("waitpoint")}});
+  const Json used = world.real.call(
+      "suspend", {{"handle", "h"}, {"waitpoints", {{{"pending", made.at("waitpoint")}, {"key", "k"}}}}});
+  side.look_all();
+  signal(world, execution, used.at("waitpoints").at(0));
+  return phase_of(world, execution);
+}
+
 }  // namespace
 
 std::vector<Line> lines_of_suspensions() {
@@ -100,6 +120,8 @@ std::vector<Line> lines_of_suspensions() {
           {"a cancelled execution keeps its suspension and waitpoints", late_signal, "runnable", "cancelled"},
           {"an operator's resume leaves the suspension's waitpoint open", left_by_a_resume, "runnable",
            "suspended"},
+          {"a suspension on a waitpoint that has expired, or that a signal has just deleted, loses its key",
+           signal_without_a_key, "suspended", "runnable"},
           {"a waitpoint that expires is marked in the suspension's `member_map`", mark_of_a_waitpoint,
            "marked", "untouched"},
           {"a suspension, a delay or a wait for children after a typed claim leaves an index without a row",
