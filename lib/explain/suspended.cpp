@@ -66,6 +66,36 @@ std::size_t come_of(const std::vector<Awaited>& parts) {
   return static_cast<std::size_t>(std::ranges::count_if(parts, &Awaited::has_come));
 }
 
+void add_keys(const json& condition, std::set<std::string>& keys) {
+  if (const json& key = member(condition, "waitpoint_key"); key.is_string()) keys.insert(text_of(key));
+  for (const json& key : member(condition, "waitpoints")) keys.insert(text_of(key));
+  if (condition.is_structured())
+    for (const json& part : condition) add_keys(part, keys);
+}
+
+// FlowFabric suspends on a waitpoint that is gone, and then does not know its key: that is the only one of the condition which no
+// other waitpoint has. stray_waitpoint gives it back.
+struct LostKey {
+  std::string key;
+  std::string waitpoint;
+};
+
+std::optional<LostKey> lost_key(const Facts& facts) {
+  if (!facts.suspension || !facts.core->is("suspended")) return {};
+  std::set<std::string> keys;
+  add_keys(json::parse(facts.suspension->condition, nullptr, false), keys);
+  std::vector<std::string> without_key;
+  for (const Waitpoint& each : facts.waitpoints) {
+    if (!each.activated_at || !is_bound(each, *facts.suspension)) continue;
+    if (each.key.empty())
+      without_key.push_back(each.id);
+    else
+      keys.erase(each.key);
+  }
+  if (without_key.size() != 1 || keys.size() != 1 || keys.contains("")) return {};
+  return LostKey{*keys.begin(), without_key.front()};
+}
+
 /// Tells a ResumeCondition of FlowFabric's as its `evaluate` would decide it.
 class Teller {
  public:
@@ -74,6 +104,7 @@ class Teller {
         knows_all_(facts.waitpoints_in_all == static_cast<std::int64_t>(facts.waitpoints.size())) {
     // Those that are bound come first.
     for (const Waitpoint& waitpoint : facts.waitpoints) open_.emplace(waitpoint.key, waitpoint.id);
+    if (const auto lost = lost_key(facts)) open_[lost->key] = lost->waitpoint;
   }
 
   // Empty: it is of no kind that is known.
@@ -178,11 +209,21 @@ Awaited awaited(const Facts& facts) {
   return by_waitpoints(facts);
 }
 
-void add_keys(const json& condition, std::set<std::string>& keys) {
-  if (const json& key = member(condition, "waitpoint_key"); key.is_string()) keys.insert(text_of(key));
-  for (const json& key : member(condition, "waitpoints")) keys.insert(text_of(key));
-  if (condition.is_structured())
-    for (const json& part : condition) add_keys(part, keys);
+bool is_any_astray(const Facts& facts) {
+  return std::ranges::any_of(facts.waitpoints, [&](const Waitpoint& each) {
+    return each.state == "active" &&
+           !(facts.suspension && facts.core->is("suspended") && is_bound(each, *facts.suspension));
+  });
+}
+
+std::string told(const Awaited& its, bool is_any_open) {
+  if (its.by == Awaited::By::others) return fmt::format("it waits for {}: no signal can resume it", its.text);
+  if (!is_any_open || its.text.empty()) return "no waitpoint of its is open, so no signal can reach it";
+  if (its.by == Awaited::By::nobody)
+    return fmt::format("it waits for {}: no signal can bring that about", its.text);
+  if (its.has_come)
+    return "what it waits for has come, but FlowFabric resumes it only when one more signal comes";
+  return "it waits for " + its.text;
 }
 
 // A stray one of which the present suspension wants the key; where its condition cannot be read, as its own waitpoints have them.
@@ -209,15 +250,18 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
     return;
   }
   const Suspension& suspension = *facts.suspension;
+  if (const auto lost = lost_key(facts))
+    found.push_back(
+        {"waitpoint_without_key",
+         fmt::format("FlowFabric has lost the key \"{}\" of waitpoint {}: no signal on it counts until "
+                     "stray_waitpoint has given it back",
+                     lost->key, lost->waitpoint),
+         tick("stray_waitpoint", facts.id)});
   const Awaited its = awaited(facts);
   const bool is_any_open = !facts.waitpoints.empty();
   const bool is_for_others = its.by == Awaited::By::others;
   const bool by_signal = its.by == Awaited::By::signal && !its.text.empty() && is_any_open;
-  const std::string waits = is_for_others ? fmt::format("it waits for {}: no signal can resume it", its.text)
-                            : by_signal   ? "it waits for " + its.text
-                            : is_any_open && !its.text.empty()
-                                ? fmt::format("it waits for {}: no signal can bring that about", its.text)
-                                : "no waitpoint of its is open, so no signal can reach it";
+  const std::string waits = told(its, is_any_open);
   const std::string operators = "an operator's resume or cancel in FlowFabric";
   const Inspection* inspection = facts.inspection("suspension_timeout");
   if (!suspension.timeout_at)
@@ -240,7 +284,8 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
 }
 
 void add_waitpoints(const Facts& facts, std::vector<Finding>& found) {
-  if (const Inspection* stray = facts.inspection("stray_waitpoint"); stray != nullptr && stray->due())
+  const Inspection* stray = facts.inspection("stray_waitpoint");
+  if (stray != nullptr && stray->due() && (is_any_astray(facts) || !lost_key(facts)))
     found.push_back({"waitpoint_astray",
                      fmt::format("an active waitpoint of a former suspension is open: a signal on it {}",
                                  counts_for_the_present_one(facts)

@@ -222,11 +222,25 @@ TEST_CASE("explain names whom an execution waits for") {
   });
 }
 
+namespace {
+
+// FlowFabric has lost the key of its waitpoint.
+Uuid suspended_without_key(ExplainStage& stage) {
+  const Uuid id = suspended_with(stage, {}, false);
+  insert_open_waitpoint(stage, id, "");
+  return id;
+}
+
+}  // namespace
+
 TEST_CASE("explain names what a suspended execution waits for") {
   check_causes({
       {"suspended_until", [](auto& s) { return suspended_with(s, kHour); }, "deliver the signal"},
       {"waits_for_signal", [](auto& s) { return suspended_with(s, {}); }, "deliver the signal"},
       {"suspended_for_ever", [](auto& s) { return suspended_with(s, {}, false); }, "operator"},
+      {"waitpoint_without_key", [](auto& s) { return suspended_without_key(s); },
+       "tick stray_waitpoint --execution '{id}'"},
+      {"waits_for_signal", [](auto& s) { return suspended_without_key(s); }, "deliver the signal"},
       {"waits_for_operator",
        [](auto& s) {
          const Uuid id = suspended_with(s, {});

@@ -88,6 +88,32 @@ TEST_CASE(
              Catch::StartsWith("it waits for go at waitpoint "));
 }
 
+TEST_CASE("explain tells a waitpoint that has lost its key from one of a former suspension") {
+  ExplainStage stage;
+  const Uuid id = suspended_with(stage, {}, false);
+  insert_open_waitpoint(stage, id, "");
+  set_condition(stage, id, named("a", "go"));
+  const Found found = found_of(stage, id);
+  CHECK_THAT(text_of(found, "waitpoint_without_key"),
+             Catch::StartsWith("FlowFabric has lost the key \"a\" of waitpoint "));
+  CHECK_THAT(text_of(found, "waits_for_signal"), Catch::StartsWith("it waits for go at waitpoint "));
+  for (const char* cause : {"waitpoint_astray", "suspended_for_ever"}) CHECK(text_of(found, cause) == "none");
+  // Which of two it was to have, nobody knows.
+  set_condition(stage, id, all_of({named("a", "go"), named("b", "go")}));
+  const Found unclear = found_of(stage, id);
+  CHECK(text_of(unclear, "waitpoint_without_key") == "none");
+  CHECK(text_of(unclear, "suspended_for_ever") != "none");
+}
+
+TEST_CASE("explain says that one more signal is wanted where all that is waited for has come") {
+  ExplainStage stage;
+  const Uuid id = suspended_with(stage, {});
+  set_condition(stage, id, named("approval", "go"), {{"approval", {signal("go")}}});
+  CHECK(text_of(found_of(stage, id), "waits_for_signal") ==
+        "what it waits for has come, but FlowFabric resumes it only when one more signal comes; there is no "
+        "time-out");
+}
+
 TEST_CASE("explain sees the waitpoints of the present suspension, however many there are of former ones") {
   ExplainStage stage;
   const Uuid id = suspended_with(stage, {}, false);
