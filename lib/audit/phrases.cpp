@@ -1,5 +1,6 @@
 #include "audit/phrases.hpp"
 
+#include "reconcile/family/resume_condition.hpp"
 #include "reconcile/in_partitions.hpp"
 #include "reconcile/phrases.hpp"
 
@@ -19,6 +20,30 @@ constexpr std::string_view kLiving = R"sql((
                             AND i.lifecycle_phase IN ('submitted', 'runnable', 'active', 'suspended', 'blocked')
                          OFFSET 0) r
   ) c)sql";
+
+// A part of its condition, each of which has to be satisfied, names no waitpoint that is open, and none of its signals has
+// come; or nothing at all is open. What waits for an operator or a time-out waits for that, and a waitpoint that has
+// lost its key gets it back.
+constexpr std::string_view kIsOutOfReach = R"sql((
+  (EXISTS (SELECT
+             FROM jsonb_path_query(s.condition, '$.** ? (exists (@.waitpoint_key) || exists (@.waitpoints))') AS part
+            WHERE NOT EXISTS (SELECT
+                                FROM {schema}.ff_waitpoint_pending w
+                               WHERE {in_partitions:w} AND {same_execution:w, s}
+                                 AND (part->>'waitpoint_key' = w.waitpoint_key OR part->'waitpoints' ? w.waitpoint_key))
+              AND NOT EXISTS (SELECT
+                                FROM jsonb_each({object:s.member_map}) AS m(key, value)
+                               CROSS JOIN LATERAL jsonb_array_elements(
+                                 CASE WHEN jsonb_typeof(m.value) = 'array' THEN m.value ELSE '[]' END) AS signal
+                               WHERE (part->>'waitpoint_key' = m.key OR part->'waitpoints' ? m.key)
+                                 AND coalesce(part->'matcher'->>'ByName', signal->>'signal_name') = signal->>'signal_name'))
+   OR NOT EXISTS (SELECT
+                    FROM {schema}.ff_waitpoint_pending w
+                   WHERE {in_partitions:w} AND {same_execution:w, s})
+      AND NOT s.condition @? '$.** ? (@ == "OperatorOnly" || @ == "TimeoutOnly")')
+  AND NOT EXISTS (SELECT
+                    FROM {schema}.ff_waitpoint_pending w
+                   WHERE {in_partitions:w} AND {same_execution:w, s} AND {is_without_its_key})))sql";
 
 const std::vector<Fragment>& of_executions() {
   static const std::vector<Fragment> all{
@@ -49,6 +74,17 @@ const std::vector<Fragment>& of_executions() {
                   AND i.execution_id = {row}.execution_id AND i.attempt_index > {row}.attempt_index
                   AND i.lease_expires_at_ms >= {from}))sql"},
   };
+  return all;
+}
+
+const std::vector<Fragment>& of_suspensions() {
+  static const std::vector<Fragment> all{
+      // "An active waitpoint w of this suspension has lost its key": see stray_waitpoint.
+      {"is_without_its_key",
+       R"sql(w.state = 'active' AND w.waitpoint_key = '' AND w.activated_at_ms = s.suspended_at_ms
+          AND {lost_key:w, s} IS NOT NULL)sql"},
+      // "No signal can satisfy what this suspension s waits for."
+      {"is_out_of_reach", std::string(kIsOutOfReach)}};
   return all;
 }
 
@@ -113,7 +149,7 @@ Fragments phrases(const Partitions& partitions) {
   for (const PartitionKey each : partitions) keys += (keys.empty() ? "" : ",") + std::to_string(each.value);
   const std::string in = partitions.empty() ? "false" : reconcile::in_partitions("{row}", partitions);
   Fragments all = reconcile::phrases();
-  all.add(of_executions()).add(of_flows());
+  all.add(reconcile::resume_condition::phrases()).add(of_executions()).add(of_suspensions()).add(of_flows());
   all.add({"in_partitions(row)", in}).add({"partitions", "'{" + keys + "}'::smallint[]"});
   return all;
 }

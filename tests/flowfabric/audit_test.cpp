@@ -16,7 +16,8 @@ constexpr Seeds kSeeds{1, 2};
 
 /// Of each, exclusions() or README ("What no reconciler can mend") says how FlowFabric comes to it.
 const std::set<std::string_view> kKnown{
-    "alive_after_its_end",    // a signal, or a worker's retry, after a cancel
+    "alive_after_its_end",  // a signal, or a worker's retry, after a cancel
+    "ended_but_resumable",  // complete and fail leave public_state, as a signal or claim_from_resume_grant has left it
     "blocked_without_group",  // waits for children and has none
     "group_miscounted",       // replayed, or ended twice
     "group_waits_for_ended",  // an edge that is applied after its upstream's end

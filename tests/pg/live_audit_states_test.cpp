@@ -16,6 +16,18 @@ Damage attempt(const std::string& check, const std::string& assignments, const s
 
 constexpr const char* kHourAgo = "{now} - 3600000";
 
+// Suspended an hour ago and without a time-out, with its waitpoint of the key k, and with this.
+std::string long_suspended(const std::string& assignment) {
+  return "UPDATE ff_waitpoint_pending SET activated_at_ms = {now} - 3600000 WHERE execution_id = "
+         "'{suspended}'; "
+         "UPDATE ff_suspension_current SET timeout_at_ms = NULL, suspended_at_ms = {now} - 3600000, " +
+         assignment + " WHERE execution_id = '{suspended}';";
+}
+
+std::string at(const std::string& key) {
+  return R"({"Single": {"waitpoint_key": ")" + key + R"(", "matcher": {"ByName": "go"}}})";
+}
+
 }  // namespace
 
 TEST_CASE("audit finds executions whose words contradict each other, and what it says mends them") {
@@ -25,6 +37,8 @@ TEST_CASE("audit finds executions whose words contradict each other, and what it
       core("ended_without_time", "terminal_at_ms = NULL", "completed"),
       core("ended_in_part", "attempt_state = 'running_attempt'", "completed"),
       core("ended_in_part", "eligibility_state = 'eligible_now'", "completed"),
+      core("ended_but_resumable", "public_state = 'resumable'", "completed"),
+      core("ended_but_resumable", "public_state = 'resumable'", "cancelled"),
       core("alive_after_its_end", "terminal_at_ms = 5, attempt_state = 'cancelled'", "runnable"),
       core("active_in_part", "ownership_state = 'unowned'", "active"),
       core("active_in_part", "attempt_state = 'pending'", "typed"),
@@ -96,6 +110,15 @@ TEST_CASE(
        "SET "
        "timeout_at_ms = NULL, suspended_at_ms = {now} - 3600000 WHERE execution_id = '{suspended}'",
        "suspended"},
+      {"suspended_for_ever", long_suspended("condition = '" + at("other") + "'"), "suspended"},
+      {"suspended_for_ever",
+       long_suspended(R"(condition = '{"Composite": {"kind": "AllOf", "members": [)" + at("k") + ", " +
+                      at("other") + "]}}'"),
+       "suspended"},
+      {"waitpoint_without_key",
+       long_suspended("condition = '" + at("other") + "'") +
+           "UPDATE ff_waitpoint_pending SET waitpoint_key = '' WHERE execution_id = '{suspended}'",
+       "suspended"},
       {"suspension_overdue",
        "UPDATE ff_suspension_current SET timeout_at_ms = {now} - 3600000 WHERE execution_id = '{suspended}'",
        "suspended"},
@@ -130,20 +153,29 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("audit says nothing of a suspension that a signal or a time-out can still end") {
-  for (const char* sql :
-       {"DELETE FROM ff_waitpoint_pending WHERE execution_id = '{suspended}'; UPDATE ff_suspension_current "
-        "SET "
-        "suspended_at_ms = {now} - 3600000 WHERE execution_id = '{suspended}'",
-        "UPDATE ff_suspension_current SET timeout_at_ms = NULL, suspended_at_ms = {now} - 3600000 WHERE "
-        "execution_id = '{suspended}'; UPDATE ff_waitpoint_pending SET activated_at_ms = {now} - 3600000 "
-        "WHERE "
-        "execution_id = '{suspended}'"}) {
+TEST_CASE("audit says nothing of a suspension that a signal, a time-out or an operator can still end") {
+  const std::string both = R"(condition = '{"Composite": {"kind": "AllOf", "members": [)" + at("k") + ", " +
+                           at("other") + R"(]}}', member_map = '{"other": [{"signal_name": )";
+  const std::string any = R"('{"Composite": {"kind": "Count", "n": 1, "count_kind": "DistinctSignals", )"
+                          R"("waitpoints": ["other", "k"]}}')";
+  const std::string unopened = "DELETE FROM ff_waitpoint_pending WHERE execution_id = '{suspended}'; ";
+  for (const std::string& sql :
+       {unopened + "UPDATE ff_suspension_current SET suspended_at_ms = {now} - 3600000 WHERE execution_id = "
+                   "'{suspended}'",
+        // What cannot be read may be satisfied by any.
+        long_suspended("condition = '{}'"), long_suspended("condition = '" + at("k") + "'"),
+        long_suspended(both + R"("go"}]}')"), long_suspended("condition = " + any),
+        unopened + long_suspended(R"(condition = '"OperatorOnly"')")}) {
     CAPTURE(sql);
     AuditStage stage;
     stage.db.execute_script(stage.filled_in(sql));
     CHECK(stage.audit().verdicts.empty());
   }
+  // A signal has come there, but another one.
+  AuditStage stage;
+  stage.db.execute_script(stage.filled_in(long_suspended(both + R"("stop"}]}')")));
+  REQUIRE(stage.audit().verdicts.size() == 1);
+  CHECK(stage.audit().verdicts[0].check->name == "suspended_for_ever");
 }
 
 namespace {

@@ -20,7 +20,8 @@ SELECT p.problem, c.partition_key, c.execution_id::text AS key, c.xmin::text AS 
        CASE WHEN c.terminal_at_ms IS NULL THEN 'ended_without_time'
             WHEN c.lifecycle_phase = 'terminal'
                  AND (c.attempt_state NOT IN ('attempt_terminal', 'terminal_failed', 'cancelled')
-                      OR c.eligibility_state = 'eligible_now') THEN 'ended_in_part' END
+                      OR c.eligibility_state = 'eligible_now') THEN 'ended_in_part'
+            WHEN c.public_state = 'resumable' THEN 'ended_but_resumable' END
      WHEN c.terminal_at_ms IS NOT NULL THEN 'alive_after_its_end'
      WHEN c.lifecycle_phase = 'active' THEN
        CASE WHEN c.ownership_state <> 'leased' OR c.attempt_state <> 'running_attempt' THEN 'active_in_part'
@@ -122,6 +123,13 @@ std::vector<Sweep> sweeps_of_executions() {
             {"ended_in_part",
              "it has ended, but its attempt_state or its eligibility_state says that it goes on",
              "{core:{ended}}"},
+            {"ended_but_resumable",
+             "it has ended, but is called resumable: claim_resumed_execution asks for no more, and takes it",
+             "{core:public_state = coalesce((SELECT CASE e.outcome WHEN 'success' THEN 'completed' ELSE "
+             "e.outcome END FROM ff_completion_event e WHERE e.partition_key = {$partition_key} AND "
+             "e.execution_id = '{$key}' AND e.outcome <> 'resumable' ORDER BY e.event_id DESC LIMIT 1), CASE "
+             "WHEN lifecycle_phase = 'cancelled' OR cancelled_by IS NOT NULL THEN 'cancelled' ELSE 'failed' "
+             "END)}"},
             {"alive_after_its_end", "it has ended once, and lives again without a replay",
              "{core:terminal_at_ms = NULL, cancellation_reason = NULL, cancelled_by = NULL, attempt_state = "
              "CASE WHEN "

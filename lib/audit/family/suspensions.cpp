@@ -26,11 +26,8 @@ SELECT p.problem, s.partition_key, s.execution_id::text AS key, concat_ws(',', s
                OR EXISTS (SELECT FROM jsonb_each({object:s.member_map}) AS m(key, value)
                            WHERE jsonb_typeof(m.value) <> 'array')) THEN 'signals_refused'
      WHEN s.timeout_at_ms IS NULL THEN
-       CASE WHEN c.lifecycle_phase = 'suspended' AND s.suspended_at_ms < {long_ago}
-                 AND NOT EXISTS (SELECT
-                                   FROM {schema}.ff_waitpoint_pending w
-                                  WHERE {in_partitions:w} AND w.partition_key = s.partition_key
-                                    AND w.execution_id = s.execution_id) THEN 'suspended_for_ever' END
+       CASE WHEN c.lifecycle_phase = 'suspended' AND s.suspended_at_ms < {long_ago} AND {is_out_of_reach}
+            THEN 'suspended_for_ever' END
      WHEN s.timeout_at_ms >= {long_ago} THEN NULL
      WHEN c.lifecycle_phase = 'suspended' THEN 'suspension_overdue'
      WHEN {has_ended:c} THEN 'suspension_left'
@@ -48,7 +45,7 @@ SELECT p.problem, w.partition_key, w.execution_id::text AS key, concat_ws(',', w
        w.waitpoint_id
   FROM {schema}.ff_waitpoint_pending w
   LEFT JOIN {core:w, execution_id} c ON true
-  LEFT JOIN LATERAL (SELECT i.xmin, i.suspended_at_ms
+  LEFT JOIN LATERAL (SELECT i.xmin, i.suspended_at_ms, i.condition
                        FROM {schema}.ff_suspension_current i
                       WHERE {in_partitions:i} AND i.partition_key = w.partition_key AND i.execution_id = w.execution_id
                      OFFSET 0) s ON true
@@ -62,6 +59,7 @@ SELECT p.problem, w.partition_key, w.execution_id::text AS key, concat_ws(',', w
        CASE WHEN w.expires_at_ms < {long_ago} THEN 'waitpoint_overdue' END
      WHEN s.suspended_at_ms IS NULL OR c.lifecycle_phase <> 'suspended' THEN 'waitpoint_astray'
      WHEN w.activated_at_ms < s.suspended_at_ms - 1000.0 THEN 'waitpoint_of_before'
+     WHEN s.suspended_at_ms < {long_ago} AND {is_without_its_key} THEN 'waitpoint_without_key'
    END AS problem
  ) p
  WHERE {in_partitions:w} AND p.problem IS NOT NULL)sql";
@@ -87,9 +85,10 @@ std::vector<Sweep> sweeps_of_suspensions() {
                    "value) WHERE "
                    "jsonb_typeof(m.value) = 'array'), '{}') {of_it};"},
                   {"suspended_for_ever",
-                   "it is suspended without a time-out, and no waitpoint is there that a signal could reach: "
-                   "only an operator's resume can wake it",
-                   "DELETE FROM ff_suspension_current {of_it}; {core:{waits}}"},
+                   "it is suspended without a time-out, and a waitpoint is not open where a signal has still "
+                   "to come: only an operator's resume can wake it",
+                   "DELETE FROM ff_suspension_current {of_it}; DELETE FROM ff_waitpoint_pending {of_it}; "
+                   "{core:{waits}}"},
                   {"suspension_overdue", "its time-out was more than a minute ago, and it is suspended still",
                    "{tick:suspension_timeout}"},
                   {"suspension_left",
@@ -116,6 +115,9 @@ std::vector<Sweep> sweeps_of_suspensions() {
             "{tick:stray_waitpoint}"},
            {"waitpoint_of_before",
             "an active waitpoint of an earlier suspension: a signal on it counts for the present one",
+            "{tick:stray_waitpoint}"},
+           {"waitpoint_without_key",
+            "FlowFabric has lost the key of a waitpoint while it suspended: no signal on it counts",
             "{tick:stray_waitpoint}"}}}};
 }
 
