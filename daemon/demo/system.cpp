@@ -49,10 +49,12 @@ std::int64_t processed_in(std::string_view metrics, const reconcile::Reconciler&
     const auto has = [&](std::string_view label, std::string_view value) {
       return line.find(fmt::format("{}=\"{}\"", label, value)) != line.npos;
     };
+    const auto is_left_alone = [&](const reconcile::Outcome& outcome) {
+      return outcome.effect == reconcile::Effect::left_alone && has("outcome", outcome.name);
+    };
     const auto is_of = [&](std::string_view outcome) { return has("outcome", outcome); };
-    const bool counts = outcomes.empty()
-                            ? std::none_of(reconciler.left_alone.begin(), reconciler.left_alone.end(), is_of)
-                            : std::any_of(outcomes.begin(), outcomes.end(), is_of);
+    const bool counts = outcomes.empty() ? std::ranges::none_of(reconciler.outcomes, is_left_alone)
+                                         : std::ranges::any_of(outcomes, is_of);
     if (has("reconciler", reconciler.name) && counts)
       sum += std::stoll(std::string(line.substr(line.rfind(' ') + 1)));
   }
@@ -149,8 +151,9 @@ Scene DemoSystem::scene() {
   for (const reconcile::Reconciler& reconciler : reconcile::registry()) {
     Scene::Reconciler its{std::string(reconciler.name), reconciler.takes_leases, why_off(reconciler), {}, 0};
     if (const auto found = totals.find(its.name); found != totals.end()) its.totals = found->second;
-    for (const std::string_view outcome : reconciler.left_alone)
-      its.totals.outcomes.erase(std::string(outcome));
+    for (const reconcile::Outcome& outcome : reconciler.outcomes)
+      if (outcome.effect == reconcile::Effect::left_alone)
+        its.totals.outcomes.erase(std::string(outcome.name));
     moved[its.name] = its.totals.processed;
     scene.reconcilers.push_back(std::move(its));
   }

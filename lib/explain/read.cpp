@@ -187,10 +187,10 @@ Trial trial_of(const Member& member, const reconcile::TickReport& report) {
   for (const auto& [outcome, count] : report.outcomes) trial.outcomes.push_back(outcome);
   trial.locked =
       report.skipped.contains(reconcile::Skip::locked) || report.outcomes.contains("skipped_locked");
-  const auto& left_alone = member.reconciler->left_alone;
   trial.left_alone =
-      !trial.outcomes.empty() && std::ranges::all_of(trial.outcomes, [&](const std::string& outcome) {
-        return std::ranges::find(left_alone, outcome) != left_alone.end();
+      !trial.outcomes.empty() && std::ranges::all_of(trial.outcomes, [&](const std::string& name) {
+        const reconcile::Outcome* const outcome = reconcile::outcome_of(*member.reconciler, name);
+        return outcome != nullptr && outcome->effect == reconcile::Effect::left_alone;
       });
   if (report.failure) trial.error = said_by(*report.failure);
   if (!report.faults.empty()) trial.error = said_by(report.faults.front().error);

@@ -1,7 +1,5 @@
 #include "reconcile/action.hpp"
 
-#include <algorithm>
-
 #include "reconcile/candidate.hpp"
 
 namespace ff::reconcile {
@@ -42,8 +40,8 @@ std::vector<Action> actions_of(std::span<const pg::Result> results, const Reconc
         action.key = {row.get<PartitionKey>(0), {}};
         action.reason = pair.ends_others;
       } else {
-        const auto outcome = std::ranges::find(pair.outcomes, action.outcome, &Outcome::name);
-        if (outcome == pair.outcomes.end() || !ends_or_deletes(outcome->effect)) continue;
+        const Outcome* const outcome = outcome_of(pair, action.outcome);
+        if (outcome == nullptr || !ends_or_deletes(outcome->effect)) continue;
         action.effect = outcome->effect;
         action.reason = outcome->reason;
         action.key = read_key(row, pair.key.size());

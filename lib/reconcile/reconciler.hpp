@@ -70,7 +70,8 @@ struct Walk {
 
 /// What an outcome means: to an operator who asks who ended an execution (see Action), and to the workers (see Storm).
 enum class Effect {
-  moved,       ///< the row goes on, or was left alone
+  moved,       ///< the row goes on
+  left_alone,  ///< it was not moved, for the reason that the outcome names: counted, but not as processed
   given_back,  ///< its execution can be claimed again: of these only so many a second
   ended,       ///< its execution has ended
   deleted,     ///< it is gone, its execution is not, or had ended before
@@ -82,11 +83,13 @@ constexpr bool ends_or_deletes(Effect effect) {
 /// What may become of a row, as `act` calls it.
 struct Outcome {
   // NOLINTNEXTLINE(google-explicit-constructor): most outcomes are a name only.
-  constexpr Outcome(const char* its_name, Effect its_effect = Effect::moved, std::string_view its_reason = {})
-      : name(its_name), effect(its_effect), reason(its_reason) {}
+  constexpr Outcome(const char* its_name, Effect its_effect = Effect::moved, std::string_view its_reason = {},
+                    bool it_goes_on = false)
+      : name(its_name), effect(its_effect), reason(its_reason), goes_on(it_goes_on) {}
   std::string_view name;
   Effect effect;
   std::string_view reason;  ///< why, in the past tense, for people; of what ends or deletes
+  bool goes_on;             ///< more is left of the row: the tick has to be run again
 };
 
 /// A reconciler is a pair of statements and the words that describe them; the Engine runs any such pair.
@@ -128,11 +131,6 @@ struct Reconciler {
   std::string_view name;
   std::string_view summary;       ///< one sentence for operators
   std::vector<Outcome> outcomes;  ///< of this pair: see also all_outcomes()
-  /// Outcomes that `act` may return for rows that it has not moved, with a reason of its own: counted, but
-  /// not as processed.
-  std::vector<std::string_view> left_alone = {};
-  /// Outcomes of rows of which more is left: the tick has to be run again.
-  std::vector<std::string_view> goes_on = {};
   /// A row stands for many: the last relation but `moved` is `weight`, whose only row says in `rows` how many of all tables
   /// went. Of these there are no more a second than the setting kMaxRowsPerSecond says.
   bool weighs = false;
@@ -229,6 +227,9 @@ struct Reconciler {
 
 /// The declared defaults of a reconciler's settings.
 Settings default_settings(const Reconciler& reconciler);
+
+/// What the pair declares of an outcome; null: nothing.
+const Outcome* outcome_of(const Reconciler& pair, std::string_view name);
 
 /// Whether it ends executions or deletes rows, with any of its outcomes.
 bool ends_or_deletes(const Reconciler& pair);

@@ -8,17 +8,8 @@
 namespace ff::reconcile {
 namespace {
 
-bool is_left_alone(const Reconciler& reconciler, std::string_view outcome) {
-  return std::ranges::find(reconciler.left_alone, outcome) != reconciler.left_alone.end();
-}
-
-bool goes_on(const Reconciler& reconciler, std::string_view outcome) {
-  return std::ranges::find(reconciler.goes_on, outcome) != reconciler.goes_on.end();
-}
-
-Effect effect_of(const Reconciler& reconciler, std::string_view outcome) {
-  const auto found = std::ranges::find(reconciler.outcomes, outcome, &Outcome::name);
-  return found == reconciler.outcomes.end() ? Effect::moved : found->effect;
+Effect effect_of(const Outcome* outcome) {
+  return outcome != nullptr ? outcome->effect : Effect::moved;
 }
 
 }  // namespace
@@ -33,10 +24,11 @@ void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Mil
     const auto outcome = row.get<std::string>(outcome_at);
     ++report_.outcomes[outcome];
     if (!job_.options.dry_run) job_.quarantine.release(key);
-    if (!job_.options.dry_run && goes_on(job_.reconciler, outcome)) report_.more = true;
-    if (is_left_alone(job_.reconciler, outcome)) continue;
+    const Outcome* const declared = outcome_of(job_.reconciler, outcome);
+    if (!job_.options.dry_run && declared != nullptr && declared->goes_on) report_.more = true;
+    if (effect_of(declared) == Effect::left_alone) continue;
     ++report_.processed;
-    if (effect_of(job_.reconciler, outcome) == Effect::given_back) ++report_.given_back;
+    if (effect_of(declared) == Effect::given_back) ++report_.given_back;
     // A time before 1970 is no time; a difference from it might not even fit.
     const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
     report_.lateness.add(acted_at - job_.late_since(std::max(due_at, UnixMillis{}), key) + took);
@@ -54,7 +46,7 @@ void Worker::note_taken(const std::vector<pg::Row>& rows, Candidates moved, Cand
   for (const Candidate& row : batch) holders.emplace(row.key, row.holder);
   LeasesOf taken;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Effect effect = effect_of(job_.reconciler, rows[i].get<std::string>(outcome_at));
+    const Effect effect = effect_of(outcome_of(job_.reconciler, rows[i].get<std::string>(outcome_at)));
     if ((effect == Effect::given_back || effect == Effect::ended) && moved[i].due_at > counts_after)
       ++taken[std::string(holders[moved[i].key])];
   }

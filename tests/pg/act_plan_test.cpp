@@ -40,11 +40,11 @@ const std::vector<Spread>& spreads() {
 /// The declared outcomes without those that only somebody else's lock or work brings about.
 std::set<std::string> to_be_seen(const Reconciler& reconciler) {
   std::set<std::string> names;
-  for (const auto& outcome : reconciler.outcomes) names.emplace(outcome.name);
+  for (const auto& outcome : reconciler.outcomes)
+    if (!outcome.goes_on) names.emplace(outcome.name);  // that is of what is large
   names.erase("skipped_locked");
   if (reconciler.name == "dependency") names.erase("noop");
   if (reconciler.name == "quota_concurrency") names.erase("guards_expired");
-  for (const auto name : reconciler.goes_on) names.erase(std::string(name));  // of what is large
   return names;
 }
 

@@ -36,8 +36,7 @@ struct Told {
 std::int64_t ended_or_deleted(const Reconciler& pair, const TickReport& report) {
   std::int64_t sum = 0;
   for (const auto& [name, count] : report.outcomes)
-    if (reconcile::ends_or_deletes(std::ranges::find(pair.outcomes, name, &reconcile::Outcome::name)->effect))
-      sum += count;
+    if (reconcile::ends_or_deletes(reconcile::outcome_of(pair, name)->effect)) sum += count;
   return sum;
 }
 

@@ -101,7 +101,9 @@ TEST_CASE("companions share with their reconciler whatever an operator can set o
       CAPTURE(reconciler.name);
       CHECK(companion.name == reconciler.name);
       CHECK(companion.summary == reconciler.summary);
-      CHECK((companion.left_alone.empty() || companion.is_shortcut));
+      const auto left_alone =
+          std::ranges::count(companion.outcomes, reconcile::Effect::left_alone, &reconcile::Outcome::effect);
+      CHECK((left_alone == 0 || companion.is_shortcut));
       CHECK(companion.companions.empty());
       // Rows that are no execution's have nothing that a filter could ask for: they are for everybody.
       CHECK((companion.filterable == reconciler.filterable || companion.execution_column.empty()));
@@ -125,10 +127,13 @@ TEST_CASE("a shortcut is announced, and finds what another pair of the same reco
       if (!shortcut.is_shortcut) continue;
       ++found;
       CHECK(shortcut.announced(reconcile::default_settings(shortcut)));
+      const auto name_and_effect = [](const reconcile::Outcome& its) {
+        return std::pair(its.name, its.effect);
+      };
       const auto is_its_walk = [&](const Reconciler& walk) {
         return (walk.walk || walk.searches) && walk.act == shortcut.act &&
-               reconcile::all_outcomes(walk) == reconcile::all_outcomes(shortcut) &&
-               walk.left_alone == shortcut.left_alone && walk.interval > shortcut.interval;
+               std::ranges::equal(walk.outcomes, shortcut.outcomes, {}, name_and_effect, name_and_effect) &&
+               walk.interval > shortcut.interval;
       };
       CHECK((is_its_walk(reconciler) || std::ranges::any_of(reconciler.companions, is_its_walk)));
     }

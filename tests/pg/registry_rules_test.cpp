@@ -33,8 +33,10 @@ Seeded seed_later(pg::Connection& db, const Reconciler& reconciler) {
 std::int64_t left_to_holders(const Reconciler& reconciler, const TickReport& report) {
   const auto locked = report.skipped.find(Skip::locked);
   std::int64_t sum = locked == report.skipped.end() ? 0 : locked->second;
-  for (const auto& [outcome, count] : report.outcomes)
-    if (std::ranges::count(reconciler.left_alone, outcome) > 0) sum += count;
+  for (const auto& [name, count] : report.outcomes) {
+    const reconcile::Outcome* const outcome = reconcile::outcome_of(reconciler, name);
+    if (outcome != nullptr && outcome->effect == reconcile::Effect::left_alone) sum += count;
+  }
   return sum;
 }
 

@@ -231,7 +231,7 @@ std::map<std::string, int> DueBatch::outcomes(pg::Connection& connection) const 
 int moved(const Reconciler& reconciler, const std::map<std::string, int>& outcomes) {
   int sum = 0;
   for (const auto& [name, count] : outcomes)
-    if (std::ranges::find(reconciler.left_alone, name) == reconciler.left_alone.end()) sum += count;
+    if (reconcile::outcome_of(reconciler, name)->effect != reconcile::Effect::left_alone) sum += count;
   return sum;
 }
 

@@ -129,8 +129,7 @@ Reconciler budget_reset() {
   using namespace std::chrono_literals;
   return {.name = "budget_reset",
           .summary = "Sets the usage of a budget whose period is over to zero.",
-          .outcomes = {"reset", "shortened"},
-          .goes_on = {"shortened"},
+          .outcomes = {"reset", {"shortened", Effect::moved, {}, /*it_goes_on=*/true}},
           .key = {{"budget_id", "text"}},
           .partition_count = "SELECT num_budget_partitions FROM {schema}.ff_partition_config",
           .scan = kScan,

@@ -194,8 +194,7 @@ Reconciler completion_repair() {
   Reconciler by_those_who_wait{
       .name = "completion_repair",
       .summary = "Writes the completion event that an ended execution lacks while somebody waits for it.",
-      .outcomes = {"repaired", "unclear"},
-      .left_alone = {"unclear"},
+      .outcomes = {"repaired", {"unclear", Effect::left_alone}},
       .key = {{"execution_id", "uuid"}, {"terminal_at_ms", "bigint"}},
       .execution_column = "execution_id",
       .scan = kScan,

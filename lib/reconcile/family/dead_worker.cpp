@@ -79,8 +79,7 @@ Reconciler dead_worker() {
   return {
       .name = "dead_worker",
       .summary = "Ends the leases of a worker that had registered and fell silent.",
-      .outcomes = {"lease_ended", "other_namespace"},
-      .left_alone = {"other_namespace"},
+      .outcomes = {"lease_ended", {"other_namespace", Effect::left_alone}},
       .key = {{"execution_id", "uuid"},
               {"attempt_index", "integer"},
               {"lease_epoch", "bigint"},

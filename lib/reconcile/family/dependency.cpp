@@ -225,8 +225,7 @@ Reconciler dependency() {
   Reconciler events{
       .name = "dependency",
       .summary = "Passes the end of an execution on to those that wait for it.",
-      .outcomes = {"advanced", "noop"},
-      .left_alone = {"noop"},
+      .outcomes = {"advanced", {"noop", Effect::left_alone}},
       .ends_others = "what it waited for had become impossible",
       .key = {{"event_id", "bigint"}},
       .execution_column = "execution_id",

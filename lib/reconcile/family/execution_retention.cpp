@@ -202,13 +202,13 @@ pg::Params ages_of(const Settings& own) {
   return pg::Params::of(*own.at("age"), names, ages);
 }
 
-constexpr const char* kUnfinished = "unfinished";
+constexpr Outcome kUnfinished{"unfinished", Effect::moved, {}, /*it_goes_on=*/true};
 
 Reconciler of_flows(Reconciler pair) {
   pair.outcomes = {{"flows_deleted", Effect::deleted, "all of the flow was older than its age"},
-                   {"executions_deleted", Effect::deleted, "its whole flow was older than its age"},
+                   {"executions_deleted", Effect::deleted, "its whole flow was older than its age",
+                    /*it_goes_on=*/true},
                    kUnfinished};
-  pair.goes_on = {"executions_deleted", kUnfinished};
   pair.key = {{"flow_id", "uuid"}};
   pair.execution_column = {};
   pair.scan = kFlowScan;
@@ -221,7 +221,6 @@ Reconciler of_flows(Reconciler pair) {
 
 Reconciler of_dedup(Reconciler pair, const KeyColumn& key, std::string_view scan, std::string_view act) {
   pair.outcomes = {{"dedup_rows_deleted", Effect::deleted, "nobody repeats what was said so long ago"}};
-  pair.goes_on = {};
   pair.key = {key};
   pair.execution_column = {};
   pair.scan = scan;
@@ -269,7 +268,6 @@ Reconciler execution_retention() {
       .summary = "Deletes executions that have ended, and whole flows, once they are old enough.",
       .outcomes = {{"executions_deleted", Effect::deleted, "the execution was older than its age"},
                    kUnfinished},
-      .goes_on = {kUnfinished},
       .weighs = true,
       .key = {{"execution_id", "uuid"}},
       .execution_column = "execution_id",

@@ -55,6 +55,11 @@ Settings default_settings(const Reconciler& reconciler) {
   return settings;
 }
 
+const Outcome* outcome_of(const Reconciler& pair, std::string_view name) {
+  const auto found = std::ranges::find(pair.outcomes, name, &Outcome::name);
+  return found == pair.outcomes.end() ? nullptr : &*found;
+}
+
 bool ends_or_deletes(const Reconciler& pair) {
   return !pair.ends_others.empty() || std::ranges::any_of(pair.outcomes, [](const Outcome& outcome) {
     return ends_or_deletes(outcome.effect);

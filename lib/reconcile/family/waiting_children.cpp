@@ -86,7 +86,6 @@ std::vector<Fragment> fragments() {
 std::vector<Reconciler> woken(Reconciler dependency) {
   using namespace std::chrono_literals;
   dependency.outcomes = {"woken"};
-  dependency.left_alone = {};
   dependency.ends_others = {};
   dependency.key = {{"execution_id", "uuid"}};
   dependency.scan = kScan;
