@@ -97,39 +97,34 @@ moved AS (
 
 Reconciler attempt_timeout() {
   using namespace std::chrono_literals;
-  Reconciler timeouts{
-      .name = "attempt_timeout",
-      .summary =
-          "Retries an active execution whose lease has lapsed, or ends it as expired when no retry is left.",
-      .outcomes = {{"retried", Effect::given_back},
-                   {"expired", Effect::ended, "its lease lapsed and no retry was left"},
-                   "stale_cleared"},
-      .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
-      .execution_column = "execution_id",
-      .scan = kScan,
-      .act = kAct,
-      .forbidden = "{promised:key}",
-      .fragments =
-          {// An active execution's, or one that an older attempt has left behind.
-           {"is_left", "(c.lifecycle_phase = 'active' OR a.attempt_index <> {current_attempt:c})"},
-           {"is_ours", "({reclaims_before} IS NULL OR {reclaims_of_run:a, c} >= {reclaims_before})"}},
-      .privileges = ending::privileges({{"ff_claim_grant", "SELECT"}}),
-      .interval = 2s,
-      .takes_leases = true,
-      .settings = {lapsed_lease::grace()},
-      .holdoff = lapsed_lease::holdoff,
-      .announced = lapsed_lease::announced,
-      // How often lease_expiry reclaims an attempt before this reconciler takes it; null: at once. Whether those that
-      // were reclaimed wait for their turn.
-      .own_parameters = {"reclaims_before", "delays"},
-      .parameters = [](const Settings&, const Family& family) {
-        const Settings* lease_expiry = family.find("lease_expiry");
-        return pg::Params::of(lease_expiry == nullptr ? std::nullopt : lease_expiry->at("max_reclaims"),
-                              family.delays_reclaims);
-      }};
-  for (const Fragment& each : lapsed_lease::at_once()) timeouts.fragments.push_back(each);
-  timeouts.companions = {lapsed_lease::delayed(timeouts)};
-  return timeouts;
+  return lapsed_lease::with_delayed(
+      {.name = "attempt_timeout",
+       .summary =
+           "Retries an active execution whose lease has lapsed, or ends it as expired when no retry is left.",
+       .outcomes = {{"retried", Effect::given_back},
+                    {"expired", Effect::ended, "its lease lapsed and no retry was left"},
+                    "stale_cleared"},
+       .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
+       .execution_column = "execution_id",
+       .scan = kScan,
+       .act = kAct,
+       .forbidden = "{promised:key}",
+       .fragments =
+           {// An active execution's, or one that an older attempt has left behind.
+            {"is_left", "(c.lifecycle_phase = 'active' OR a.attempt_index <> {current_attempt:c})"},
+            {"is_ours", "({reclaims_before} IS NULL OR {reclaims_of_run:a, c} >= {reclaims_before})"}},
+       .privileges = ending::privileges({{"ff_claim_grant", "SELECT"}}),
+       .interval = 2s,
+       .takes_leases = true,
+       .settings = {lapsed_lease::grace()},
+       // How often lease_expiry reclaims an attempt before this reconciler takes it; null: at once. Whether those that
+       // were reclaimed wait for their turn.
+       .own_parameters = {"reclaims_before", "delays"},
+       .parameters = [](const Settings&, const Family& family) {
+         const Settings* lease_expiry = family.find("lease_expiry");
+         return pg::Params::of(lease_expiry == nullptr ? std::nullopt : lease_expiry->at("max_reclaims"),
+                               family.delays_reclaims);
+       }});
 }
 
 }  // namespace ff::reconcile

@@ -1,29 +1,16 @@
 #include "reconcile/family/lapsed_lease.hpp"
 
+#include "reconcile/joined.hpp"
+
 namespace ff::reconcile::lapsed_lease {
 
 using namespace std::chrono_literals;
-
-SettingDecl grace() {
-  return {.name = "grace",
-          .kind = SettingDecl::Kind::duration,
-          .fallback = 0,
-          .least = 0,
-          .most = Milliseconds{24h}.count(),
-          .summary = "how long after it lapsed a lease is still left alone"};
-}
-
-Milliseconds holdoff(const Settings& own) {
-  return Milliseconds{*own.at("grace")} + 1ms;
-}
 
 namespace {
 
 // 1 s, doubling, to a minute.
 constexpr std::string_view kDelay =
     "least(1000 << least({reclaims_of_run:{attempt}, {core}} - 1, 6)::integer, 60000)";
-
-}  // namespace
 
 std::vector<Fragment> at_once() {
   return {{"due_at(attempt, core)", "{attempt}.lease_expires_at_ms"},
@@ -41,19 +28,28 @@ std::vector<Fragment> after_a_delay() {
           AND {attempt}.lease_expires_at_ms <= (SELECT now_ms FROM clock)))sql"}};
 }
 
-Reconciler delayed(const Reconciler& first) {
-  Reconciler its = first;
-  std::erase_if(its.fragments, [](const Fragment& each) {
-    return each.signature == "due_at(attempt, core)" || each.signature == "has_its_turn(attempt, core)";
-  });
-  for (const Fragment& each : after_a_delay()) its.fragments.push_back(each);
-  its.foreseen = false;
-  its.wanted = [](const Family& family) { return family.delays_reclaims; };
-  return its;
+}  // namespace
+
+SettingDecl grace() {
+  return {.name = "grace",
+          .kind = SettingDecl::Kind::duration,
+          .fallback = 0,
+          .least = 0,
+          .most = Milliseconds{24h}.count(),
+          .summary = "how long after it lapsed a lease is still left alone"};
 }
 
-std::optional<Announcement> announced(const Settings&) {
-  return Announcement{kLeaseChannel};
+Reconciler with_delayed(Reconciler pair) {
+  pair.holdoff = [](const Settings& own) { return Milliseconds{*own.at("grace")} + 1ms; };
+  // A lease is given and renewed with an event; an execution becomes active with one.
+  pair.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
+  Reconciler delayed = pair;
+  delayed.fragments = joined(delayed.fragments, after_a_delay());
+  delayed.foreseen = false;
+  delayed.wanted = [](const Family& family) { return family.delays_reclaims; };
+  pair.fragments = joined(pair.fragments, at_once());
+  pair.companions = {delayed};
+  return pair;
 }
 
 }  // namespace ff::reconcile::lapsed_lease

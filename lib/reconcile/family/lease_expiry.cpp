@@ -109,45 +109,40 @@ moved AS (SELECT partition_key, execution_id, attempt_index, due_at_ms, outcome 
 
 Reconciler lease_expiry() {
   using namespace std::chrono_literals;
-  Reconciler leases{
-      .name = "lease_expiry",
-      .summary = "Takes back a lapsed lease, so that another worker can continue the same attempt.",
-      .outcomes = {{"reclaimable", Effect::given_back}, "released", "stale_cleared"},
-      .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
-      .execution_column = "execution_id",
-      .scan = kScan,
-      .act = kAct,
-      .forbidden = "{promised:key}",
-      // attempt_timeout takes active executions only.
-      .fragments = {{"is_ours",
-                     R"sql(({most_reclaims} IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active'
+  return lapsed_lease::with_delayed(
+      {.name = "lease_expiry",
+       .summary = "Takes back a lapsed lease, so that another worker can continue the same attempt.",
+       .outcomes = {{"reclaimable", Effect::given_back}, "released", "stale_cleared"},
+       .key = {{"execution_id", "uuid"}, {"attempt_index", "integer"}},
+       .execution_column = "execution_id",
+       .scan = kScan,
+       .act = kAct,
+       .forbidden = "{promised:key}",
+       // attempt_timeout takes active executions only.
+       .fragments = {{"is_ours",
+                      R"sql(({most_reclaims} IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active'
           OR {reclaims_of_run:a, c} < {most_reclaims}))sql"}},
-      .privileges = {{"ff_attempt", "SELECT, UPDATE"},
-                     {"ff_exec_core", "SELECT, UPDATE"},
-                     {"ff_claim_grant", "SELECT"},
-                     {"ff_lease_event", "INSERT"}},
-      .interval = 1500ms,
-      .takes_leases = true,
-      .settings = {{.name = "max_reclaims",
-                    .kind = SettingDecl::Kind::count,
-                    .fallback = 3,
-                    .least = 0,
-                    .most = 1'000'000,
-                    .may_be_unlimited = true,
-                    .summary = "how often an attempt is reclaimed before attempt_timeout takes it"},
-                   lapsed_lease::grace()},
-      .holdoff = lapsed_lease::holdoff,
-      .announced = lapsed_lease::announced,
-      // How often an attempt is reclaimed before it is left to attempt_timeout; null: without end. Whether those
-      // that were wait for their turn.
-      .own_parameters = {"most_reclaims", "delays"},
-      .parameters = [](const Settings& own, const Family& family) {
-        const bool shared = family.find("attempt_timeout") != nullptr;
-        return pg::Params::of(shared ? own.at("max_reclaims") : std::nullopt, family.delays_reclaims);
-      }};
-  for (const Fragment& each : lapsed_lease::at_once()) leases.fragments.push_back(each);
-  leases.companions = {lapsed_lease::delayed(leases)};
-  return leases;
+       .privileges = {{"ff_attempt", "SELECT, UPDATE"},
+                      {"ff_exec_core", "SELECT, UPDATE"},
+                      {"ff_claim_grant", "SELECT"},
+                      {"ff_lease_event", "INSERT"}},
+       .interval = 1500ms,
+       .takes_leases = true,
+       .settings = {{.name = "max_reclaims",
+                     .kind = SettingDecl::Kind::count,
+                     .fallback = 3,
+                     .least = 0,
+                     .most = 1'000'000,
+                     .may_be_unlimited = true,
+                     .summary = "how often an attempt is reclaimed before attempt_timeout takes it"},
+                    lapsed_lease::grace()},
+       // How often an attempt is reclaimed before it is left to attempt_timeout; null: without end. Whether those
+       // that were wait for their turn.
+       .own_parameters = {"most_reclaims", "delays"},
+       .parameters = [](const Settings& own, const Family& family) {
+         const bool shared = family.find("attempt_timeout") != nullptr;
+         return pg::Params::of(shared ? own.at("max_reclaims") : std::nullopt, family.delays_reclaims);
+       }});
 }
 
 }  // namespace ff::reconcile
