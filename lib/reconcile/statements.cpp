@@ -9,6 +9,7 @@
 #include "reconcile/in_partitions.hpp"
 #include "reconcile/phrases.hpp"
 #include "reconcile/slice.hpp"
+#include "reconcile/with.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -206,11 +207,6 @@ reached AS (
    WHERE r.rows < $2
 )
 SELECT partition_key, rows FROM reached ORDER BY n DESC LIMIT 1)sql";
-
-std::vector<Fragment> with(std::vector<Fragment> all, const std::vector<Fragment>& more) {
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
 
 constexpr std::string_view kLowest = "(-9223372036854775807 - 1)";
 

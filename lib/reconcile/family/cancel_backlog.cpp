@@ -20,6 +20,7 @@
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/replay.hpp"
+#include "reconcile/with.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -211,32 +212,33 @@ std::vector<Fragment> of_stretches() {
 }
 
 std::vector<Fragment> own_fragments() {
-  std::vector<Fragment> all{
-      {"asked_at(backlog)", "greatest({backlog}.requested_at_ms, {backlog}.grace_until_ms)"},
-      {"has_members(backlog)",
-       R"sql(EXISTS (SELECT FROM {schema}.ff_cancel_backlog_member n
+  return with(
+      with(of_stretches(), cancel_for_good::fragments()),
+      {{"asked_at(backlog)", "greatest({backlog}.requested_at_ms, {backlog}.grace_until_ms)"},
+       {"has_members(backlog)",
+        R"sql(EXISTS (SELECT FROM {schema}.ff_cancel_backlog_member n
                     WHERE {in_partitions:n} AND n.partition_key = {backlog}.partition_key
                       AND n.flow_id = {backlog}.flow_id))sql"},
-      // Null: it does not name an execution of its own partition as FlowFabric does, fp and the number in braces, a
-      // colon, the uuid.
-      {"execution_of(member)",
-       R"sql(CASE WHEN substring({member}.execution_id FROM '^[{]fp:([0-9]+)[}]:') = {member}.partition_key::text
+       // Null: it does not name an execution of its own partition as FlowFabric does, fp and the number in braces, a
+       // colon, the uuid.
+       {"execution_of(member)",
+        R"sql(CASE WHEN substring({member}.execution_id FROM '^[{]fp:([0-9]+)[}]:') = {member}.partition_key::text
               THEN {uuid:substr({member}.execution_id, 7 + length({member}.partition_key::text))} END)sql"},
-      // Less `grace`, which is the time after a cancel and not after a lease: the end of the last lease of a member that
-      // the header cancelled under a policy that lets its worker finish. Null, or long ago: nobody is waited for. A lease
-      // before all time is no earlier than 1970, or the difference might not fit and fail the scan of everybody else.
-      {"may_finish_until(backlog, row)",
-       R"sql(CASE WHEN {backlog}.lets_finish
+       // Less `grace`, which is the time after a cancel and not after a lease: the end of the last lease of a member that
+       // the header cancelled under a policy that lets its worker finish. Null, or long ago: nobody is waited for. A lease
+       // before all time is no earlier than 1970, or the difference might not fit and fail the scan of everybody else.
+       {"may_finish_until(backlog, row)",
+        R"sql(CASE WHEN {backlog}.lets_finish
               THEN (SELECT greatest(max(l.lease_expires_at_ms), 0) - {grace}
                       FROM {core_of:{row}} f
                       JOIN {schema}.ff_attempt l ON {same_execution:l, f}
                      WHERE {in_partitions:l} AND f.lifecycle_phase = 'cancelled') END)sql"},
-      // "A signal has come since the cancel, and made it go on." The header calls its members cancelled, and only a signal
-      // calls them resumable after that; what somebody has claimed since, its event tells. One that answers a suspension
-      // which its worker began after the cancel is a part of that work; of several, only the last is known. Not the first of
-      // an order: the planner might walk the outbox.
-      {"was_signalled(row, core)",
-       R"sql((SELECT {core}.public_state = 'resumable' AND since.suspended_at_ms IS NULL
+       // "A signal has come since the cancel, and made it go on." The header calls its members cancelled, and only a signal
+       // calls them resumable after that; what somebody has claimed since, its event tells. One that answers a suspension
+       // which its worker began after the cancel is a part of that work; of several, only the last is known. Not the first of
+       // an order: the planner might walk the outbox.
+       {"was_signalled(row, core)",
+        R"sql((SELECT {core}.public_state = 'resumable' AND since.suspended_at_ms IS NULL
                    OR coalesce((SELECT bool_or(true)
                  FROM {schema}.ff_completion_event v
                 WHERE {in_partitions:v} AND {same_execution:v, {row}} AND v.outcome = 'resumable'
@@ -245,10 +247,7 @@ std::vector<Fragment> own_fragments() {
            FROM (SELECT (SELECT s.suspended_at_ms
                            FROM {schema}.ff_suspension_current s
                           WHERE {in_partitions:s} AND {same_execution:s, {row}}
-                            AND s.suspended_at_ms >= {row}.requested_at_ms) AS suspended_at_ms) since))sql"}};
-  for (Fragment& each : of_stretches()) all.push_back(std::move(each));
-  for (Fragment& each : cancel_for_good::fragments()) all.push_back(std::move(each));
-  return all;
+                            AND s.suspended_at_ms >= {row}.requested_at_ms) AS suspended_at_ms) since))sql"}});
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "reconcile/family/cancelled_leases.hpp"
 
 #include "reconcile/family/cancel_for_good.hpp"
+#include "reconcile/with.hpp"
 
 namespace ff::reconcile::cancelled_leases {
 namespace {
@@ -66,39 +67,38 @@ constexpr std::string_view kHasLease = R"sql((SELECT true
 
 /// `is_taken_up`: by what a worker goes on with it.
 std::vector<Fragment> fragments_of(std::string_view is_taken_up, std::string_view outcome) {
-  std::vector<Fragment> all{
-      {"is_taken_up(core)", std::string(is_taken_up)},
-      {"outcome", std::string(outcome)},
-      {"flow_of(core)",
-       R"sql(LATERAL (SELECT i.public_flow_state, i.terminal_at_ms, i.raw_fields->>'cancellation_policy' AS policy,
+  return with(
+      cancel_for_good::fragments(),
+      {{"is_taken_up(core)", std::string(is_taken_up)},
+       {"outcome", std::string(outcome)},
+       {"flow_of(core)",
+        R"sql(LATERAL (SELECT i.public_flow_state, i.terminal_at_ms, i.raw_fields->>'cancellation_policy' AS policy,
                            i.raw_fields->>'cancel_reason' AS reason
                       FROM {schema}.ff_flow_core i
                      WHERE {in_partitions:i} AND i.partition_key = {core}.partition_key AND i.flow_id = {core}.flow_id
                     OFFSET 0))sql"},
-      {"is_cancelled(core)", "{core}.lifecycle_phase = 'cancelled'"},
-      // Not what FlowFabric's dispatcher of sibling cancels has ended, nor a worker: neither asks anybody else to go on.
-      {"was_cancelled(core)", "coalesce({core}.cancelled_by, 'worker') NOT IN ('engine', 'worker')"},
-      {"is_of_its_flow(core)", "coalesce({core}.cancelled_by, '') IN ('cancel_flow', 'cancel_flow_header')"},
-      {"is_left_to_its_worker(core, flow)",
-       R"sql(CASE WHEN {is_cancelled:{core}}
+       {"is_cancelled(core)", "{core}.lifecycle_phase = 'cancelled'"},
+       // Not what FlowFabric's dispatcher of sibling cancels has ended, nor a worker: neither asks anybody else to go on.
+       {"was_cancelled(core)", "coalesce({core}.cancelled_by, 'worker') NOT IN ('engine', 'worker')"},
+       {"is_of_its_flow(core)", "coalesce({core}.cancelled_by, '') IN ('cancel_flow', 'cancel_flow_header')"},
+       {"is_left_to_its_worker(core, flow)",
+        R"sql(CASE WHEN {is_cancelled:{core}}
                  THEN NOT {is_of_its_flow:{core}} OR coalesce({flow}.policy, 'cancel_all') = 'cancel_all'
                WHEN {has_not_ended:{core}}
                  THEN {was_cancelled:{core}}
                       AND (NOT {is_of_its_flow:{core}} OR {flow}.public_flow_state = 'cancelled' AND {flow}.policy = 'cancel_all')
                  ELSE false END
      AND NOT {is_in_backlog:{core}})sql"},
-      {"cancelled_at(core, flow)",
-       R"sql(CASE WHEN {is_cancelled:{core}} OR NOT {is_of_its_flow:{core}}
+       {"cancelled_at(core, flow)",
+        R"sql(CASE WHEN {is_cancelled:{core}} OR NOT {is_of_its_flow:{core}}
               THEN coalesce({core}.terminal_at_ms, {core}.created_at_ms)
               ELSE {flow}.terminal_at_ms END)sql"},
-      {"is_in_backlog(core)",
-       R"sql((SELECT true
+       {"is_in_backlog(core)",
+        R"sql((SELECT true
             FROM {schema}.ff_cancel_backlog_member m
            WHERE {in_partitions:m} AND m.partition_key = {core}.partition_key AND m.flow_id = {core}.flow_id
              AND m.execution_id = {member_name:{core}}
-           LIMIT 1) IS NOT NULL)sql"}};
-  for (Fragment& each : cancel_for_good::fragments()) all.push_back(std::move(each));
-  return all;
+           LIMIT 1) IS NOT NULL)sql"}});
 }
 
 }  // namespace

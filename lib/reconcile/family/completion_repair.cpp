@@ -18,14 +18,12 @@
 // Repeat   The mark is set and the event is there, so the row is not found again. The key has the end itself: of
 //          another run nothing is written.
 
-#include <algorithm>
-#include <iterator>
-
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/let_finish.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/replay.hpp"
 #include "reconcile/family/shortcut.hpp"
+#include "reconcile/with.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -181,12 +179,6 @@ std::vector<Fragment> of_those_who_wait() {
              AND {is_marked_by_nobody:{core}} AND {is_untold:{core}}))sql"}};
 }
 
-std::vector<Fragment> own_fragments() {
-  std::vector<Fragment> all = of_the_ended();
-  std::ranges::move(of_those_who_wait(), std::back_inserter(all));
-  return all;
-}
-
 }  // namespace
 
 Reconciler completion_repair() {
@@ -199,7 +191,7 @@ Reconciler completion_repair() {
       .execution_column = "execution_id",
       .scan = kScan,
       .act = kAct,
-      .fragments = own_fragments(),
+      .fragments = with(of_the_ended(), of_those_who_wait()),
       .privileges = ending::privileges(replay::privileges(let_finish::privileges(
           {{"ff_edge", "SELECT"}, {"ff_edge_group", "SELECT"}, {"ff_lease_event", "SELECT"}}))),
       .interval = 5s,

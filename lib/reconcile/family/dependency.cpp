@@ -25,6 +25,7 @@
 #include "reconcile/family/fan_in.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/waiting_children.hpp"
+#include "reconcile/with.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -198,9 +199,8 @@ moved AS (
 ))sql";
 
 std::vector<Fragment> own_fragments() {
-  std::vector<Fragment> all = fan_in::fragments();
-  all.insert(
-      all.end(),
+  return with(
+      fan_in::fragments(),
       {// What an event does not say of itself, its execution's row does: FlowFabric writes most events without a
        // namespace and a tag. That row is looked up only where the filter asks for what the event lacks; the tag that an
        // event has is always that of cairn.instance_id.
@@ -215,7 +215,6 @@ std::vector<Fragment> own_fragments() {
         R"sql((SELECT {value}
             FROM {schema}.ff_exec_core c
            WHERE {in_partitions:c} AND {same_execution:c, e}))sql"}});
-  return all;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "reconcile/family/ending.hpp"
 
+#include "reconcile/with.hpp"
+
 namespace ff::reconcile::ending {
 namespace {
 
@@ -127,14 +129,13 @@ std::vector<Fragment> phrases() {
 }
 
 std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {
-  std::vector<Privileges> all{{"ff_exec_core", "SELECT, UPDATE"},
-                              {"ff_attempt", "SELECT, UPDATE"},
-                              {"ff_suspension_current", "SELECT, UPDATE, DELETE"},
-                              {"ff_waitpoint_pending", "SELECT, UPDATE, DELETE"},
-                              {"ff_lease_event", "INSERT"},
-                              {"ff_completion_event", "INSERT"}};
-  all.insert(all.end(), beside.begin(), beside.end());
-  return all;
+  return with<Privileges>({{"ff_exec_core", "SELECT, UPDATE"},
+                           {"ff_attempt", "SELECT, UPDATE"},
+                           {"ff_suspension_current", "SELECT, UPDATE, DELETE"},
+                           {"ff_waitpoint_pending", "SELECT, UPDATE, DELETE"},
+                           {"ff_lease_event", "INSERT"},
+                           {"ff_completion_event", "INSERT"}},
+                          beside);
 }
 
 }  // namespace ff::reconcile::ending

@@ -1,6 +1,7 @@
 #include "reconcile/family/fan_in.hpp"
 
 #include "reconcile/family/waiting_children.hpp"
+#include "reconcile/with.hpp"
 
 namespace ff::reconcile::fan_in {
 namespace {
@@ -23,9 +24,8 @@ constexpr std::string_view kMakeEligible = R"sql(UPDATE {schema}.ff_exec_core c
 }  // namespace
 
 std::vector<Fragment> fragments() {
-  std::vector<Fragment> all = waiting_children::fragments();
-  all.insert(
-      all.end(),
+  return with(
+      waiting_children::fragments(),
       {{"policy_of(group)",
         R"sql(coalesce({group}.policy->>'kind', 'all_of') AS kind,
          {whole_number_or:1, {group}.policy->'k'} AS k)sql"},
@@ -48,7 +48,6 @@ std::vector<Fragment> fragments() {
                 SELECT partition_key, downstream_eid FROM verdict WHERE was_impossible)))sql"},
        {"was_replayed(core)", "{core}.raw_fields->>'replay_count' IS NOT NULL AS was_replayed"},
        {"make_eligible", std::string(kMakeEligible)}});
-  return all;
 }
 
 }  // namespace ff::reconcile::fan_in

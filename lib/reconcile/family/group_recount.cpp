@@ -21,6 +21,7 @@
 #include "reconcile/family/fan_in.hpp"
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/replay.hpp"
+#include "reconcile/with.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -148,9 +149,8 @@ constexpr std::string_view kEndsOf = R"sql(
         AND d.downstream_eid = {group}.downstream_eid)sql";
 
 std::vector<Fragment> own_fragments() {
-  std::vector<Fragment> all = fan_in::fragments();
-  all.insert(
-      all.end(),
+  return with(
+      fan_in::fragments(),
       {{"ends_of(group)", std::string(kEndsOf)},
        {"may_be_misled(group)", "{group}.running_count > 0 AND NOT {group}.cancel_siblings_pending_flag"},
        // "The edge is applied, its upstream has ended, and nothing that told of it is still to be passed on." Events are
@@ -178,7 +178,6 @@ std::vector<Fragment> own_fragments() {
        {"is_not_in_other_hands(core, ends)",
         R"sql(({core}.raw_fields->>'replay_count' IS NULL OR {core}.eligibility_state = 'blocked_by_dependencies'
          OR {replayed_at:{core}} < {ends}.first_end))sql"}});
-  return all;
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #include "reconcile/family/lapsed_lease.hpp"
 
-#include "reconcile/joined.hpp"
+#include "reconcile/with.hpp"
 
 namespace ff::reconcile::lapsed_lease {
 
@@ -44,10 +44,10 @@ Reconciler with_delayed(Reconciler pair) {
   // A lease is given and renewed with an event; an execution becomes active with one.
   pair.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
   Reconciler delayed = pair;
-  delayed.fragments = joined(delayed.fragments, after_a_delay());
+  delayed.fragments = with(delayed.fragments, after_a_delay());
   delayed.foreseen = false;
   delayed.wanted = [](const Family& family) { return family.delays_reclaims; };
-  pair.fragments = joined(pair.fragments, at_once());
+  pair.fragments = with(pair.fragments, at_once());
   pair.companions = {delayed};
   return pair;
 }

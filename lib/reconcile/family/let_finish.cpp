@@ -1,5 +1,7 @@
 #include "reconcile/family/let_finish.hpp"
 
+#include "reconcile/with.hpp"
+
 namespace ff::reconcile::let_finish {
 namespace {
 
@@ -39,12 +41,11 @@ std::vector<Fragment> phrases() {
 }
 
 std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {
-  std::vector<Privileges> all{{"ff_attempt", "SELECT"},
-                              {"ff_cancel_backlog", "SELECT"},
-                              {"ff_cancel_backlog_member", "SELECT"},
-                              {"ff_flow_core", "SELECT"}};
-  all.insert(all.end(), beside.begin(), beside.end());
-  return all;
+  return with<Privileges>({{"ff_attempt", "SELECT"},
+                           {"ff_cancel_backlog", "SELECT"},
+                           {"ff_cancel_backlog_member", "SELECT"},
+                           {"ff_flow_core", "SELECT"}},
+                          beside);
 }
 
 }  // namespace ff::reconcile::let_finish

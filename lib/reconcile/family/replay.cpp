@@ -1,5 +1,7 @@
 #include "reconcile/family/replay.hpp"
 
+#include "reconcile/with.hpp"
+
 namespace ff::reconcile::replay {
 namespace {
 
@@ -51,10 +53,8 @@ std::vector<Fragment> phrases() {
 }
 
 std::vector<Privileges> privileges(const std::vector<Privileges>& beside) {
-  std::vector<Privileges> all{
-      {"ff_operator_event", "SELECT"}, {"ff_completion_event", "SELECT"}, {"ff_attempt", "SELECT"}};
-  all.insert(all.end(), beside.begin(), beside.end());
-  return all;
+  return with<Privileges>(
+      {{"ff_operator_event", "SELECT"}, {"ff_completion_event", "SELECT"}, {"ff_attempt", "SELECT"}}, beside);
 }
 
 }  // namespace ff::reconcile::replay
