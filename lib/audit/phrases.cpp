@@ -90,7 +90,6 @@ const std::vector<Fragment>& of_suspensions() {
 
 const std::vector<Fragment>& of_flows() {
   static const std::vector<Fragment> all{
-      {"applied(edge)", "{edge}.policy->>'edge_state' IS DISTINCT FROM 'pending'"},
       {"told(core)",
        R"sql(EXISTS (SELECT
                  FROM {schema}.ff_completion_event t
@@ -120,18 +119,6 @@ const std::vector<Fragment>& of_flows() {
                     AND e.execution_id = {edge}.upstream_eid
                  OFFSET 0))sql"},
 
-      // As `dependency` decides a group, with the sums of its row in n: success, bad and in_all.
-      {"kind(group)",
-       "CASE WHEN {group}.policy->>'kind' IN ('any_of', 'quorum') THEN {group}.policy->>'kind' ELSE 'all_of' "
-       "END"},
-      {"satisfied(group)",
-       R"sql(CASE {kind:{group}} WHEN 'any_of' THEN n.success >= 1
-                 WHEN 'quorum' THEN n.success >= {whole_number_or:1, {group}.policy->'k'}
-                 ELSE n.success = n.in_all AND n.in_all > 0 END)sql"},
-      {"impossible(group)",
-       R"sql(CASE {kind:{group}} WHEN 'any_of' THEN n.bad >= n.in_all AND n.in_all > 0
-                 WHEN 'quorum' THEN n.in_all - n.bad < {whole_number_or:1, {group}.policy->'k'}
-                 ELSE n.bad > 0 END)sql"},
       // Its last attempt began long ago: one that has only just begun to wait is woken within seconds.
       {"waits_long(core)",
        R"sql(NOT EXISTS (SELECT

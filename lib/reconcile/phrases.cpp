@@ -2,6 +2,7 @@
 
 #include "lease/outbox.hpp"
 #include "reconcile/family/ending.hpp"
+#include "reconcile/family/fan_in.hpp"
 #include "reconcile/family/let_finish.hpp"
 #include "reconcile/family/replay.hpp"
 
@@ -82,6 +83,9 @@ const std::vector<Fragment>& of_executions() {
                      FROM {schema}.ff_exec_core e
                     WHERE {in_partitions:e} AND {found_by:e, {row}, {column}}
                    OFFSET 0))sql"},
+
+      // One that is only staged is in no fan-in's counts.
+      {"is_applied(edge)", "{edge}.policy->>'edge_state' IS DISTINCT FROM 'pending'"},
 
       {"has_ended(core)", "{core}.lifecycle_phase IN ('terminal', 'cancelled')"},
       {"has_not_ended(core)", "{core}.lifecycle_phase NOT IN ('terminal', 'cancelled')"},
@@ -264,6 +268,7 @@ const Fragments& phrases() {
         .add(of_time())
         .add(of_events())
         .add(ending::phrases())
+        .add(fan_in::phrases())
         .add(replay::phrases())
         .add(let_finish::phrases());
     // Filled in by the connection, which knows where it is connected.

@@ -13,7 +13,7 @@ SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',',
  CROSS JOIN LATERAL (
    SELECT CASE
      WHEN c.lifecycle_phase IS NULL THEN 'downstream_missing'
-     WHEN {has_ended:c} OR NOT {applied:d} THEN NULL
+     WHEN {has_ended:c} OR NOT {is_applied:d} THEN NULL
      WHEN c.flow_id IS DISTINCT FROM d.flow_id THEN 'edge_of_another_flow'
      WHEN d.upstream_eid = d.downstream_eid THEN 'edge_to_itself'
      WHEN NOT EXISTS (SELECT
@@ -37,7 +37,7 @@ WITH RECURSIVE waiting AS MATERIALIZED (
    CROSS JOIN LATERAL (SELECT i.xmin
                          FROM {schema}.ff_edge_group i
                         WHERE {in_partitions:i} AND i.partition_key = c.partition_key AND i.flow_id = c.flow_id
-                          AND i.downstream_eid = c.execution_id AND {kind:i} = 'all_of'
+                          AND i.downstream_eid = c.execution_id AND {kind_of:i} = 'all_of'
                        OFFSET 0) g
    WHERE c.blocking_reason IS DISTINCT FROM 'waiting_for_children'
      AND (c.lifecycle_phase = 'blocked' OR c.lifecycle_phase IN ('submitted', 'runnable')
@@ -50,7 +50,7 @@ edge AS MATERIALIZED (
    CROSS JOIN LATERAL (SELECT i.*, i.xmin
                          FROM {schema}.ff_edge i
                         WHERE {in_partitions:i} AND i.partition_key = f.partition_key AND i.flow_id = f.flow_id
-                          AND i.upstream_eid <> i.downstream_eid AND {applied:i}
+                          AND i.upstream_eid <> i.downstream_eid AND {is_applied:i}
                        OFFSET 0) d
    WHERE (d.partition_key, d.flow_id, d.upstream_eid) IN (SELECT partition_key, flow_id, execution_id FROM waiting)
      AND (d.partition_key, d.flow_id, d.downstream_eid) IN (SELECT partition_key, flow_id, execution_id FROM waiting)

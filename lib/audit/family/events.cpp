@@ -17,7 +17,7 @@ SELECT DISTINCT 'end_untold' AS problem, u.partition_key, u.execution_id::text A
   FROM {schema}.ff_edge_group g
   JOIN {core:g, downstream_eid} c ON true
   JOIN {schema}.ff_edge d ON {in_partitions:d} AND d.partition_key = g.partition_key AND d.flow_id = g.flow_id
-                         AND d.downstream_eid = g.downstream_eid AND {applied:d}
+                         AND d.downstream_eid = g.downstream_eid AND {is_applied:d}
   JOIN {core:d, upstream_eid} u ON true
  WHERE {in_partitions:g} AND g.running_count > 0 AND {has_not_ended:c} AND {not_replayed:c}
    AND {has_ended:u} AND u.terminal_at_ms < {long_ago} AND {not_replayed:u} AND NOT {told:u}
@@ -26,7 +26,7 @@ SELECT DISTINCT 'end_untold' AS problem, u.partition_key, u.execution_id::text A
            FROM {schema}.ff_edge o
            JOIN {core:o, upstream_eid} v ON true
           WHERE {in_partitions:o} AND o.partition_key = g.partition_key AND o.flow_id = g.flow_id
-            AND o.downstream_eid = g.downstream_eid AND {applied:o} AND {has_ended:v}))sql";
+            AND o.downstream_eid = g.downstream_eid AND {is_applied:o} AND {has_ended:v}))sql";
 
 constexpr std::string_view kTooEarly = R"sql(
 SELECT 'told_but_alive' AS problem, c.partition_key, c.execution_id::text AS key, concat_ws(',', c.xmin, e.xmin) AS seen,

@@ -23,10 +23,11 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
      FROM {schema}.ff_edge d
      LEFT JOIN {upstream:d} u ON true
     WHERE {in_partitions:d} AND d.partition_key = g.partition_key AND d.flow_id = g.flow_id
-      AND d.downstream_eid = g.downstream_eid AND {applied:d}
+      AND d.downstream_eid = g.downstream_eid AND {is_applied:d}
  ) t
  CROSS JOIN LATERAL (SELECT g.success_count::bigint AS success, g.fail_count::bigint + g.skip_count AS bad,
-                            g.success_count::bigint + g.fail_count + g.skip_count + g.running_count AS in_all) n
+                            g.success_count::bigint + g.fail_count + g.skip_count + g.running_count AS in_all,
+                            {policy_of:g}) n
  CROSS JOIN LATERAL (
    SELECT CASE
      WHEN least(g.success_count, g.fail_count, g.skip_count, g.running_count) < 0 THEN 'group_below_nought'
@@ -54,18 +55,18 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
                                   WHERE {in_partitions:o} AND o.partition_key = g.partition_key
                                     AND o.flow_id = g.flow_id AND o.downstream_eid = g.downstream_eid)
             THEN 'blocked_without_edges' END
-     WHEN {satisfied:g} THEN
+     WHEN {satisfied:n, n.success, n.in_all} THEN
        CASE WHEN c.lifecycle_phase = 'blocked' OR c.eligibility_state = 'blocked_by_dependencies'
               THEN 'satisfied_but_blocked' END
      -- One failure is enough for all_of. Else what runs decides it when it ends, and an edge may still come.
-     WHEN {impossible:g} AND c.started_at_ms IS NULL
-          AND ({kind:g} = 'all_of'
+     WHEN {impossible:n, n.success, n.bad, g.running_count} AND c.started_at_ms IS NULL
+          AND (n.kind = 'all_of'
                OR g.running_count = 0
                   AND NOT EXISTS (SELECT
                                     FROM {schema}.ff_edge o
                                    WHERE {in_partitions:o} AND o.partition_key = g.partition_key
                                      AND o.flow_id = g.flow_id AND o.downstream_eid = g.downstream_eid
-                                     AND NOT ({applied:o}))) THEN 'impossible_but_waiting'
+                                     AND NOT ({is_applied:o}))) THEN 'impossible_but_waiting'
    END AS problem
  ) p
  WHERE {in_partitions:g} AND {has_not_ended:c} AND p.problem IS NOT NULL)sql";
@@ -84,7 +85,7 @@ SELECT 'blocked_without_group' AS problem, c.partition_key, c.execution_id::text
    AND NOT EXISTS (SELECT
                      FROM {schema}.ff_edge d
                     WHERE {in_partitions:d} AND d.partition_key = c.partition_key AND d.flow_id = c.flow_id
-                      AND d.downstream_eid = c.execution_id AND {applied:d}))sql";
+                      AND d.downstream_eid = c.execution_id AND {is_applied:d}))sql";
 
 constexpr std::string_view kCancels = R"sql(
 SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, g.xmin::text AS seen,

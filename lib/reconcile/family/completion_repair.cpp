@@ -127,8 +127,6 @@ moved AS (
 std::vector<Fragment> of_the_ended() {
   return {
       {"may_wait(core)", "{core}.lifecycle_phase IN ('submitted', 'runnable', 'blocked')"},
-      // One that is only staged is in no group's counts, but FlowFabric's dispatch would count it.
-      {"is_applied(edge)", "{edge}.policy->>'edge_state' IS DISTINCT FROM 'pending'"},
       // "It has ended within max_age, and nobody who repairs has written its event": what its own row tells.
       {"is_marked_by_nobody(core)",
        R"sql({has_ended:{core}} AND {core}.terminal_at_ms >= (SELECT now_ms FROM clock) - {max_age}
@@ -139,7 +137,8 @@ std::vector<Fragment> of_the_ended() {
 
 std::vector<Fragment> of_those_who_wait() {
   return {
-      // By ff_edge_upstream_idx, and given up at the first one who waits.
+      // By ff_edge_upstream_idx, and given up at the first one who waits. Over an edge that is only staged nobody does, but
+      // FlowFabric's dispatch would count the event there.
       {"is_waited_for(core)",
        R"sql((SELECT true
             FROM {schema}.ff_edge g

@@ -55,8 +55,7 @@ meets AS MATERIALIZED (
                          FROM {schema}.ff_edge d
                         WHERE {in_partitions:d} AND d.partition_key = e.partition_key AND d.flow_id = e.flow_id
                           AND d.upstream_eid = e.execution_id
-                          -- One that is only staged is in no group's counts.
-                          AND d.policy->>'edge_state' IS DISTINCT FROM 'pending'
+                          AND {is_applied:d}
                        OFFSET 0) d
    -- Who was resumed has not ended.
    WHERE e.outcome <> 'resumable'
@@ -132,9 +131,9 @@ tally AS MATERIALIZED (
 verdict AS MATERIALIZED (
   SELECT t.*,
          -- Nobody waits for less than one: what asks for none is satisfied by the first end.
-         t.counted_before > 0 AND {satisfied:t.success_before, t.n_before} AS was_satisfied,
-         {satisfied:t.success, (t.success + t.fail + t.skip + t.running)} AS satisfied,
-         {impossible:t.success, (t.fail + t.skip), t.running} AS impossible,
+         t.counted_before > 0 AND {satisfied:t, t.success_before, t.n_before} AS was_satisfied,
+         {satisfied:t, t.success, (t.success + t.fail + t.skip + t.running)} AS satisfied,
+         {impossible:t, t.success, (t.fail + t.skip), t.running} AS impossible,
          {was_impossible} AS was_impossible
     FROM tally t
 ),

@@ -23,23 +23,28 @@ constexpr std::string_view kMakeEligible = R"sql(UPDATE {schema}.ff_exec_core c
 
 }  // namespace
 
+std::vector<Fragment> phrases() {
+  return {{"kind_of(group)",
+           "CASE WHEN {group}.policy->>'kind' IN ('any_of', 'quorum') THEN {group}.policy->>'kind' ELSE "
+           "'all_of' END"},
+          {"policy_of(group)",
+           R"sql({kind_of:{group}} AS kind, {whole_number_or:1, {group}.policy->'k'} AS k)sql"},
+          {"satisfied(policy, success, n)",
+           R"sql(CASE {policy}.kind WHEN 'any_of' THEN {success} >= 1
+                    WHEN 'quorum' THEN {success} >= {policy}.k
+                    ELSE {success} = {n} AND {n} > 0 END)sql"},
+          {"impossible(policy, success, bad, running)",
+           R"sql(CASE {policy}.kind WHEN 'any_of' THEN {success} + {running} <= 0 AND {bad} > 0
+                    WHEN 'quorum' THEN {success} + {running} < {policy}.k
+                    ELSE {bad} > 0 END)sql"}};
+}
+
 std::vector<Fragment> fragments() {
   return with(
       waiting_children::fragments(),
-      {{"policy_of(group)",
-        R"sql(coalesce({group}.policy->>'kind', 'all_of') AS kind,
-         {whole_number_or:1, {group}.policy->'k'} AS k)sql"},
-       {"satisfied(success, n)",
-        R"sql(CASE t.kind WHEN 'any_of' THEN {success} >= 1
-                    WHEN 'quorum' THEN {success} >= t.k
-                    ELSE {success} = {n} AND {n} > 0 END)sql"},
-       {"impossible(success, bad, running)",
-        R"sql(CASE t.kind WHEN 'any_of' THEN {success} + {running} <= 0 AND {bad} > 0
-                    WHEN 'quorum' THEN {success} + {running} < t.k
-                    ELSE {bad} > 0 END)sql"},
-       {"was_impossible",
+      {{"was_impossible",
         R"sql((t.counted_before > 0
-          AND {impossible:t.success_before, (t.counted_before - t.success_before), t.running_before}))sql"},
+          AND {impossible:t, t.success_before, (t.counted_before - t.success_before), t.running_before}))sql"},
        // Whoever first counts it impossible ends its downstream by the same transaction, so that one who
        // lives has been brought back since.
        {"brought_back(doomed)",

@@ -4,18 +4,24 @@
 
 #include "base/fragments.hpp"
 
-/// What the counts of a fan-in say, for whoever changes them.
+/// What the counts of a fan-in say.
 namespace ff::reconcile::fan_in {
 
-/// Beside those of waiting_children:
+/// Of reconcile::phrases():
 ///
-///   {policy_of:group}          the columns kind and k of an edge group's policy
-///   {satisfied:success, n}     "a group with so many successes of n is satisfied", by the kind and k of a row t
-///   {impossible:success, bad, running}
-///                              "with so many successes, failures or skips, and running, it cannot be satisfied any more",
-///                              by the kind and k of a row t
-///   {was_impossible}           the same by its counts before: success_before, counted_before (all that have ended) and
-///                              running_before of a row t
+///   {kind_of:group}            what an edge group waits for: any_of, quorum, or else all_of
+///   {policy_of:group}          that and the number of a quorum, as the columns kind and k
+///   {satisfied:policy, success, n}
+///                              "a group with so many successes of n is satisfied", by the columns of {policy_of:group} in
+///                              the row `policy`
+///   {impossible:policy, success, bad, running}
+///                              "with so many successes, failures or skips, and running, it cannot be satisfied any more"
+std::vector<Fragment> phrases();
+
+/// For whoever changes the counts, beside those of waiting_children:
+///
+///   {was_impossible}           {impossible:t, …} by the counts before: success_before, counted_before (all that have
+///                              ended) and running_before of a row t
 ///   {was_replayed:core}        a column of that name, for `doomed`
 ///   {brought_back:doomed}      "an operator has replayed this downstream, whose fan-in was impossible before": by `verdict`
 ///                              with was_impossible

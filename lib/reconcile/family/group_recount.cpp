@@ -101,9 +101,9 @@ tally AS MATERIALIZED (
 ),
 verdict AS MATERIALIZED (
   SELECT t.*,
-         t.counted_before > 0 AND {satisfied:t.success_before, t.n_before} AS was_satisfied,
-         {satisfied:t.success, (t.success + t.fail + t.skip)} AS satisfied,
-         {impossible:t.success, (t.fail + t.skip), t.running} AS impossible,
+         t.counted_before > 0 AND {satisfied:t, t.success_before, t.n_before} AS was_satisfied,
+         {satisfied:t, t.success, (t.success + t.fail + t.skip)} AS satisfied,
+         {impossible:t, t.success, (t.fail + t.skip), t.running} AS impossible,
          {was_impossible} AS was_impossible
     FROM tally t
 ),
@@ -157,7 +157,7 @@ std::vector<Fragment> own_fragments() {
        // found by ff_completion_event_lookup_idx, not by the index of what is undispatched, where a backlog stands.
        {"is_over(edge, upstream)",
         R"sql(({has_ended:{upstream}} AND {upstream}.terminal_at_ms IS NOT NULL
-           AND {edge}.policy->>'edge_state' IS DISTINCT FROM 'pending'
+           AND {is_applied:{edge}}
            AND (SELECT true
                   FROM {schema}.ff_completion_event n
                  WHERE {in_partitions:n} AND {same_execution:n, {upstream}} AND n.dispatched_at_ms + 0 IS NULL
