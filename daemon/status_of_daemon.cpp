@@ -6,7 +6,7 @@
 #include "explain/words.hpp"
 #include "page/markup.hpp"
 #include "pause/pause.hpp"
-#include "reconcile/holder_text.hpp"
+#include "reconcile/holders.hpp"
 #include "storm_report.hpp"
 #include "way_to_lift.hpp"
 

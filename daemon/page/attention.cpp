@@ -11,7 +11,7 @@
 #include "pasted.hpp"
 #include "pg/sqlstate.hpp"
 #include "reconcile/candidate.hpp"
-#include "reconcile/holder_text.hpp"
+#include "reconcile/holders.hpp"
 #include "reconcile/reconciler.hpp"
 #include "way_to_lift.hpp"
 

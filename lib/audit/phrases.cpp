@@ -1,7 +1,6 @@
 #include "audit/phrases.hpp"
 
 #include "reconcile/family/resume_condition.hpp"
-#include "reconcile/in_partitions.hpp"
 #include "reconcile/phrases.hpp"
 
 namespace ff::audit {

@@ -6,7 +6,7 @@
 
 #include "audit/remedy.hpp"
 #include "base/duration.hpp"
-#include "reconcile/holder_text.hpp"
+#include "reconcile/holders.hpp"
 
 namespace ff::explain {
 namespace {

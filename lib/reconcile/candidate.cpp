@@ -29,17 +29,6 @@ Partitions partitions_of(Candidates rows) {
   return {distinct.begin(), distinct.end()};
 }
 
-std::size_t end_of_batch(Candidates rows, std::size_t from, std::size_t most_rows, const Groups& groups,
-                         std::size_t most_groups) {
-  const auto group_at = [&](std::size_t i) { return groups.of(rows[i].key.partition); };
-  std::size_t end = from;
-  for (std::size_t its_groups = 0; end < rows.size() && end - from < most_rows; ++end) {
-    const bool another = end == from || group_at(end) != group_at(end - 1);
-    if (another && ++its_groups > most_groups) break;
-  }
-  return end;
-}
-
 std::optional<ExecutionId> execution_of(const Reconciler& reconciler, const RowKey& key) {
   for (std::size_t i = 0; i < key.columns.size() && i < reconciler.key.size(); ++i) {
     if (reconciler.key[i].name != reconciler.execution_column) continue;

@@ -6,7 +6,6 @@
 #include "base/partitions.hpp"
 #include "pg/params.hpp"
 #include "pg/result.hpp"
-#include "reconcile/groups.hpp"
 #include "reconcile/reconciler.hpp"
 #include "reconcile/report.hpp"
 
@@ -33,10 +32,6 @@ void add_keys(pg::Params& params, const Reconciler& reconciler, Candidates rows)
 
 /// The partitions in which these rows are.
 Partitions partitions_of(Candidates rows);
-
-/// The end of the batch that begins at `from`, of rows sorted by group.
-std::size_t end_of_batch(Candidates rows, std::size_t from, std::size_t most_rows, const Groups& groups,
-                         std::size_t most_groups);
 
 /// The execution that a row is of, where its key names one.
 std::optional<ExecutionId> execution_of(const Reconciler& reconciler, const RowKey& key);

@@ -11,6 +11,18 @@ namespace {
 // How long a helping worker waits for a connection; the tick does not end before.
 constexpr Milliseconds kPatience{500};
 
+// The end of the batch that begins at `from`, of rows sorted by group.
+std::size_t end_of_batch(Candidates rows, std::size_t from, std::size_t most_rows, const Groups& groups,
+                         std::size_t most_groups) {
+  const auto group_at = [&](std::size_t i) { return groups.of(rows[i].key.partition); };
+  std::size_t end = from;
+  for (std::size_t its_groups = 0; end < rows.size() && end - from < most_rows; ++end) {
+    const bool another = end == from || group_at(end) != group_at(end - 1);
+    if (another && ++its_groups > most_groups) break;
+  }
+  return end;
+}
+
 }  // namespace
 
 void Crew::together(Worker& worker, std::size_t more, const std::function<void(Worker&)>& work) {

@@ -25,7 +25,7 @@ PairEngine& pair_behind(const PairEngine& shortcut, const std::vector<std::uniqu
 
 Engine::Engine(const Reconciler& reconciler, const Scope& scope, pg::Pool& pool, const Clock& clock,
                ForkJoin& fork_join) {
-  shared_->rate_limit.set_rate(max_rows_per_second(scope.settings));
+  shared_->rate_limit.set_rate(limit_of(scope.settings, kMaxRowsPerSecond));
   const auto add = [&](const Reconciler& pair) {
     const auto number = static_cast<int>(pairs_.size());
     pairs_.push_back(
@@ -38,7 +38,7 @@ Engine::Engine(const Reconciler& reconciler, const Scope& scope, pg::Pool& pool,
 void Engine::set_scope(const Scope& scope) {
   const Scope& before = this->scope();
   if (scope.settings != before.settings || !(scope.filter == before.filter)) forget_hold();
-  shared_->rate_limit.set_rate(max_rows_per_second(scope.settings));
+  shared_->rate_limit.set_rate(limit_of(scope.settings, kMaxRowsPerSecond));
   for (const auto& pair : pairs_) pair->set_scope(scope);
 }
 

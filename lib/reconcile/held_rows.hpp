@@ -11,6 +11,8 @@
 
 namespace ff::reconcile {
 
+struct Job;
+
 /// The rows that tick after tick somebody else holds, and who. A row is noticed when it was found held in three ticks
 /// in a row. Only found() is called by several threads at once; all are safe from any.
 class HeldRows {
@@ -54,5 +56,13 @@ class HeldRows {
   std::int64_t tick_ = 0;
   std::optional<SteadyTime> inspected_at_;
 };
+
+/// At the end of a tick's work: looks who holds the rows that tick after tick others hold (a few of them, every few
+/// seconds), and tells it when that is new. Fails nothing: what cannot be seen, because of privileges or time, is left out.
+void find_holders(Job& job, pg::Connection& connection);
+
+/// When the tick is over: forgets the rows that are held no more, and tells of those that it had told of; adds the others
+/// to the report.
+void end_held_rows(Job& job, TickReport& report);
 
 }  // namespace ff::reconcile

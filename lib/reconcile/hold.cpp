@@ -7,8 +7,7 @@
 namespace ff::reconcile {
 
 std::int64_t hold_above(const Settings& own) {
-  const auto found = own.find(kHoldAbove.name);
-  return found == own.end() ? 0 : found->second.value_or(0);
+  return limit_of(own, kHoldAbove);
 }
 
 bool may_hold(const Reconciler& reconciler) {

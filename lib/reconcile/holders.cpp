@@ -70,4 +70,11 @@ std::vector<Holder> holders_of(pg::Transaction& transaction, const ExecutionId& 
   return holders;
 }
 
+std::string text_of(const Holder& holder) {
+  if (holder.pid == 0) return "the prepared transaction " + holder.application;
+  std::string details = holder.application;
+  if (!holder.state.empty()) details += (details.empty() ? "" : ", ") + holder.state;
+  return "pid " + std::to_string(holder.pid) + (details.empty() ? "" : " (" + details + ")");
+}
+
 }  // namespace ff::reconcile

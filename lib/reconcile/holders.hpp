@@ -28,4 +28,7 @@ struct Holder {
 std::vector<Holder> holders_of(pg::Transaction& transaction, const ExecutionId& execution,
                                const std::vector<Privileges>& readable);
 
+/// "pid 4711 (psql, idle in transaction)", "the prepared transaction NAME".
+std::string text_of(const Holder& holder);
+
 }  // namespace ff::reconcile

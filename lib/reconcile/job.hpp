@@ -13,10 +13,10 @@
 #include "reconcile/rate_limit.hpp"
 #include "reconcile/scope.hpp"
 #include "reconcile/server_clock.hpp"
-#include "reconcile/slice.hpp"
 #include "reconcile/statements.hpp"
 #include "reconcile/still_rows.hpp"
 #include "reconcile/suspects.hpp"
+#include "reconcile/walk.hpp"
 
 namespace ff::reconcile {
 

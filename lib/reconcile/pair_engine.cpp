@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "reconcile/find_holders.hpp"
+#include "reconcile/held_rows.hpp"
 #include "reconcile/pager.hpp"
 
 namespace ff::reconcile {

@@ -1,5 +1,7 @@
 #include "reconcile/phrases.hpp"
 
+#include <fmt/format.h>
+
 #include "lease/outbox.hpp"
 #include "reconcile/family/ending.hpp"
 #include "reconcile/family/fan_in.hpp"
@@ -276,6 +278,14 @@ const Fragments& phrases() {
     return made;
   }();
   return all;
+}
+
+std::string in_partitions(std::string_view row, const Partitions& partitions) {
+  std::string keys;
+  for (const PartitionKey each : partitions) keys += (keys.empty() ? "" : ",") + std::to_string(each.value);
+  if (partitions.size() == 1) return fmt::format("{}.partition_key = {}::smallint", row, keys);
+  return fmt::format("({0}.partition_key = ANY('{{{1}}}'::smallint[]) OR {0}.partition_key = {2}::smallint)",
+                     row, keys, partitions.front().value);
 }
 
 }  // namespace ff::reconcile

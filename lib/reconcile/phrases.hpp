@@ -1,6 +1,10 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "base/fragments.hpp"
+#include "base/partitions.hpp"
 
 namespace ff::reconcile {
 
@@ -8,5 +12,8 @@ namespace ff::reconcile {
 /// its own and those of the engine (see Reconciler). Where a parameter is called row or core, it is an alias: the core
 /// is the execution's row in ff_exec_core. Made once; safe from any thread.
 const Fragments& phrases();
+
+/// The condition that the row of this name is in one of these partitions, worded as a Statement needs it.
+std::string in_partitions(std::string_view row, const Partitions& partitions);
 
 }  // namespace ff::reconcile

@@ -31,9 +31,4 @@ Milliseconds RateLimit::rest(SteadyTime now) const {
   return std::chrono::ceil<Milliseconds>(paid_until_ - now);
 }
 
-std::int64_t max_rows_per_second(const Settings& own) {
-  const auto found = own.find(kMaxRowsPerSecond.name);
-  return found == own.end() ? 0 : found->second.value_or(0);
-}
-
 }  // namespace ff::reconcile

@@ -36,7 +36,4 @@ class RateLimit {
   SteadyTime paid_until_{};
 };
 
-/// 0: no limit, or the reconciler has none to set.
-std::int64_t max_rows_per_second(const Settings& own);
-
 }  // namespace ff::reconcile

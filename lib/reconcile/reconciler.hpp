@@ -228,6 +228,9 @@ struct Reconciler {
 /// The declared defaults of a reconciler's settings.
 Settings default_settings(const Reconciler& reconciler);
 
+/// What a limit is set to; 0: there is none, or the reconciler has none to set.
+std::int64_t limit_of(const Settings& own, const SettingDecl& limit);
+
 /// What the pair declares of an outcome; null: nothing.
 const Outcome* outcome_of(const Reconciler& pair, std::string_view name);
 

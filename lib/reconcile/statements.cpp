@@ -6,9 +6,8 @@
 #include <array>
 #include <stdexcept>
 
-#include "reconcile/in_partitions.hpp"
 #include "reconcile/phrases.hpp"
-#include "reconcile/slice.hpp"
+#include "reconcile/walk.hpp"
 #include "reconcile/with.hpp"
 
 namespace ff::reconcile {

@@ -4,7 +4,7 @@
 
 #include "pg/transaction.hpp"
 #include "reconcile/prelude.hpp"
-#include "reconcile/slice.hpp"
+#include "reconcile/walk.hpp"
 
 namespace ff::test {
 namespace {

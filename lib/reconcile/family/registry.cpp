@@ -55,6 +55,11 @@ Settings default_settings(const Reconciler& reconciler) {
   return settings;
 }
 
+std::int64_t limit_of(const Settings& own, const SettingDecl& limit) {
+  const auto found = own.find(limit.name);
+  return found == own.end() ? 0 : found->second.value_or(0);
+}
+
 const Outcome* outcome_of(const Reconciler& pair, std::string_view name) {
   const auto found = std::ranges::find(pair.outcomes, name, &Outcome::name);
   return found == pair.outcomes.end() ? nullptr : &*found;
