@@ -7,6 +7,15 @@
 #include "base/log_fields.hpp"
 
 namespace ff::reconcile {
+namespace {
+
+// However far ahead a row is due: the sum has to fit.
+UnixMillis held_off(UnixMillis due_at, Milliseconds holdoff) {
+  const Milliseconds by = std::max(holdoff, Milliseconds{0});
+  return due_at > UnixMillis::max() - by ? UnixMillis::max() : due_at + by;
+}
+
+}  // namespace
 
 void Job::begin_tick(const TickOptions& its) {
   options = its;
@@ -48,6 +57,12 @@ pg::Params Job::params(const Partitions& partitions, const Slice& slice) const {
   return params;
 }
 
+Question Job::of_execution(const ExecutionId& execution) const {
+  pg::Params its = params({execution.partition});
+  its.add(execution.uuid);
+  return {statements.of_execution.over({execution.partition}), std::move(its)};
+}
+
 bool Job::ask(pg::Transaction& transaction) {
   if (!prelude) return true;
   told = prelude->ask({.transaction = transaction, .wary = options.wary, .scan = options.scan});
@@ -71,10 +86,13 @@ Milliseconds Job::still_for() const {
   return its > Milliseconds{0} ? scope.still_for.value_or(its) : its;
 }
 
-// The last millisecond of a holdoff is that in which it falls due. However far ahead that is, the sum has to fit.
+UnixMillis Job::takeable_at(UnixMillis due_at) const {
+  return held_off(due_at, holdoff());
+}
+
+// The last millisecond of a holdoff is that in which it falls due.
 UnixMillis Job::late_since(UnixMillis due_at) const {
-  const Milliseconds grace = std::max(holdoff() - Milliseconds{1}, Milliseconds{0});
-  return due_at > UnixMillis::max() - grace ? UnixMillis::max() : due_at + grace;
+  return held_off(due_at, holdoff() - Milliseconds{1});
 }
 
 UnixMillis Job::late_since(UnixMillis due_at, const RowKey& key) const {

@@ -26,6 +26,13 @@ struct SharedByPairs {
   ServerClock server_clock;
 };
 
+/// A statement to read rows with, and its values.
+struct Question {
+  std::string sql;
+  pg::Params params;
+  std::string narrower = {};  ///< see pg::Call
+};
+
 /// What all workers of a pair share: the pair they run, over what, and what was learned on the way. Between ticks
 /// only its engine changes it; what changes in a tick is safe from any thread.
 struct Job {
@@ -42,6 +49,9 @@ struct Job {
 
   /// The parameters that every statement begins with.
   pg::Params params(const Partitions& partitions, const Slice& slice = {}) const;
+  /// For the rows of one execution, due or not, oldest first. Only where names_executions().
+  Question of_execution(const ExecutionId& execution) const;
+  bool names_executions() const { return !statements.of_execution.empty(); }
   /// What is of a tick begins anew; at its end the report has who is in quarantine.
   void begin_tick(const TickOptions& its);
   void end_tick(TickReport& report);
@@ -69,6 +79,8 @@ struct Job {
 
   /// For how long a row has to have stood still (see Reconciler::still_for); 0: it need not.
   Milliseconds still_for() const;
+  /// From which moment on a row may be taken that is due at this one.
+  UnixMillis takeable_at(UnixMillis due_at) const;
   /// Since when a row is late that is due at this moment: later by a grace, an age or what else holds it off.
   UnixMillis late_since(UnixMillis due_at) const;
   /// The same, but where it has to stand still as well, since it has stood.

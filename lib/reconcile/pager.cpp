@@ -116,11 +116,4 @@ Backlog count_due(const Job& job, pg::Connection& connection, const std::vector<
   return backlog;
 }
 
-std::vector<Candidate> rows_of(const Job& job, Worker& worker, const ExecutionId& execution) {
-  if (job.statements.of_execution.empty()) return {};
-  pg::Params params = job.params({execution.partition});
-  params.add(execution.uuid);
-  return worker.read({{job.statements.of_execution.over({execution.partition}), std::move(params)}});
-}
-
 }  // namespace ff::reconcile

@@ -58,7 +58,4 @@ Question page(const Job& job, const Partitions& partitions, const Slice& slice, 
 Backlog count_due(const Job& job, pg::Connection& connection, const std::vector<GroupSlice>& slices,
                   std::int64_t cap);
 
-/// The rows of one execution, due or not, oldest first; none where rows cannot be named so.
-std::vector<Candidate> rows_of(const Job& job, Worker& worker, const ExecutionId& execution);
-
 }  // namespace ff::reconcile

@@ -62,7 +62,8 @@ TickReport PairEngine::tick_one(const ExecutionId& execution, const TickOptions&
   const auto work = [&](Worker& worker) {
     worker.ask_first();
     job_.still_rows.begin_scan(job_.clock.now());
-    auto rows = rows_of(job_, worker, execution);
+    auto rows =
+        job_.names_executions() ? worker.read({job_.of_execution(execution)}) : std::vector<Candidate>{};
     limits_.leave_restless(worker.report(), rows);
     for (const Candidate& row : rows) {
       if (row.due && worker.report().scanned++ == 0)  // oldest first

@@ -13,13 +13,6 @@
 
 namespace ff::reconcile {
 
-/// A statement to read rows with, and its values.
-struct Question {
-  std::string sql;
-  pg::Params params;
-  std::string narrower = {};  ///< see pg::Call
-};
-
 /// As they are sent; the questions must outlive them.
 std::vector<pg::Call> calls_of(const std::vector<Question>& questions);
 
