@@ -274,10 +274,9 @@ class Checks {
       plans.add(check::plans_of(connection_, companion, scope));
     most_locks = std::max(most_locks, plans.most_locks);
     Lines lines;
-    for (const check::Index& index : check::unused(connection_, its.name, plans.indexes))
-      lines.push_back(
-          {"scan", Verdict::problem, fmt::format("{} does not use {}", its.name, index.name),
-           fmt::format("do what `indexes` says of it, if anything, then ANALYZE {};", index.table)});
+    for (const auto& [table, index] : check::unused(connection_, reconciler, plans.indexes))
+      lines.push_back({"scan", Verdict::problem, fmt::format("{} does not use {}", its.name, index),
+                       fmt::format("do what `indexes` says of it, if anything, then ANALYZE {};", table)});
     for (const std::string& table : plans.wholly_read)
       lines.push_back({"scan", Verdict::problem, fmt::format("{} reads all of {}", its.name, table),
                        "make the indexes that are missing, then ANALYZE " + table + ";"});

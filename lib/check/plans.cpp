@@ -1,7 +1,6 @@
 #include "check/plans.hpp"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "check/plan.hpp"
@@ -30,27 +29,6 @@ SELECT DISTINCT t.relname::text
   LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
   JOIN pg_class t ON t.oid = coalesce(i.inhparent, c.oid)
  WHERE c.reltuples > 1000 OR (c.reltuples < 0 AND pg_relation_size(c.oid) > 1048576))sql";
-
-/// By which index a reconciler finds what is due.
-struct Way {
-  std::string_view reconciler;
-  std::string_view table;
-  std::string_view index;
-};
-constexpr std::array kWays{
-    Way{"delayed_promoter", "ff_exec_core", "ff_exec_core_deadline_idx"},
-    Way{"lease_expiry", "ff_attempt", "ff_attempt_lease_expiry_idx"},
-    Way{"attempt_timeout", "ff_attempt", "ff_attempt_lease_expiry_idx"},
-    Way{"execution_deadline", "ff_exec_core", "ff_exec_core_deadline_idx"},
-    Way{"suspension_timeout", "ff_suspension_current", "ff_suspension_current_timeout_idx"},
-    Way{"suspension_timeout", "ff_lease_event", "ff_lease_event_partition_key_idx"},
-    Way{"pending_waitpoint_expiry", "ff_waitpoint_pending", "ff_waitpoint_pending_expires_idx"},
-    Way{"dependency", "ff_completion_event", "ff_completion_event_pending_dispatch_idx"},
-    Way{"edge_cancel_dispatcher", "ff_pending_cancel_groups", "ff_pending_cancel_groups_enqueued_idx"},
-    Way{"edge_cancel_reconciler", "ff_pending_cancel_groups", "ff_pending_cancel_groups_enqueued_idx"},
-    Way{"budget_reset", "ff_budget_policy", "ff_budget_policy_reset_due_idx"},
-    Way{"quota_concurrency", "ff_quota_admitted", "ff_quota_admitted_expires_idx"},
-};
 
 // $1 a table. Any of its children, or the table itself, is large.
 constexpr std::string_view kIsLarge = R"sql(
@@ -159,13 +137,12 @@ Plans plans_of(pg::Connection& connection, const reconcile::Reconciler& pair, co
   return plans;
 }
 
-std::vector<Index> unused(pg::Connection& connection, std::string_view reconciler,
-                          const std::set<std::string>& used) {
-  std::vector<Index> found;
-  for (const Way& way : kWays) {
-    if (way.reconciler != reconciler || used.contains(std::string(way.index))) continue;
-    if (connection.execute(kIsLarge, pg::Params::of(way.table)).one().get<bool>(0))
-      found.push_back({std::string(way.table), std::string(way.index)});
+std::vector<reconcile::Lead> unused(pg::Connection& connection, const reconcile::Reconciler& reconciler,
+                                    const std::set<std::string>& used) {
+  std::vector<reconcile::Lead> found;
+  for (const reconcile::Lead& lead : reconciler.leads) {
+    if (used.contains(std::string(lead.index))) continue;
+    if (connection.execute(kIsLarge, pg::Params::of(lead.table)).one().get<bool>(0)) found.push_back(lead);
   }
   return found;
 }

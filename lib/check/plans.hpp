@@ -2,7 +2,6 @@
 
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "pg/connection.hpp"
@@ -25,14 +24,9 @@ struct Plans {
 /// pg::Error, also where a privilege is missing.
 Plans plans_of(pg::Connection& connection, const reconcile::Reconciler& pair, const reconcile::Scope& scope);
 
-struct Index {
-  std::string table;
-  std::string name;
-};
-
 /// The indexes that lead this reconciler to what is due, of large tables, and are not among those that its plans use:
 /// they are missing, or the table's statistics are stale. Of a small table any plan is as good. Throws pg::Error.
-std::vector<Index> unused(pg::Connection& connection, std::string_view reconciler,
-                          const std::set<std::string>& used);
+std::vector<reconcile::Lead> unused(pg::Connection& connection, const reconcile::Reconciler& reconciler,
+                                    const std::set<std::string>& used);
 
 }  // namespace ff::check

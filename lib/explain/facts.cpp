@@ -76,10 +76,6 @@ bool Facts::fan_in_agrees() const {
          fan_in->skip == skipped_upstreams;
 }
 
-bool Inspection::takes_what_lapsed() const {
-  return reconciler == "lease_expiry" || reconciler == "attempt_timeout";
-}
-
 bool Inspection::due() const {
   return std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.due; });
 }

@@ -118,7 +118,8 @@ struct Upstream {
   std::optional<UnixMillis> ended_at;
   Uuid edge = {};
   std::string attempt_state = {};
-  std::optional<std::string> word_of_end = {};  ///< that its missing event should have, where something tells it
+  std::optional<std::string> word_of_end =
+      {};  ///< that its missing event should have, where something tells it
 
   bool ended() const { return lifecycle_phase == "terminal" || lifecycle_phase == "cancelled"; }
   std::string state() const;  ///< see explain::state
@@ -195,6 +196,8 @@ struct Inspection {
   std::string_view reconciler;
   bool takes_leases = false;  ///< as its declaration says
   bool is_dated = true;       ///< its rows tell since when they are due
+  bool leaves_promised = false;
+  std::string_view no_rows = {};  ///< what is said where it has none; empty: nothing in particular
   bool enabled = true;
   ScannerFilter filter;
   Settings settings;
@@ -208,7 +211,6 @@ struct Inspection {
 
   bool due() const;
   bool moves() const;                             ///< it is due, and not known to be left alone all the same
-  bool takes_what_lapsed() const;                 ///< and leaves what is promised to somebody
   std::optional<UnixMillis> takeable_at() const;  ///< the earliest
 };
 

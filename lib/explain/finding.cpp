@@ -110,7 +110,7 @@ void add_due(const Facts& facts, std::vector<Finding>& found) {
     const bool named = std::ranges::any_of(found, [&](const Finding& each) {
       return each.text.find(name) != std::string::npos || each.next.find(name) != std::string::npos;
     });
-    const bool promised = inspection.takes_what_lapsed() && facts.grant("reclaim") != nullptr;
+    const bool promised = inspection.leaves_promised && facts.grant("reclaim") != nullptr;
     if (inspection.filtered || !inspection.moves() || named || promised) continue;
     found.push_back(
         {"due",

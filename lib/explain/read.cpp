@@ -218,6 +218,8 @@ Inspection Reader::inspect(pg::Transaction& transaction, View& view, const Execu
   Inspection inspection{.reconciler = reconciler->name,
                         .takes_leases = reconciler->takes_leases,
                         .is_dated = reconciler->is_dated,
+                        .leaves_promised = reconciler->leaves_promised,
+                        .no_rows = reconciler->no_rows,
                         .enabled = enabled,
                         .filter = scope.filter,
                         .settings = scope.settings,

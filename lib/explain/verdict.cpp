@@ -40,25 +40,16 @@ std::string no_deadline(const Facts& facts) {
 }
 
 std::string no_rows(const Facts& facts, const Inspection& inspection) {
-  if (inspection.takes_what_lapsed()) return no_lease(facts, inspection);
+  const std::string_view name = inspection.reconciler;
+  if (name == "lease_expiry" || name == "attempt_timeout") return no_lease(facts, inspection);
   if (!facts.core) return "no row of its";
-  if (inspection.reconciler == "dead_worker") return "no lease of its is held by a worker that is dead";
-  if (inspection.reconciler == "grant_expiry") return "it has no grant that ends, and waits for none";
-  if (inspection.reconciler == "index_repair")
-    return "the attempt that it goes on with is there, or it begins one";
-  if (inspection.reconciler == "suspension_timeout")
+  if (name == "suspension_timeout")
     return facts.suspension ? "the suspension has no time-out" : "it has no suspension";
-  if (inspection.reconciler == "pending_waitpoint_expiry") return "no pending waitpoint of its expires";
-  if (inspection.reconciler == "stray_waitpoint") return "no waitpoint of a former suspension is open";
-  if (inspection.reconciler == "completion_repair")
+  if (name == "completion_repair")
     return facts.core->ended() ? "its end was told, or nobody waits for it" : "it has not ended";
-  if (inspection.reconciler == "dependency") return "no end of its is to be passed on";
-  if (inspection.reconciler == "group_recount") return "no fan-in of its waits though all upstreams are over";
-  if (inspection.reconciler.starts_with("edge_cancel")) return "no upstream of its is to be cancelled";
-  if (inspection.reconciler == "cancel_backlog") return "no cancel of its flow is to be worked off";
-  if (inspection.reconciler == "delayed_promoter") return no_delay(facts);
-  if (inspection.reconciler == "execution_deadline") return no_deadline(facts);
-  return "no row of its";
+  if (name == "delayed_promoter") return no_delay(facts);
+  if (name == "execution_deadline") return no_deadline(facts);
+  return std::string(inspection.no_rows.empty() ? "no row of its" : inspection.no_rows);
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -80,7 +71,7 @@ Verdict of_due(const Facts& facts, const Inspection& inspection) {
     verdict.word = word;
     verdict.text += ", " + text;
   };
-  if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && inspection.takes_what_lapsed())
+  if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && inspection.leaves_promised)
     say("promised",
         fmt::format("promised to {} until {}", grant->worker, when(grant->expires_at, facts.now)));
   else if (!facts.holders.empty())

@@ -37,6 +37,12 @@ struct Privileges {
   std::string_view names;
 };
 
+/// An index that leads to rows that are due, and its table.
+struct Lead {
+  std::string_view table;
+  std::string_view index;
+};
+
 struct KeyColumn {
   std::string_view name;
   std::string_view type;  ///< "uuid", "integer", "bigint", "bytea" or "text"
@@ -129,7 +135,9 @@ struct Outcome {
 /// of the rows that another one finds by and by, walking.
 struct Reconciler {
   std::string_view name;
-  std::string_view summary;       ///< one sentence for operators
+  std::string_view summary;  ///< one sentence for operators
+  /// What `explain` says of an execution that has none of its rows. Empty: nothing in particular.
+  std::string_view no_rows = {};
   std::vector<Outcome> outcomes;  ///< of this pair: see also all_outcomes()
   /// A row stands for many: the last relation but `moved` is `weight`, whose only row says in `rows` how many of all tables
   /// went. Of these there are no more a second than the setting kMaxRowsPerSecond says.
@@ -152,6 +160,8 @@ struct Reconciler {
   /// locks. So it is asked once more under them, for all that was moved; where it holds for any row, the
   /// transaction is rolled back and `act` tried again.
   std::string_view forbidden = {};
+  /// Its rows are left to whom they are promised (see {promised:row}), for as long as that holds.
+  bool leaves_promised = false;
   /// Where `act` has to see what others had committed before its locks ("the count is n", "there is none"): common table
   /// expressions that run before it in the same transaction, the last of them named `locked` with partition_key and the key
   /// columns. They begin with `key` and `clock` as `act` does, and lock with SKIP LOCKED whatever all must hold who change
@@ -167,6 +177,9 @@ struct Reconciler {
   std::vector<Fragment> fragments = {};
   /// All that these statements need, and those of the companions; a table may stand there more than once.
   std::vector<Privileges> privileges = {};
+  /// The indexes by which it, or a companion, finds what is due, where there are such: `check-db` says which of them the server
+  /// does not use.
+  std::vector<Lead> leads = {};
 
   bool on_by_default = true;
   Milliseconds interval;  ///< how often a scan is worth it, unless configured otherwise

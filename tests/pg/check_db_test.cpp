@@ -371,19 +371,19 @@ TEST_CASE("each scan looks into the index that leads to what is due, and one tha
   for (const reconcile::Reconciler& reconciler : reconcile::registry()) {
     CAPTURE(reconciler.name);
     const std::string name(reconciler.name);
-    for (const check::Index& index : check::unused(db, name, plans_of(db, name).indexes)) {
-      CAPTURE(index.name);
-      CHECK(index.name.empty());
+    for (const reconcile::Lead& lead : check::unused(db, reconciler, plans_of(db, name).indexes)) {
+      CAPTURE(lead.index);
+      CHECK(lead.index.empty());
     }
   }
-  std::set<std::string> noticed;
+  std::set<std::string_view> noticed;
   for (const reconcile::Reconciler& reconciler : reconcile::registry())
-    for (const check::Index& index : check::unused(db, reconciler.name, {})) noticed.insert(index.name);
+    for (const reconcile::Lead& lead : check::unused(db, reconciler, {})) noticed.insert(lead.index);
   CHECK(noticed.size() >= 7);  // of those whose tables are large here
   db.execute("DROP INDEX ff_attempt_lease_expiry_idx");
   for (const char* name : {"lease_expiry", "attempt_timeout"}) {
-    const auto unused = check::unused(db, name, plans_of(db, name).indexes);
+    const auto unused = check::unused(db, *reconcile::find_reconciler(name), plans_of(db, name).indexes);
     REQUIRE(unused.size() == 1);
-    CHECK(unused[0].name == "ff_attempt_lease_expiry_idx");
+    CHECK(unused[0].index == "ff_attempt_lease_expiry_idx");
   }
 }

@@ -108,12 +108,12 @@ Reconciler attempt_timeout() {
        .execution_column = "execution_id",
        .scan = kScan,
        .act = kAct,
-       .forbidden = "{promised:key}",
        .fragments =
            {// An active execution's, or one that an older attempt has left behind.
             {"is_left", "(c.lifecycle_phase = 'active' OR a.attempt_index <> {current_attempt:c})"},
             {"is_ours", "({reclaims_before} IS NULL OR {reclaims_of_run:a, c} >= {reclaims_before})"}},
        .privileges = ending::privileges({{"ff_claim_grant", "SELECT"}}),
+       .leads = {{"ff_attempt", "ff_attempt_lease_expiry_idx"}},
        .interval = 2s,
        .takes_leases = true,
        .settings = {lapsed_lease::grace()},

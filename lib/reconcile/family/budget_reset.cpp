@@ -140,6 +140,7 @@ Reconciler budget_reset() {
                          {"ff_budget_usage", "SELECT, UPDATE"},
                          {"ff_budget_usage_by_exec", "SELECT, UPDATE, DELETE"},
                          {"ff_partition_config", "SELECT"}},
+          .leads = {{"ff_budget_policy", "ff_budget_policy_reset_due_idx"}},
           .interval = 15s,
           .filterable = false,
           .holdoff = [](const Settings&) { return Milliseconds{0}; }};

@@ -257,6 +257,7 @@ Reconciler cancel_backlog() {
   Reconciler members{
       .name = "cancel_backlog",
       .summary = "Cancels for good what a cancel has left, and clears the backlog of cancelled flows.",
+      .no_rows = "no cancel of its flow is to be worked off",
       .outcomes = {{"member_cancelled", Effect::ended, "its flow was cancelled"},
                    {"member_left", Effect::deleted,
                     "its worker had revived the member, as the policy allows, or an operator"},

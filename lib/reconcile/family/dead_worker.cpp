@@ -79,6 +79,7 @@ Reconciler dead_worker() {
   return {
       .name = "dead_worker",
       .summary = "Ends the leases of a worker that had registered and fell silent.",
+      .no_rows = "no lease of its is held by a worker that is dead",
       .outcomes = {"lease_ended", {"other_namespace", Effect::left_alone}},
       .key = {{"execution_id", "uuid"},
               {"attempt_index", "integer"},

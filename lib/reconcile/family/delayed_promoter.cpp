@@ -85,6 +85,7 @@ Reconciler delayed_promoter() {
                       .privileges = {{"ff_exec_core", "SELECT, UPDATE"},
                                      {"ff_attempt", "SELECT"},
                                      {"ff_lease_event", "SELECT"}},
+                      .leads = {{"ff_exec_core", "ff_exec_core_deadline_idx"}},
                       .interval = 750ms,
                       .holdoff = [](const Settings&) { return Milliseconds{0}; }};
   Reconciler retries = promoter;

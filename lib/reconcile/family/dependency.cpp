@@ -223,6 +223,7 @@ Reconciler dependency() {
   Reconciler events{
       .name = "dependency",
       .summary = "Passes the end of an execution on to those that wait for it.",
+      .no_rows = "no end of its is to be passed on",
       .outcomes = {"advanced", {"noop", Effect::left_alone}},
       .ends_others = "what it waited for had become impossible",
       .key = {{"event_id", "bigint"}},
@@ -235,6 +236,7 @@ Reconciler dependency() {
                                         {"ff_edge", "SELECT"},
                                         {"ff_edge_group", "SELECT, UPDATE"},
                                         {"ff_pending_cancel_groups", "INSERT"}}),
+      .leads = {{"ff_completion_event", "ff_completion_event_pending_dispatch_idx"}},
       .interval = 1s,
       .rows_meet = true,
       .settings = {{.name = "stale_threshold",

@@ -80,6 +80,7 @@ Reconciler edge_cancel_dispatcher() {
   using namespace std::chrono_literals;
   return {.name = "edge_cancel_dispatcher",
           .summary = "Cancels the siblings that are not needed any more once a fan-in is satisfied.",
+          .no_rows = "no upstream of its is to be cancelled",
           .outcomes = {{"dispatched", Effect::deleted, "the siblings that were listed are cancelled"},
                        {"orphaned", Effect::deleted, "the fan-in is gone"},
                        {"skipped_locked", Effect::left_alone},
@@ -92,6 +93,7 @@ Reconciler edge_cancel_dispatcher() {
           .act = kAct,
           .fragments = cancel_groups::fragments(),
           .privileges = ending::privileges(cancel_groups::privileges()),
+          .leads = {{"ff_pending_cancel_groups", "ff_pending_cancel_groups_enqueued_idx"}},
           .interval = 1s,
           .batch_size = 50,
           .rows_meet = true,

@@ -35,6 +35,7 @@ Reconciler edge_cancel_reconciler() {
   using namespace std::chrono_literals;
   return {.name = "edge_cancel_reconciler",
           .summary = "Removes pending sibling cancellations that have nothing left to cancel.",
+          .no_rows = "no upstream of its is to be cancelled",
           .outcomes = {{"sremmed_stale", Effect::deleted, "the fan-in is gone or asks for no cancellation"},
                        {"completed_drain", Effect::deleted, "all listed siblings had ended"},
                        {"no_op", Effect::left_alone},
@@ -45,6 +46,7 @@ Reconciler edge_cancel_reconciler() {
           .act = kAct,
           .fragments = cancel_groups::fragments(),
           .privileges = cancel_groups::privileges(),
+          .leads = {{"ff_pending_cancel_groups", "ff_pending_cancel_groups_enqueued_idx"}},
           .interval = 10s,
           .batch_size = 50,
           .holdoff = cancel_groups::holdoff,

@@ -67,6 +67,7 @@ Reconciler execution_deadline() {
           .act = kAct,
           .fragments = own_fragments(),
           .privileges = ending::privileges({{"ff_operator_event", "SELECT"}}),
+          .leads = {{"ff_exec_core", "ff_exec_core_deadline_idx"}},
           .interval = 5s,
           .settings = {{.name = "include_waiting",
                         .kind = SettingDecl::Kind::flag,

@@ -141,6 +141,7 @@ Reconciler grant_expiry() {
   Reconciler grants{
       .name = "grant_expiry",
       .summary = "Returns an execution that was promised to a worker that did not come.",
+      .no_rows = "it has no grant that ends, and waits for none",
       .outcomes = {{"returned", Effect::given_back},
                    {"expired", Effect::deleted, "the grant had ended, and nobody waited for it"}},
       .key = {{"grant_id", "bytea"}},

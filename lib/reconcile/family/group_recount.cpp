@@ -185,6 +185,7 @@ std::vector<Fragment> own_fragments() {
 Reconciler group_recount() {
   return {.name = "group_recount",
           .summary = "Counts a fan-in anew whose upstreams are all over, and that still waits for one.",
+          .no_rows = "no fan-in of its waits though all upstreams are over",
           .outcomes = {"recounted"},
           .ends_others = "what it waited for had become impossible",
           .key = {{"flow_id", "uuid"}, {"downstream_eid", "uuid"}, {"digest", "text"}},

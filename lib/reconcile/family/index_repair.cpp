@@ -80,6 +80,7 @@ Reconciler index_repair() {
   Reconciler released{
       .name = "index_repair",
       .summary = "Lets an execution go on with the attempt that it has, after a typed claim left it ahead.",
+      .no_rows = "the attempt that it goes on with is there, or it begins one",
       .outcomes = {"repaired"},
       .key = {{"execution_id", "uuid"}},
       .execution_column = "execution_id",

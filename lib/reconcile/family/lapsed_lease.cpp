@@ -43,6 +43,8 @@ Reconciler with_delayed(Reconciler pair) {
   pair.holdoff = [](const Settings& own) { return Milliseconds{*own.at("grace")} + 1ms; };
   // A lease is given and renewed with an event; an execution becomes active with one.
   pair.announced = [](const Settings&) { return std::optional(Announcement{kLeaseChannel}); };
+  pair.leaves_promised = true;
+  pair.forbidden = "{promised:key}";
   Reconciler delayed = pair;
   delayed.fragments = with(delayed.fragments, after_a_delay());
   delayed.foreseen = false;

@@ -117,7 +117,6 @@ Reconciler lease_expiry() {
        .execution_column = "execution_id",
        .scan = kScan,
        .act = kAct,
-       .forbidden = "{promised:key}",
        // attempt_timeout takes active executions only.
        .fragments = {{"is_ours",
                       R"sql(({most_reclaims} IS NULL OR c.lifecycle_phase IS DISTINCT FROM 'active'
@@ -126,6 +125,7 @@ Reconciler lease_expiry() {
                       {"ff_exec_core", "SELECT, UPDATE"},
                       {"ff_claim_grant", "SELECT"},
                       {"ff_lease_event", "INSERT"}},
+       .leads = {{"ff_attempt", "ff_attempt_lease_expiry_idx"}},
        .interval = 1500ms,
        .takes_leases = true,
        .settings = {{.name = "max_reclaims",

@@ -43,12 +43,14 @@ Reconciler pending_waitpoint_expiry() {
   using namespace std::chrono_literals;
   return {.name = "pending_waitpoint_expiry",
           .summary = "Closes a waitpoint that nobody committed in time.",
+          .no_rows = "no pending waitpoint of its expires",
           .outcomes = {{"closed", Effect::deleted, "no suspension used the waitpoint in time"}},
           .key = {{"waitpoint_id", "uuid"}},
           .execution_column = "execution_id",
           .scan = kScan,
           .act = kAct,
           .privileges = {{"ff_waitpoint_pending", "SELECT, UPDATE, DELETE"}, {"ff_exec_core", "SELECT"}},
+          .leads = {{"ff_waitpoint_pending", "ff_waitpoint_pending_expires_idx"}},
           .interval = 5s};
 }
 

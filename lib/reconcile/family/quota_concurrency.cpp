@@ -160,6 +160,7 @@ Reconciler quota_concurrency() {
       .privileges = {{"ff_quota_admitted", "SELECT, UPDATE, DELETE"},
                      {"ff_quota_policy", "SELECT, UPDATE"},
                      {"ff_partition_config", "SELECT"}},
+      .leads = {{"ff_quota_admitted", "ff_quota_admitted_expires_idx"}},
       .interval = 30s,
       .batch_size = 100,
       .filterable = false,

@@ -144,6 +144,7 @@ Reconciler stray_waitpoint() {
       .summary =
           "Deletes a waitpoint that an operator's resume or an end has left behind; gives one its lost key "
           "back.",
+      .no_rows = "no waitpoint of a former suspension is open, and none has lost its key",
       .outcomes = {{"resumed_cleared", Effect::deleted, "its execution had gone on without the waitpoint"},
                    "rekeyed"},
       .key = {{"waitpoint_id", "uuid"}},

@@ -251,6 +251,8 @@ Reconciler suspension_timeout() {
                  WHERE {in_partitions:i} AND {same_execution:i, {core}}
                  LIMIT 1) IS NOT NULL)sql"}},
       .privileges = ending::privileges(let_finish::privileges({{"ff_lease_event", "SELECT"}})),
+      .leads = {{"ff_suspension_current", "ff_suspension_current_timeout_idx"},
+                {"ff_lease_event", "ff_lease_event_partition_key_idx"}},
       .interval = 2s,
       .settings = {kHoldAbove}};
   Reconciler orphans = timeouts;
