@@ -8,7 +8,7 @@
 namespace ff::reconcile {
 namespace {
 
-// How long a helping worker waits for a connection; the tick does not end before.
+// How long a further worker waits for a connection; the tick does not end before.
 constexpr Milliseconds kPatience{500};
 
 // The end of the batch that begins at `from`, of rows sorted by group.

@@ -30,7 +30,8 @@ void DueQueue::stop() {
   read_until_.reset();
 }
 
-// Whatever does not end within one reading begins elsewhere the next time.
+// A reading stops at kMostRead rows, so each reading of all begins with another group: that way every group is read sooner
+// or later.
 void DueQueue::read(Job& job, Worker& worker) {
   const SteadyTime began = job.clock.now();
   const bool anew = *read_until_ == UnixMillis::min() || began >= read_anew_at_;

@@ -7,7 +7,7 @@
 
 namespace ff::reconcile {
 
-// While it holds, each scan of the first pair asks, whatever that has found.
+// While rows are held, the first pair counts again at every scan, even an empty one, so that the hold can end.
 std::optional<std::int64_t> HoldLimit::may_try(const Job& pair, Worker& worker, bool any_due) {
   constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
   const std::int64_t most = hold_above(pair.scope.settings);

@@ -40,7 +40,7 @@ void Limits::begin_tick() {
   job_.asks_whose = asked && ((job_.reconciler.takes_leases && storm->breaks()) || queue_.is_in_use());
 }
 
-// Whoever has taken all that it could has drained what was held.
+// A pair with nothing left to take reports itself drained; when all have, the breaker closes.
 void Limits::end_tick(const TickReport& report) {
   Storm* const storm = job_.storm();
   if (storm == nullptr) return;
@@ -89,7 +89,7 @@ bool Limits::breaker_lets_act(Worker& worker, std::int64_t lapsed, UnixMillis da
   return false;
 }
 
-Helping Limits::helping_of(Worker& worker, std::vector<Candidate> rows) {
+Admitted Limits::admit(Worker& worker, std::vector<Candidate> rows) {
   sift(worker, rows);
   Storm* const storm = job_.storm();
   if (storm == nullptr || !job_.gives_back || rows.empty()) return {std::move(rows)};
@@ -151,13 +151,13 @@ void Limits::sift(Worker& worker, std::vector<Candidate>& rows) {
   report.more = true;
 }
 
-Helping Limits::next_of_queue(Worker& worker) {
+Admitted Limits::admit_from_queue(Worker& worker) {
   Storm& storm = *job_.storm();
   const auto queued = static_cast<std::int64_t>(queue_.rows().size());
   const std::int64_t taken = storm.take(job_.reconciler.name, queued);
-  Helping helping{queue_.rows().pop(static_cast<std::size_t>(taken)), Tokens(storm, worker, taken)};
-  sift(worker, helping.rows);
-  return helping;
+  Admitted admitted{queue_.rows().pop(static_cast<std::size_t>(taken)), Tokens(storm, worker, taken)};
+  sift(worker, admitted.rows);
+  return admitted;
 }
 
 void Limits::leave_queue(TickReport& report) {
@@ -166,7 +166,7 @@ void Limits::leave_queue(TickReport& report) {
   report.scanned += left;
   report.more = true;
   if (!queue_.rows().empty())
-    report.wait = job_.storm()->next_helping();
+    report.wait = job_.storm()->next_refill();
   else
     queue_.stop();
 }

@@ -31,8 +31,8 @@ class Tokens {
   std::int64_t given_back_ = 0;  // by the worker, before
 };
 
-/// Rows to be tried now, sorted by group.
-struct Helping {
+/// Rows to be tried now, sorted by group, and the tokens that were taken for them.
+struct Admitted {
   std::vector<Candidate> rows;
   Tokens tokens{};
 };
@@ -54,7 +54,7 @@ class Limits {
   bool lets_act(Worker& worker, std::int64_t due, UnixMillis database_now);
 
   /// Those of the due rows that may be tried, all of them counted as found. Any thread, with its worker.
-  Helping helping_of(Worker& worker, std::vector<Candidate> rows);
+  Admitted admit(Worker& worker, std::vector<Candidate> rows);
   /// No further row may be tried in this tick. Any thread, with its worker.
   bool are_spent(Worker& worker);
   /// Takes those out that may still be moving: they are none of the due ones yet.
@@ -63,7 +63,7 @@ class Limits {
   /// In use while more is due than may be given back.
   DueQueue& queue() { return queue_; }
   /// Of its rows as many as there are tokens for.
-  Helping next_of_queue(Worker& worker);
+  Admitted admit_from_queue(Worker& worker);
   /// What is left of it waits for the next tokens.
   void leave_queue(TickReport& report);
   /// What it has is found by another pair.

@@ -150,8 +150,8 @@ void PairEngine::work_off_queue(Worker& worker) {
   const auto due = static_cast<std::int64_t>(queue.rows().size());
   if (!limits_.lets_act(worker, due, report.database_time)) return;
   {
-    Helping helping = limits_.next_of_queue(worker);
-    queue.rows().add(crew_.move(worker, std::move(helping.rows)));
+    Admitted admitted = limits_.admit_from_queue(worker);
+    queue.rows().add(crew_.move(worker, std::move(admitted.rows)));
   }
   limits_.leave_queue(report);
 }
@@ -174,8 +174,8 @@ TickReport PairEngine::work_off_upcoming() {
 // True: all of them were moved.
 bool PairEngine::work_off(Worker& worker, std::vector<Candidate> rows) {
   const auto wanted = worker.report().processed + static_cast<std::int64_t>(rows.size());
-  Helping helping = limits_.helping_of(worker, std::move(rows));
-  crew_.move(worker, std::move(helping.rows));
+  Admitted admitted = limits_.admit(worker, std::move(rows));
+  crew_.move(worker, std::move(admitted.rows));
   return worker.report().processed == wanted && !job_.options.dry_run;
 }
 

@@ -41,15 +41,16 @@ class PairEngine {
   TickReport tick(const TickOptions& options);
   TickReport tick_one(const ExecutionId& execution, const TickOptions& options);
 
-  /// Of a report of its own: until when all that falls due was seen. Nothing, where a scan shows a part of what is due, or
-  /// its rows not before they are.
+  /// By a report of this pair: up to which moment its scan has shown all that falls due. Nothing where a scan shows only a
+  /// part, or shows rows only once they are due.
   std::optional<UnixMillis> all_known_until(const TickReport& its) const;
 
-  /// Whether a shortcut may find its rows sooner than it does.
+  /// Its scans are so seldom, or of so small parts, that a shortcut may find its rows sooner.
   bool may_show_late() const { return cursor_.may_show_late(); }
-  /// What a shortcut has seen coming is tried once, by the pair whose search sees it as well, sooner or later.
+  /// Takes over what the shortcut has seen coming. This pair's search will see the same rows, and each is to be tried only
+  /// once.
   void adopt_upcoming_of(PairEngine& shortcut);
-  /// As a shortcut, it has no tick while its pair is as soon as it is.
+  /// Instead of a tick, of a shortcut that finds nothing sooner than the pair behind it.
   void skip_tick() { limits_.drop_queue(); }
 
   /// Counts what is due, up to `cap`. Throws pg::Error.

@@ -15,7 +15,7 @@
 
 namespace ff::reconcile {
 
-/// Over which rows an engine runs its pairs, and in which helpings.
+/// Over which rows an engine runs its pairs, how many at a time, and with which settings.
 struct Scope {
   Partitions partitions;
   ScannerFilter filter;

@@ -9,7 +9,7 @@ namespace {
 
 // Given back are a quarter more than are claimed, so that whoever claims never waits for it.
 constexpr double kAheadOfClaims = 1.25;
-constexpr double kHelping = 0.25;  // of a second
+constexpr double kRefill = 0.25;  // of a second
 
 double rate_of(const StormSettings& settings, double claims) {
   if (settings.rate != StormSettings::kAuto) return static_cast<double>(settings.rate);
@@ -76,10 +76,10 @@ void Storm::put_back(std::int64_t rows) {
   if (limits(settings_)) bucket_.put_back(rows, clock_.now());
 }
 
-Milliseconds Storm::next_helping() const {
+Milliseconds Storm::next_refill() const {
   const std::lock_guard lock(mutex_);
   if (!limits(settings_)) return Milliseconds{0};
-  return bucket_.until(std::max(1.0, bucket_.rate() * kHelping), clock_.now());
+  return bucket_.until(std::max(1.0, bucket_.rate() * kRefill), clock_.now());
 }
 
 void Storm::queued(const Asker& who, std::int64_t rows) {

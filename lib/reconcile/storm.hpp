@@ -58,8 +58,8 @@ class Storm {
   std::int64_t take(std::string_view who, std::int64_t wanted);
   /// Some that were not given back after all.
   void put_back(std::int64_t rows);
-  /// Who went short is to try again so much later: when a quarter of a second's rows may go.
-  Milliseconds next_helping() const;
+  /// Whoever got fewer than it wanted is to try again so much later: when there are tokens for a quarter of a second's rows.
+  Milliseconds next_refill() const;
   /// So many rows of it wait for the rate.
   void queued(const Asker& who, std::int64_t rows);
   /// Of a reconciler that has been switched off nothing waits any more.

@@ -201,8 +201,7 @@ bool Worker::wait(pg::Transaction& transaction, Candidates row) const {
   }
 }
 
-// Each tick begins with another of them, for which there is time, however slow the server was: one whose holder sleeps must not
-// keep the others from their turn.
+// Starts with another row each tick, and tries at least one, so that a holder that never commits cannot starve the rest.
 void Worker::wait_for_held() {
   std::vector<Candidate> rows = std::exchange(held_, {});
   if (rows.empty()) return;
@@ -297,7 +296,7 @@ void Worker::count_weight(std::span<const pg::Result> results) const {
   job_.shared->rate_limit.did(weight, job_.clock.now());
 }
 
-// What may have been committed is told of with that word.
+// Where the connection breaks during COMMIT, the actions are told of as unknown.
 void Worker::commit(pg::Transaction& transaction, std::span<const pg::Result> results) const {
   try {
     transaction.commit();

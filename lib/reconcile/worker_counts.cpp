@@ -54,7 +54,7 @@ void Worker::note_taken(const std::vector<pg::Row>& rows, Candidates moved, Cand
 }
 
 // What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the
-// meantime. The others are committed: where nobody says which of the two it was, the batch has not failed.
+// meantime. The batch is committed already: an error here is reported, but does not fail it.
 void Worker::count_left(Candidates batch, Candidates moved) {
   std::set<RowKey> keys;
   for (const Candidate& row : moved) keys.insert(row.key);
