@@ -220,7 +220,7 @@ void Connection::await_sync(std::string_view sql, SteadyTime deadline, std::opti
     const auto result = next_result(sql, deadline);
     if (!result) fail(Error::Kind::connection, sql);
     if (PQresultStatus(result->result_.get()) == PGRES_PIPELINE_SYNC) return;
-    if (!error) error = server_error(result->result_.get(), sql);
+    keep_first(result->result_.get(), sql, error);
     if (next_result(sql, deadline)) fail(Error::Kind::connection, sql);  // libpq's null behind each error
   }
 }
@@ -327,8 +327,7 @@ std::optional<Result> Connection::receive(std::string_view sql, SteadyTime deadl
     const auto status = PQresultStatus(result->result_.get());
     const bool is_good = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
     failed = failed || !is_good;
-    if (!is_good && status != PGRES_PIPELINE_ABORTED && !error)
-      error = server_error(result->result_.get(), sql);
+    if (!is_good && status != PGRES_PIPELINE_ABORTED) keep_first(result->result_.get(), sql, error);
     last = std::move(result);
   }
   return failed ? std::nullopt : std::move(last);
@@ -337,6 +336,17 @@ std::optional<Result> Connection::receive(std::string_view sql, SteadyTime deadl
 std::optional<Result> Connection::next_result(std::string_view sql, SteadyTime deadline) {
   while (PQisBusy(connection_.get()) != 0) {
     wait(false, deadline, sql);
+// With its reason the server ends the session: what comes behind it is the end, of which libpq would say that the server
+// has probably crashed.
+void Connection::keep_first(const pg_result* result, std::string_view sql, std::optional<Error>& error) {
+  Error told = server_error(result, sql);
+  if (told.connection_lost()) {
+    close();
+    throw told;
+  }
+  if (!error) error = std::move(told);
+}
+
     if (PQconsumeInput(connection_.get()) == 0) fail(Error::Kind::connection, sql);
   }
   PGresult* next = PQgetResult(connection_.get());

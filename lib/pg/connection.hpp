@@ -126,6 +126,7 @@ class Connection {
   /// two.
   void wait(bool for_write, SteadyTime deadline, std::string_view sql);
   void flush(SteadyTime deadline, std::string_view sql);
+  void keep_first(const pg_result* result, std::string_view sql, std::optional<Error>& error);
   void cancel();
   [[noreturn]] void fail(Error::Kind kind, std::string_view sql);
 

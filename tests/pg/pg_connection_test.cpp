@@ -5,6 +5,7 @@
 
 #include "pg/pg_session.hpp"
 #include "pg/server.hpp"
+#include "pg/transaction.hpp"
 #include "support/log_capture.hpp"
 
 using namespace ff;
@@ -79,7 +80,36 @@ TEST_CASE("a session that the server ends is lost") {
   const auto error = error_of([&] { db.execute("SELECT 1"); });
   CHECK(error.connection_lost());
   CHECK_FALSE(error.may_be_one_row());
-  CHECK(error.error_class() == "connection");
+  CHECK(db.lost());
+}
+
+TEST_CASE("a session that the server ends under a statement tells why, and not that the server crashed") {
+  const Database database;
+  auto admin = database.connect();
+  auto holder = database.connect();
+  auto db = database.connect();
+  admin.execute("CREATE TABLE t (n int)");
+  pg::Transaction holding(holder);
+  holding.execute("LOCK TABLE t IN ACCESS EXCLUSIVE MODE");
+  const auto pid = pid_of(db);
+  // What waits, in each of the ways in which a statement is sent.
+  const std::function<void()> wait = GENERATE_REF(
+      std::function<void()>([&] { db.execute("SELECT n FROM t"); }),
+      std::function<void()>([&] { db.execute_prepared("SELECT n FROM t WHERE n = $1", pg::Params::of(1)); }),
+      std::function<void()>([&] { db.execute_script("SELECT n FROM t"); }));
+  std::thread ender([&] {
+    while (test::number(admin, "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1",
+                        pg::Params::of(pid)) == 0)
+      std::this_thread::yield();
+    admin.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(pid));
+  });
+  const auto error = error_of(wait);
+  ender.join();
+  CHECK(error.kind() == pg::Error::Kind::connection);
+  CHECK(error.sqlstate() == "57P01");
+  CHECK(error.error_class() == "57");
+  CHECK_THAT(error.what(), Catch::StartsWith("terminating connection due to administrator command"));
+  CHECK_FALSE(error.query().empty());
   CHECK(db.lost());
 }
 

@@ -132,6 +132,7 @@ TEST_CASE("a commit whose session is killed has an unknown outcome") {
   const auto error = error_of([&] { transaction.commit(); });
   CHECK(error.outcome_unknown());
   CHECK(error.connection_lost());
+  CHECK(error.sqlstate() == "57P01");
   CHECK_FALSE(error.retryable());
   CHECK(db.lost());
 }
