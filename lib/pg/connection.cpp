@@ -22,6 +22,8 @@ namespace {
 // The server is asked to give up first; only when it does not even say so do we.
 constexpr Milliseconds kAnswerSlack{5000};
 constexpr Milliseconds kLongestCancel{1000};
+// What the pool that raised the interrupt of its sessions has found.
+constexpr std::string_view kAbandoned = "the server stands still, or is another now: ";
 
 // For a statement by itself, which is a transaction of its own: no schema on the path in which somebody else may create,
 // no rows that are hidden in silence, the time for which we wait ($1) and not a role's. The server begins to count it with the
@@ -109,7 +111,7 @@ void wait_for(int fd, bool for_write, SteadyTime deadline, const Interrupt* inte
     if (ready > 0 && polled[0].revents != 0) return;
     if (polled[2].revents != 0)
       throw Error(Error::Kind::connection,
-                  "the server stands still, or is another now: no longer waited for " + std::string(what));
+                  std::string(kAbandoned) + "no longer waited for " + std::string(what));
   }
 }
 
@@ -293,7 +295,11 @@ std::string Connection::located(std::string_view sql) const {
 }
 
 pg_conn* Connection::usable(std::string_view sql) {
-  if (abandoned_ && abandoned_->raised()) close();
+  if (abandoned_ && abandoned_->raised()) {
+    close();
+    throw Error(Error::Kind::connection, std::string(kAbandoned) + "this session is asked nothing any more",
+                {}, std::string(sql));
+  }
   if (!connection_) throw Error(Error::Kind::connection, "the connection is closed", {}, std::string(sql));
   return connection_.get();
 }
