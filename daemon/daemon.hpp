@@ -86,8 +86,8 @@ class Daemon {
     }
     void acquire_timed_out() override { daemon.metrics_.acquire_timed_out(); }
     void connected(const pg::Error* failure) override { daemon.metrics_.connected(failure); }
-    // The next connection may be to a server that was away: no lease is taken until the monitor has checked.
-    void ended_by_server() override { daemon.monitor_.check_now(); }
+    // The next connection may be to a server that was away, or to another: no lease is taken until the monitor has checked.
+    void server_in_doubt() override { daemon.monitor_.check_now(); }
     Daemon& daemon;
   };
 

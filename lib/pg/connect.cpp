@@ -126,7 +126,12 @@ void establish(PGconn* connection, SteadyTime deadline, const Interrupt* interru
   if (PQsetnonblocking(connection, 1) != 0) throw refused(connection);
 }
 
-// $1 the relation. The one statement that is run with the session's own search_path, on which anybody may have put
+// When the server was started: in the form of ServerInfo.
+constexpr std::string_view kSession = R"sql(
+SELECT pg_catalog.pg_backend_pid(),
+       pg_catalog.floor(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000)::pg_catalog.int8)sql";
+
+// $1 the relation. As the one before, it is run with the session's own search_path, on which anybody may have put
 // whatever he likes: so every function and operator in it is named with its schema.
 constexpr std::string_view kSchema = R"sql(
 SELECT pg_catalog.quote_ident(found.name), pg_catalog.quote_literal(pg_catalog.quote_ident(found.name) OPERATOR(pg_catalog.||) '.')
@@ -260,15 +265,17 @@ void Connector::stayed_dark(const Place& place) const {
   dark_[place.name] = Clock::system().now() + kDarkTime;
 }
 
-// The schema of our tables, and whether a pooler is in between: to its clients it gives process numbers of its own.
+// The schema of our tables, which server it is, and whether a pooler is in between: to its clients it gives process numbers of its own.
 void Connector::get_to_know(Connection& connection, SteadyTime deadline) const {
   const Params none;
   const Params relation = Params::of(options_.relation);
-  std::vector<Call> questions{{"SELECT pg_catalog.pg_backend_pid()", none}};
+  std::vector<Call> questions{{kSession, none}};
   if (!options_.relation.empty()) questions.push_back({kSchema, relation});
   const std::vector<Result> answers = connection.execute_all(questions, deadline);
-  connection.may_prepare_ = understood(connection, [&] {
-    return answers[0].one().get<std::int32_t>(0) == PQbackendPID(connection.connection_.get());
+  understood(connection, [&] {
+    const Row session = answers[0].one();
+    connection.may_prepare_ = session.get<std::int32_t>(0) == PQbackendPID(connection.connection_.get());
+    connection.server_started_at_ = unix_millis(session.get<std::int64_t>(1));
   });
   if (!connection.may_prepare_) refuse_statement_mode(connection, deadline);
   if (options_.relation.empty()) return;

@@ -40,8 +40,12 @@ std::string name_of(std::string_view text) {
   return "ff_" + std::to_string(std::hash<std::string_view>{}(text));
 }
 
+std::string text_of(const char* value) {
+  return value == nullptr ? "" : value;
+}
+
 std::string without_end_of_line(const char* message) {
-  std::string text = message == nullptr ? "" : message;
+  std::string text = text_of(message);
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }
@@ -152,9 +156,17 @@ void Connection::close() {
 
 std::string Connection::description() const {
   if (!connection_) return "closed";
-  const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
   const pg_conn* c = connection_.get();
-  return text(PQhost(c)) + ":" + text(PQport(c)) + "/" + text(PQdb(c)) + " as " + text(PQuser(c));
+  return text_of(PQhost(c)) + ":" + text_of(PQport(c)) + "/" + text_of(PQdb(c)) + " as " + text_of(PQuser(c));
+}
+
+std::string Connection::server() const {
+  if (!connection_) return "closed";
+  const pg_conn* c = connection_.get();
+  const std::string host = text_of(PQhost(c));
+  const std::string address = text_of(PQhostaddr(c));
+  const bool is_name = !address.empty() && address != host;
+  return host + ":" + text_of(PQport(c)) + (is_name ? " (" + address + ")" : "");
 }
 
 Result Connection::execute(std::string_view sql, const Params& params) {

@@ -91,6 +91,10 @@ class Connection {
 
   /// Where it is connected to ("host:port/database as user"), for people.
   std::string description() const;
+  /// Which server that is, for people: "host:port", and its address where a name stands for it.
+  std::string server() const;
+  /// When it was started, as it said when the session began; the same as ServerInfo has. Nothing: not of a Connector.
+  std::optional<UnixMillis> server_started_at() const { return server_started_at_; }
 
   /// Ends a connection of libpq's.
   struct Finish {
@@ -119,6 +123,7 @@ class Connection {
   std::string send(const Call& call);
   std::optional<Result> next_result(std::string_view sql, SteadyTime deadline);
   std::optional<Result> receive(std::string_view sql, SteadyTime deadline, std::optional<Error>& error);
+  void keep_first(const pg_result* result, std::string_view sql, std::optional<Error>& error);
   void await_sync(std::string_view sql, SteadyTime deadline, std::optional<Error>& error);
   void give_back_surplus();
   Result collect(std::string_view sql, SteadyTime deadline);
@@ -126,7 +131,6 @@ class Connection {
   /// two.
   void wait(bool for_write, SteadyTime deadline, std::string_view sql);
   void flush(SteadyTime deadline, std::string_view sql);
-  void keep_first(const pg_result* result, std::string_view sql, std::optional<Error>& error);
   void cancel();
   [[noreturn]] void fail(Error::Kind kind, std::string_view sql);
 
@@ -140,6 +144,7 @@ class Connection {
   Schema schema_;
   bool catalog_only_ = false;  // on the search_path
   bool may_prepare_ = true;
+  std::optional<UnixMillis> server_started_at_;
   Milliseconds statement_timeout_;
   const Interrupt* interrupt_;
   std::shared_ptr<const Interrupt> abandoned_;  // raised by the Pool that it is of; null: of none

@@ -14,6 +14,9 @@ constexpr Milliseconds kInterruptPoll{50};
 // How long a server that has refused a further connection is left alone while there are some to wait for.
 constexpr Milliseconds kAskAgain{2000};
 
+// The turn before all others.
+constexpr std::uint64_t kFirst = 0;
+
 }  // namespace
 
 PooledConnection::PooledConnection(PooledConnection&& other) noexcept
@@ -44,7 +47,7 @@ PooledConnection Pool::acquire(SteadyTime deadline, std::string_view user) {
 }
 
 PooledConnection Pool::acquire_first() {
-  return acquire_in(0, Clock::system().now() + acquire_timeout_, {});
+  return acquire_in(kFirst, Clock::system().now() + acquire_timeout_, {});
 }
 
 PooledConnection Pool::acquire_in(std::uint64_t turn, SteadyTime deadline, std::string_view user) {
@@ -55,7 +58,7 @@ PooledConnection Pool::acquire_in(std::uint64_t turn, SteadyTime deadline, std::
     const bool is_new = !session;
     const auto waited = Clock::system().now() - started;
     if (is_new) {
-      std::optional<Connection> made = connect(deadline);
+      std::optional<Connection> made = connect(deadline, turn == kFirst);
       if (!made) continue;
       made->abandoned_ = std::move(abandoned);
       session.emplace(PooledSession{std::move(*made)});
@@ -69,9 +72,10 @@ PooledConnection Pool::acquire_in(std::uint64_t turn, SteadyTime deadline, std::
 }
 
 // Nothing: the server gives no more, and one that is on loan is to be waited for.
-std::optional<Connection> Pool::connect(SteadyTime deadline) {
+std::optional<Connection> Pool::connect(SteadyTime deadline, bool any_server) {
   try {
     Connection connection = connector_.connect(deadline, interrupt_);
+    if (!any_server) refuse_other_server(connection);
     {
       const std::lock_guard lock(mutex_);
       --connecting_;
@@ -88,6 +92,23 @@ std::optional<Connection> Pool::connect(SteadyTime deadline) {
     give_up_slot(nullptr);
     throw;
   }
+}
+
+void Pool::keep_to(UnixMillis server_started_at) {
+  const std::lock_guard lock(mutex_);
+  server_ = server_started_at;
+}
+
+void Pool::refuse_other_server(Connection& connection) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!server_ || server_ == connection.server_started_at()) return;
+  }
+  const std::string server = connection.server();
+  connection.close();
+  discard_all();
+  if (observer_ != nullptr) observer_->server_in_doubt();
+  throw Error(Error::Kind::connection, server + " is another server than the one that was checked last");
 }
 
 // Either an idle connection, or nothing and the right to make one; both count as in use.
@@ -115,7 +136,7 @@ Pool::Place Pool::take_idle_or_slot(std::uint64_t turn, SteadyTime deadline, std
       std::erase_if(idle_, [](const PooledSession& session) { return !session.connection.idle(); }) > 0;
   if (some_ended) refusal_.reset();
   // Before the mutex is free: nobody else connects until it is told.
-  if (some_ended && observer_ != nullptr) observer_->ended_by_server();
+  if (some_ended && observer_ != nullptr) observer_->server_in_doubt();
   std::optional<PooledSession> idle = take_idle(user);
   if (!idle) {
     ++connecting_;

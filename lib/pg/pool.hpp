@@ -61,9 +61,9 @@ class PoolObserver {
   virtual void acquire_timed_out() {}
   /// Null: connected.
   virtual void connected(const Error* /*failure*/) {}
-  /// Some that were idle have been ended by the server, and are not handed out: it may have been away. Told before
-  /// whoever asked gets another.
-  virtual void ended_by_server() {}
+  /// Some that were idle have been ended by the server, which may have been away, or a new one is on another server: none
+  /// of them is handed out. Told before whoever asked gets another, or an Error.
+  virtual void server_in_doubt() {}
 };
 
 /// At most `size` connections, and no more than the server gives, made when needed and shared by whoever asks. Who waits
@@ -85,6 +85,11 @@ class Pool {
   PooledConnection acquire(SteadyTime deadline, std::string_view user = {});
   /// The same, before all others who wait: for whoever has to know soon whether the server is there.
   PooledConnection acquire_first();
+
+  /// Only the server that was started then is meant, because somebody has looked at it: a new session that is on another
+  /// is closed, and what is idle with it, so that acquire_first(), which takes any, meets what others would. Who asked gets
+  /// an Error of kind connection.
+  void keep_to(UnixMillis server_started_at);
 
   /// Closes what is idle, and what is on loan as it comes back: after the server changed or failed.
   void discard_all();
@@ -113,7 +118,8 @@ class Pool {
   Error why_none() const;
   std::optional<PooledSession> take_idle(std::string_view user);
   void give_back(PooledSession session, std::uint64_t generation);
-  std::optional<Connection> connect(SteadyTime deadline);
+  std::optional<Connection> connect(SteadyTime deadline, bool any_server);
+  void refuse_other_server(Connection& connection);
   bool give_up_slot(const Error* error);
 
   const Connector& connector_;
@@ -130,7 +136,8 @@ class Pool {
   std::uint64_t generation_ = 0;    // raised by discard_all: what was made before is closed, not kept
   std::shared_ptr<Interrupt> abandoned_ = std::make_shared<Interrupt>();  // of what is made from now on
   int in_use_ = 0;
-  int connecting_ = 0;  // of these
+  int connecting_ = 0;                // of these
+  std::optional<UnixMillis> server_;  // the start of the one that is meant; nothing: any
   std::optional<Refusal> refusal_;
   std::multiset<std::uint64_t> waiting_;  // their turns; 0: before all others
 };

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "pg/pool.hpp"
+#include "pg/server.hpp"
 #include "pg/transaction.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
@@ -52,8 +53,8 @@ struct Counts : pg::PoolObserver {
   void waited(std::chrono::duration<double>) override { ++waits; }
   void acquire_timed_out() override { ++timeouts; }
   void connected(const pg::Error* failure) override { ++(failure == nullptr ? made : failed); }
-  void ended_by_server() override { ++ended; }
-  std::atomic<int> ended = 0;
+  void server_in_doubt() override { ++doubts; }
+  std::atomic<int> doubts = 0;
   std::atomic<int> waits = 0;
   std::atomic<int> timeouts = 0;
   std::atomic<int> made = 0;
@@ -287,7 +288,32 @@ TEST_CASE("sessions that the server has ended while they were idle are not hande
   CHECK_NOTHROW(connection->execute("SELECT 1"));
   CHECK(pool.state().idle == 0);  // none of the three is kept
   CHECK(counts.made == 4);
-  CHECK(counts.ended == 1);
+  CHECK(counts.doubts == 1);
+}
+
+TEST_CASE(
+    "a new session on another server than the one that is meant is given to whoever looks, and to nobody "
+    "else") {
+  const Database database;
+  Counts counts;
+  Pool pool(database.connector(), 3, 5s, nullptr, &counts);
+  auto held = pool.acquire();
+  const UnixMillis started = pg::server_info(*held).started_at;
+  CHECK(held->server_started_at() == started);
+  { const auto idle = pool.acquire(); }
+  pool.keep_to(started + 1ms);
+  const auto taken = pool.acquire();  // as it was made before
+  { const auto first = pool.acquire_first(); }
+  CHECK(pool.state().idle == 1);
+  CHECK(counts.doubts == 0);
+  pool.discard_all();
+
+  CHECK_THROWS_WITH(pool.acquire(), Catch::EndsWith("is another server than the one that was checked last"));
+  CHECK(counts.doubts == 1);
+  CHECK(counts.failed == 1);
+  CHECK(pool.state().in_use == 2);
+  pool.keep_to(started);
+  CHECK_NOTHROW(pool.acquire());
 }
 
 TEST_CASE("discard_all closes what is idle now and what is on loan as it comes back") {
