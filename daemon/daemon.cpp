@@ -167,7 +167,8 @@ Daemon::Daemon(config::Config config, std::string config_file)
                 pause_watch_.poll(connection);
                 release_watch_.poll(connection);
                 read_storm(connection);
-              }),
+              },
+              [this](UnixMillis started_at) { notifications_.server_is(started_at); }),
           observers_, clock_),
       notifications_(connector_,
                      {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel),

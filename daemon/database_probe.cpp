@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/moment.hpp"
 #include "check/ways.hpp"
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
@@ -68,21 +69,33 @@ Observation DatabaseProbe::probe() {
   // What the one before was sent is not waited for: it may stand still, and say nothing to those who wait.
   if (last_server_ && *last_server_ != server->started_at) {
     connection.reset();
+    on_connection_lost_();
     pool_.abandon_all();
     server = ask_anew(connection);
   }
-  last_server_ = server->started_at;
   Observation seen;
   seen.reading = reading_;
   seen.found = Observation::Found::writable;
-  seen.server_started_at = server->started_at;
-  seen.server_uptime = server->now - server->started_at;
+  meet(**connection, *server, seen);
   look_at_schema(**connection, seen);
   if (seen.found == Observation::Found::writable && also_read_) also_read_(**connection);
   if ((*connection)->lost())
     throw pg::Error(pg::Error::Kind::connection, "the connection broke under the check");
   seen.schema_version = schema_version_;
   return seen;
+}
+
+// Where two servers take writes, sessions may be on either, and this is all that tells of it.
+void DatabaseProbe::meet(const pg::Connection& connection, const pg::ServerInfo& server, Observation& seen) {
+  seen.server_started_at = server.started_at;
+  seen.server_uptime = server.now - server.started_at;
+  seen.server = connection.server() + ", started " + format_moment(server.started_at) + ",";
+  if (last_server_ && *last_server_ != server.started_at)
+    spdlog::warn("the server is another than before, or was started anew: {}, started {}",
+                 connection.server(), format_moment(server.started_at));
+  last_server_ = server.started_at;
+  pool_.keep_to(server.started_at);
+  if (on_server_) on_server_(server.started_at);
 }
 
 // Of what fails here the pool tells its observer.

@@ -21,26 +21,29 @@ class DatabaseProbe {
   using OnError = std::function<void(const pg::Error&)>;
   using OnCoverage = std::function<void(const Coverage&)>;
   using AlsoRead = std::function<void(pg::Connection&)>;
+  using OnServer = std::function<void(UnixMillis started_at)>;
   /// It takes some twenty statements over the catalog: a quarter of a second at 256 hash children.
   static constexpr Milliseconds kVerifyAgain{300'000};
 
   /// `on_error` is told of what the pool does not tell its own observer: whatever fails over a connection.
-  /// `on_connection_lost` is called before a connection that broke is replaced: until this check is over, nobody should
-  /// act on what may be another server.
+  /// `on_connection_lost` is called before a connection that broke, or is to another server than before, is replaced: until
+  /// this check is over, nobody should act on what may be another server.
   /// `on_coverage` is called when what the choice comes to is known or has changed, before the check that found
   /// it says that anybody may run.
   /// `also_read` is lent the connection once the server has been found fit, before anybody may run. It does not throw,
   /// and whatever it meets is no outage.
+  /// `on_server` is told at each check which server it is, by its start.
   /// `verify_again`: after so long a schema that was fit is verified anew.
   DatabaseProbe(pg::Pool& pool, PartitionChoice partitions, OnError on_error,
                 std::function<void()> on_connection_lost, OnCoverage on_coverage, AlsoRead also_read = {},
-                Milliseconds verify_again = kVerifyAgain)
+                OnServer on_server = {}, Milliseconds verify_again = kVerifyAgain)
       : pool_(pool),
         partitions_(std::move(partitions)),
         on_error_(std::move(on_error)),
         on_connection_lost_(std::move(on_connection_lost)),
         on_coverage_(std::move(on_coverage)),
         also_read_(std::move(also_read)),
+        on_server_(std::move(on_server)),
         verify_again_(verify_again) {}
 
   supervisor::Observation operator()();
@@ -48,6 +51,7 @@ class DatabaseProbe {
  private:
   supervisor::Observation probe();
   pg::PooledConnection acquire();
+  void meet(const pg::Connection& connection, const pg::ServerInfo& server, supervisor::Observation& seen);
   pg::ServerInfo server_info(pg::Connection& connection);
   std::optional<pg::ServerInfo> ask(pg::PooledConnection& connection);
   pg::ServerInfo ask_anew(std::optional<pg::PooledConnection>& connection);
@@ -63,6 +67,7 @@ class DatabaseProbe {
   const std::function<void()> on_connection_lost_;
   const OnCoverage on_coverage_;
   const AlsoRead also_read_;
+  const OnServer on_server_;
   const Milliseconds verify_again_;
   std::optional<reconcile::TimeReading> reading_;
   bool is_connected_ = false;              // in this check

@@ -21,6 +21,11 @@ void Availability::observe(const Observation& observation, SteadyTime now) {
     const bool another =
         server_ && observation.server_started_at && *server_ != *observation.server_started_at;
     const bool was_away = outage_ || another || observation.clock_was_set;
+    if (was_away || !server_)
+      why_recovering_ = another                     ? "is another than before, or was started anew"
+                        : outage_                   ? "was away"
+                        : observation.clock_was_set ? "had its clock set"
+                                                    : "was started a moment ago";
     if (was_away)
       trusted_from_ = std::max(trusted_from_, now + recovery_grace_);
     else if (!server_)  // one whose clock was set back may not have been started yet

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/time.hpp"
 #include "reconcile/server_clock.hpp"
@@ -21,6 +22,7 @@ struct Observation {
   int schema_version = 0;
   std::optional<reconcile::TimeReading> reading{};  ///< of the server's clock
   bool clock_was_set = false;                       ///< forward, since the observation before
+  std::string server = "the server";                ///< which it is and since when, for people
 };
 
 /// Decides from a series of observations whether reconcilers may run, whether leases may be taken, and when
@@ -52,6 +54,8 @@ class Availability {
   std::optional<SteadyTime> recovering_until() const {
     return may_run() && trusted_from_ > observed_at_ ? std::optional(trusted_from_) : std::nullopt;
   }
+  /// Why leases are not taken while a server is recovering, for people: the end of a sentence.
+  std::string_view why_recovering() const { return why_recovering_; }
   /// The last check was no longer ago than it should be.
   bool is_recent(SteadyTime now) const { return now - observed_at_ <= kRecent; }
 
@@ -70,6 +74,7 @@ class Availability {
   SteadyTime observed_at_{};
   std::optional<UnixMillis> server_;
   SteadyTime trusted_from_{SteadyTime::min()};
+  std::string_view why_recovering_;
 };
 
 }  // namespace ff::supervisor

@@ -19,9 +19,7 @@ void log_change(State state, const Observation& seen) {
     case State::ready:
       return spdlog::info("database is writable: reconcilers run");
     case State::recovering:
-      return spdlog::info(
-          "database is back, or its clock was set: leases are not taken until workers had time to renew "
-          "them");
+      return spdlog::info("database is recovering: {}", seen.reason);
     case State::schema_outdated:
       return spdlog::error("the schema is not what the reconcilers need: {}", seen.reason);
     default:
@@ -104,6 +102,7 @@ void Monitor::check_once(const std::stop_token& stop) {
     if (seen.reading && server_clock_.learn(*seen.reading)) seen.clock_was_set = true;
     availability_.observe(seen, clock_.now());
     state = availability_.state(clock_.now());
+    if (state == State::recovering) add_recovery(seen);
     // Refused for who we are instead of not reached is worth a line of its own.
     is_new = state != told_ || seen.authentication != told_authentication_;
     is_told = !is_new && seen.reason == told_reason_;
@@ -122,11 +121,18 @@ void Monitor::check_once(const std::stop_token& stop) {
     confirmed_();
 }
 
+// With mutex_ held. While one recovery lasts it is the same at each check.
+void Monitor::add_recovery(Observation& seen) const {
+  if (!seen.reason.empty()) seen.reason += "; ";
+  seen.reason += seen.server + " " + std::string(availability_.why_recovering()) +
+                 ": leases are not taken until workers had time to renew them";
+}
+
 // Of a database that is ready, whoever checks says what is amiss all the same.
 void Monitor::log(State state, const Observation& seen, bool is_new) {
   const SteadyTime now = clock_.now();
   const bool is_other =
-      !is_ready(state) && seen.reason != logged_reason_ && now - logged_at_ >= kBetweenReasons;
+      state != State::ready && seen.reason != logged_reason_ && now - logged_at_ >= kBetweenReasons;
   if (!is_new && !is_other) return;
   log_change(state, seen);
   logged_reason_ = seen.reason;

@@ -50,6 +50,7 @@ class Monitor {
  private:
   void run(const std::stop_token& stop);
   void check_once(const std::stop_token& stop);
+  void add_recovery(Observation& seen) const;
   void log(State state, const Observation& seen, bool is_new);
 
   const std::function<Observation()> check_;

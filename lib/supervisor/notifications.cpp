@@ -56,6 +56,15 @@ void Notifications::renew() {
   renewal_.raise();
 }
 
+void Notifications::server_is(UnixMillis started_at) {
+  {
+    const std::lock_guard lock(mutex_);
+    server_ = started_at;
+    if (!listening_since_ || listening_to_ == server_) return;
+  }
+  renew();
+}
+
 bool Notifications::none_since(std::string_view channel, SteadyTime since) const {
   const std::lock_guard lock(mutex_);
   if (!listening_since_ || *listening_since_ > since) return false;
@@ -86,7 +95,9 @@ void Notifications::run() {
 void Notifications::listen() {
   const int wanted = renewals();
   pg::Listener listener(connector_.connect(in(kConnectWithin), &interrupt_));
+  refuse_other_server(listener.connection());
   pg::Connection other = connector_.connect(in(kConnectWithin), &interrupt_);
+  refuse_other_server(other);
   const bool hears = listener.hears(other, in(kTrialWithin), renewal_);
   other.close();
   if (!still_wanted(wanted)) return;
@@ -100,8 +111,9 @@ void Notifications::listen() {
   listener.listen(channels_);
   {
     const std::lock_guard lock(mutex_);
-    if (renewals_ != wanted) return;
+    if (renewals_ != wanted || !is_meant(listener.connection())) return;
     listening_since_ = Clock::system().now();
+    listening_to_ = listener.connection().server_started_at();
   }
   if (!why_deaf_.empty()) spdlog::info("notifications are heard again");
   why_deaf_.clear();
@@ -124,6 +136,19 @@ void Notifications::hear(pg::Listener& listener, int wanted) {
     if (on_heard_) std::ranges::for_each(heard, on_heard_);
     pause(kBetweenWakes);
   }
+}
+
+// Silence there says nothing of the one that the reconcilers work on. Behind a name, or among several hosts, there may be two
+// that take writes.
+void Notifications::refuse_other_server(const pg::Connection& connection) const {
+  const std::lock_guard lock(mutex_);
+  if (!is_meant(connection))
+    throw pg::Error(pg::Error::Kind::connection,
+                    connection.server() + " is another server than the reconcilers'");
+}
+
+bool Notifications::is_meant(const pg::Connection& connection) const {
+  return !server_ || server_ == connection.server_started_at();
 }
 
 // Cut short by renew(). False: it has to end.

@@ -36,6 +36,9 @@ class Notifications {
   /// The server may be another one by now: believe nothing until a new connection listens.
   void renew();
 
+  /// Which server announces what matters, by its start: whoever listens to another listens anew.
+  void server_is(UnixMillis started_at);
+
   /// It has listened ever since, and nothing came on this channel.
   bool none_since(std::string_view channel, SteadyTime since) const;
 
@@ -43,6 +46,8 @@ class Notifications {
   void run();
   void listen();
   void hear(pg::Listener& listener, int wanted);
+  void refuse_other_server(const pg::Connection& connection) const;
+  bool is_meant(const pg::Connection& connection) const;  // under mutex_
   bool pause(Milliseconds length);
   int renewals() const;
   bool still_wanted(int renewals) const;
@@ -57,8 +62,10 @@ class Notifications {
   int failures_ = 0;      // since notifications were heard
 
   mutable std::mutex mutex_;
-  int renewals_ = 0;                                           // guarded by mutex_
-  std::optional<SteadyTime> listening_since_;                  // guarded by mutex_
+  int renewals_ = 0;                           // guarded by mutex_
+  std::optional<SteadyTime> listening_since_;  // guarded by mutex_
+  std::optional<UnixMillis> listening_to_;     // guarded by mutex_: a server, while it listens
+  std::optional<UnixMillis> server_;           // guarded by mutex_: the one that is meant
   std::map<std::string, SteadyTime, std::less<>> last_heard_;  // guarded by mutex_
   std::jthread thread_;
 };

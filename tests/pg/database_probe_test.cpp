@@ -1,12 +1,15 @@
 // What a probe of the database finds, and what of it is told: here the partitions.
 #include "database_probe.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <future>
 
 #include "pg/transaction.hpp"
 #include "support/database.hpp"
 #include "support/log_capture.hpp"
+#include "support/process.hpp"
 #include "support/proxy.hpp"
 
 using namespace ff;
@@ -143,9 +146,9 @@ TEST_CASE("who may not count the partitions any more goes on with the last count
 
 TEST_CASE("a hash child that goes while the daemon runs is noticed when the schema is verified anew") {
   Stage stage(AllPartitions{});
-  daemon::DatabaseProbe anew{stage.pool,     AllPartitions{},        [](const pg::Error&) {},
-                             [] {},          [](const Coverage&) {}, {},
-                             Milliseconds{0}};
+  daemon::DatabaseProbe anew{stage.pool, AllPartitions{},        [](const pg::Error&) {},
+                             [] {},      [](const Coverage&) {}, {},
+                             {},         Milliseconds{0}};
   stage.db.execute("DROP INDEX ff_attempt_lease_expiry_idx");
   const test::LogCapture log;
   CHECK(stage.probe().found == Found::writable);
@@ -174,9 +177,9 @@ TEST_CASE("a hash child that goes while the daemon runs is noticed when the sche
 TEST_CASE("a schema that cannot be verified anew, for a lock or a privilege, is no outage") {
   OfRole stage("verifier");
   stage.grant();
-  daemon::DatabaseProbe anew{
-      stage.pool, AllPartitions{}, [&](const pg::Error&) { ++stage.errors; }, [] {}, [](const Coverage&) {},
-      {},         Milliseconds{0}};
+  daemon::DatabaseProbe anew{stage.pool, AllPartitions{},        [&](const pg::Error&) { ++stage.errors; },
+                             [] {},      [](const Coverage&) {}, {},
+                             {},         Milliseconds{0}};
   CHECK(anew().found == Found::writable);
   {
     pg::Transaction locking(stage.db);
@@ -317,4 +320,48 @@ TEST_CASE("a session of the check that somebody ends costs nobody else what is u
       pg::Params::of(pid));
   CHECK(probe().found == Found::writable);
   CHECK_NOTHROW(statement.get());
+}
+
+TEST_CASE("a check that meets another server names it, and tells those who listen to the one before") {
+  testserver::PrivateServer one;
+  testserver::PrivateServer other;  // started a second later
+  const test::TemporaryDirectory directory;
+  const auto host = directory.path() / "server";
+  std::filesystem::create_directory_symlink(one.socket_directory(), host);
+  const pg::Connector connector({.conninfo = one.conninfo() + " host=" + host.string()});
+  pg::Pool pool(connector, 2, Milliseconds{5'000});
+  int doubts = 0;
+  std::vector<UnixMillis> met;
+  daemon::DatabaseProbe probe{pool,
+                              AllPartitions{},
+                              [](const pg::Error&) {},
+                              [&] { ++doubts; },
+                              [](const Coverage&) {},
+                              {},
+                              [&](UnixMillis started_at) { met.push_back(started_at); }};
+  probe();
+  probe();
+  REQUIRE(met.size() == 2);
+  CHECK(met[0] == met[1]);
+  CHECK(doubts == 0);
+
+  // The one before lives and takes writes: only the pool's sessions end.
+  std::filesystem::remove(host);
+  std::filesystem::create_directory_symlink(other.socket_directory(), host);
+  pg::Connector({.conninfo = one.conninfo()})
+      .connect(Clock::system().now() + std::chrono::seconds(10))
+      .execute(
+          "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+          " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
+  const test::LogCapture log;
+  const auto seen = probe();
+  CHECK(doubts == 1);
+  REQUIRE(met.size() == 3);
+  CHECK(met[2] != met[0]);
+  CHECK_THAT(seen.server, Catch::StartsWith(host.string()));
+  CHECK(std::ranges::any_of(log.lines(), [](const std::string& line) {
+    return line.starts_with("warning the server is another than before");
+  }));
+  // Of the two this one is meant from now on.
+  CHECK_NOTHROW(pool.acquire());
 }

@@ -5,8 +5,10 @@
 #include <functional>
 #include <thread>
 
+#include "pg/server.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
+#include "support/log_capture.hpp"
 
 using namespace ff;
 using namespace std::chrono_literals;
@@ -183,6 +185,25 @@ TEST_CASE("where the server may be another one, a new session listens before sil
   const SteadyTime later = now();
   stage.announce();
   CHECK(stage.hears_since(later));
+}
+
+TEST_CASE(
+    "who listens to another server than the one that is meant is deaf, and tries again until it is that "
+    "one") {
+  Stage stage;
+  const UnixMillis started = pg::server_info(stage.db).started_at;
+  const SteadyTime before = now();
+  stage.notifications.server_is(started);
+  CHECK(stage.notifications.none_since(kNews, before));
+  const test::LogCapture log;
+  stage.notifications.server_is(started + 1ms);
+  CHECK_FALSE(stage.notifications.none_since(kNews, now()));
+  REQUIRE(becomes_true([&] { return !log.lines().empty(); }));
+  CHECK_THAT(log.lines().front(), Catch::EndsWith("is another server than the reconcilers'"));
+  CHECK_FALSE(stage.notifications.none_since(kNews, now()));
+  stage.notifications.server_is(started);
+  CHECK(stage.listens());
+  CHECK_FALSE(stage.notifications.none_since(kNews, before));
 }
 
 TEST_CASE("it stops at once, whatever it is doing") {

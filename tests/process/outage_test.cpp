@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
 
 #include "migrate/migrate.hpp"
 #include "support/database.hpp"
+#include "support/engine.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
 #include "testserver/private_server.hpp"
@@ -263,4 +265,38 @@ TEST_CASE("leases that lapse while the server starts anew between two scans are 
               .one()
               .get<bool>(0));
   }
+}
+
+TEST_CASE("who listens moves to another server with the pool, though the one before lives and takes writes") {
+  PrivateServer one;
+  PrivateServer other;
+  migrate_database(one);
+  migrate_database(other);
+  const TemporaryDirectory directory;
+  const auto host = directory.path() / "server";  // as a name that is moved from one to the other
+  std::filesystem::create_directory_symlink(one.socket_directory(), host);
+  RunningDaemon daemon(
+      {.conninfo = one.conninfo(kDatabase) + " host=" + host.string(), .config = config("3s")});
+  auto before = connect(one);
+  auto after = connect(other);
+  const auto listening = [](pg::Connection& db) {
+    return number(db,
+                  "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND query LIKE 'LISTEN ff\\_%'",
+                  pg::Params::of(std::string(kDatabase)));
+  };
+  REQUIRE(wait_until([&] { return daemon.state() == "ready" && listening(before) == 1; }));
+  std::filesystem::remove(host);
+  std::filesystem::create_directory_symlink(other.socket_directory(), host);
+  before.execute(
+      "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+      " WHERE datname = $1 AND pid <> pg_backend_pid() AND query NOT LIKE 'LISTEN ff\\_%'",
+      pg::Params::of(std::string(kDatabase)));
+  REQUIRE(wait_until([&] { return daemon.state() == "recovering"; }));
+  CHECK_THAT(Json::parse(daemon.get("/readyz").body)["reasons"][0].get<std::string>(),
+             Catch::StartsWith(host.string()) && Catch::Contains("is another than before"));
+  CHECK(wait_until([&] { return listening(after) == 1; }));
+  CHECK(daemon.process().err_has("the server is another than before"));
+  CHECK(number(before, "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()",
+               pg::Params::of(std::string(kDatabase))) == 0);
+  CHECK(daemon.stop() == 0);
 }

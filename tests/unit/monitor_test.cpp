@@ -125,7 +125,11 @@ TEST_CASE("a database's clock that was set forward gives workers the recovery gr
   bench.monitor.told_time({now, now, said + 1h});
   REQUIRE(test::wait_until([&] { return bench.changes == 3; }));
   CHECK(bench.all_told() == std::vector<std::pair<State, std::string>>{
-                                {State::ready, ""}, {State::recovering, ""}, {State::ready, ""}});
+                                {State::ready, ""},
+                                {State::recovering,
+                                 "the server had its clock set: leases are not taken until workers had time "
+                                 "to renew them"},
+                                {State::ready, ""}});
   CHECK(bench.monitor.may_take_leases());
 }
 
@@ -184,6 +188,31 @@ TEST_CASE("a monitor tells when the reason changes though the state does not") {
   REQUIRE(test::wait_until([&] { return bench.all_told().size() == 2; }));
   CHECK(bench.all_told().back() ==
         std::pair(State::unreachable, std::string("password authentication failed")));
+}
+
+TEST_CASE("who recovers says on which server and why, and says it anew where that is another") {
+  Bench bench(1h);
+  const auto meets = [&](std::int64_t started_at, const std::string& server) {
+    {
+      const std::lock_guard lock(bench.mutex);
+      bench.now.server_started_at = unix_millis(started_at);
+      bench.now.server = server;
+    }
+    bench.check_again();
+  };
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.is(State::ready); }));
+  meets(1'700'000'001'000, "db2:5432");
+  meets(1'700'000'001'000, "db2:5432");
+  meets(1'700'000'002'000, "db3:5432");
+  bench.monitor.stop();
+  const std::string why =
+      " is another than before, or was started anew: leases are not taken until workers had time to renew "
+      "them";
+  CHECK(bench.all_told() ==
+        std::vector<std::pair<State, std::string>>{{State::ready, ""},
+                                                   {State::recovering, "db2:5432" + why},
+                                                   {State::recovering, "db3:5432" + why}});
 }
 
 TEST_CASE("a reason that changes while the state lasts is logged, once a minute at most") {
