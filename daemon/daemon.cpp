@@ -132,7 +132,10 @@ reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOption
   };
   options.storm = &daemon.storm_;
   options.tell = daemon.action_log_.teller();
-  return engine.tick(options);
+  reconcile::TickReport report = engine.tick(options);
+  if (report.failure && report.failure->schema_mismatch() && daemon.probe_.doubt_schema())
+    daemon.monitor_.check_soon();
+  return report;
 }
 
 bool Daemon::Member::unchanged(const reconcile::Reconciler& pair,
@@ -154,22 +157,21 @@ Daemon::Daemon(config::Config config, std::string config_file)
       pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_,
             &pool_events_),
       storm_(storm_settings(config_.storm), clock_),
+      probe_(
+          pool_, config_.partitions, [this](const pg::Error& error) { metrics_.database_error(error); },
+          [this] {
+            monitor_.check_now();
+            notifications_.renew();
+          },
+          [this](const Coverage& coverage) { set_coverage(coverage); },
+          [this](pg::Connection& connection) {
+            pause_watch_.poll(connection);
+            release_watch_.poll(connection);
+            read_storm(connection);
+          },
+          [this](UnixMillis started_at) { notifications_.server_is(started_at); }),
       monitor_(
-          config_.recovery_grace,
-          DatabaseProbe(
-              pool_, config_.partitions, [this](const pg::Error& error) { metrics_.database_error(error); },
-              [this] {
-                monitor_.check_now();
-                notifications_.renew();
-              },
-              [this](const Coverage& coverage) { set_coverage(coverage); },
-              [this](pg::Connection& connection) {
-                pause_watch_.poll(connection);
-                release_watch_.poll(connection);
-                read_storm(connection);
-              },
-              [this](UnixMillis started_at) { notifications_.server_is(started_at); }),
-          observers_, clock_),
+          config_.recovery_grace, [this] { return probe_(); }, observers_, clock_),
       notifications_(connector_,
                      {std::string(reconcile::kLeaseChannel), std::string(reconcile::kCompletionChannel),
                       std::string(pause::kChannel)},

@@ -132,6 +132,7 @@ class Daemon {
   StormWatch storm_watch_{storm_, clock_};
   supervisor::Releases releases_;
   ReleaseWatch release_watch_{releases_};
+  DatabaseProbe probe_;
   supervisor::Monitor monitor_;
   supervisor::Notifications notifications_;
   supervisor::ThreadForkJoin fork_join_;

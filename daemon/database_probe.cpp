@@ -23,6 +23,20 @@ SteadyTime answer_wanted_by() {
   return Clock::system().now() + Availability::kLongestAnswer;
 }
 
+// While it lives all statements over the connection together have as long as one answer.
+class Within {
+ public:
+  explicit Within(pg::Connection& connection) : connection_(connection) {
+    connection.end_all_by(answer_wanted_by());
+  }
+  ~Within() { connection_.end_all_by(std::nullopt); }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  pg::Connection& connection_;
+};
+
 // Whoever refuses us is there, and what it was sent before may still be answered.
 bool is_silence(const pg::Error& error) {
   return error.sqlstate().empty() &&
@@ -77,10 +91,12 @@ Observation DatabaseProbe::probe() {
   seen.reading = reading_;
   seen.found = Observation::Found::writable;
   meet(**connection, *server, seen);
+  const bool was_fit = verified_on_ == seen.server_started_at;
   look_at_schema(**connection, seen);
   if (seen.found == Observation::Found::writable && also_read_) also_read_(**connection);
   if ((*connection)->lost())
     throw pg::Error(pg::Error::Kind::connection, "the connection broke under the check");
+  if (was_fit && seen.found == Observation::Found::writable) verify_in_time(**connection, seen);
   seen.schema_version = schema_version_;
   return seen;
 }
@@ -96,6 +112,15 @@ void DatabaseProbe::meet(const pg::Connection& connection, const pg::ServerInfo&
   last_server_ = server.started_at;
   pool_.keep_to(server.started_at);
   if (on_server_) on_server_(server.started_at);
+}
+
+bool DatabaseProbe::doubt_schema() {
+  const SteadyTime now = Clock::system().now();
+  SteadyTime::rep before = doubted_at_;
+  if (now - SteadyTime{SteadyTime::duration{before}} < kDoubtAgain) return false;
+  if (!doubted_at_.compare_exchange_strong(before, now.time_since_epoch().count())) return false;
+  is_doubted_ = true;
+  return true;
 }
 
 // Of what fails here the pool tells its observer.
@@ -135,10 +160,7 @@ pg::ServerInfo DatabaseProbe::ask_anew(std::optional<pg::PooledConnection>& conn
 // What the role may not read is no outage: somebody has to grant it.
 void DatabaseProbe::look_at_schema(pg::Connection& connection, Observation& seen) {
   try {
-    if (verified_on_ != seen.server_started_at)
-      verify_schema(connection, seen);
-    else if (Clock::system().now() - verified_at_ >= verify_again_)
-      verify_anew(connection, seen);
+    if (verified_on_ != seen.server_started_at) verify_schema(connection, seen);
     if (seen.found == Observation::Found::writable) count_partitions(connection, seen);
   } catch (const pg::Error& error) {
     if (error.connection_lost() || !error.lacks_privilege()) throw;
@@ -170,9 +192,14 @@ void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen)
 }
 
 // Somebody may have detached a hash child, or dropped a column. What was fit stays so where it cannot be looked at, because a table
-// is locked or a privilege is gone: that is no outage.
-void DatabaseProbe::verify_anew(pg::Connection& connection, Observation& seen) {
+// is locked, a privilege is gone or the server is slow: that is no outage. Leases are taken only while the last check is recent, so
+// all of its statements together get no longer than one answer, and come last: the connection may go with them.
+void DatabaseProbe::verify_in_time(pg::Connection& connection, Observation& seen) {
+  const bool is_doubted = is_doubted_.exchange(false);
+  if (!is_doubted && Clock::system().now() - verified_at_ < verify_again_) return;
   verified_at_ = Clock::system().now();
+  if (is_doubted) pool_.discard_all();
+  const Within answer(connection);
   try {
     verify_schema(connection, seen);
   } catch (const pg::Error& error) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,9 +14,9 @@ namespace ff::daemon {
 
 /// The check of the supervisor's monitor: can it be reached, does it take writes, is it the server
 /// of before, is its schema fit, and are the partitions there that are to be looked after. The schema is verified
-/// when the server is a new one or was not fit, and every few minutes, the partitions are counted at each check: somebody may add
-/// some.
-/// One thread at a time.
+/// when the server is a new one or was not fit, when somebody doubts it, and every few minutes; the partitions are counted at each
+/// check: somebody may add some.
+/// One thread at a time, but for doubt_schema().
 class DatabaseProbe {
  public:
   using OnError = std::function<void(const pg::Error&)>;
@@ -24,6 +25,8 @@ class DatabaseProbe {
   using OnServer = std::function<void(UnixMillis started_at)>;
   /// It takes some twenty statements over the catalog: a quarter of a second at 256 hash children.
   static constexpr Milliseconds kVerifyAgain{300'000};
+  /// Whoever doubts it is heard this often.
+  static constexpr Milliseconds kDoubtAgain{30'000};
 
   /// `on_error` is told of what the pool does not tell its own observer: whatever fails over a connection.
   /// `on_connection_lost` is called before a connection that broke, or is to another server than before, is replaced: until
@@ -48,6 +51,10 @@ class DatabaseProbe {
 
   supervisor::Observation operator()();
 
+  /// A statement failed as it does where the schema is not what it was: the next check verifies it, and sessions that have
+  /// planned for what was there before are replaced. True: it should come soon. Safe from any thread.
+  bool doubt_schema();
+
  private:
   supervisor::Observation probe();
   pg::PooledConnection acquire();
@@ -57,7 +64,7 @@ class DatabaseProbe {
   pg::ServerInfo ask_anew(std::optional<pg::PooledConnection>& connection);
   void look_at_schema(pg::Connection& connection, supervisor::Observation& seen);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
-  void verify_anew(pg::Connection& connection, supervisor::Observation& seen);
+  void verify_in_time(pg::Connection& connection, supervisor::Observation& seen);
   void count_partitions(pg::Connection& connection, supervisor::Observation& seen);
   void keep_count(pg::Connection& connection, const pg::Error& error, supervisor::Observation& seen);
 
@@ -75,6 +82,8 @@ class DatabaseProbe {
   std::optional<UnixMillis> last_server_;  // the start of the server that was met last
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   SteadyTime verified_at_{};
+  std::atomic<bool> is_doubted_ = false;  // the schema, since the last check
+  std::atomic<SteadyTime::rep> doubted_at_ = SteadyTime{}.time_since_epoch().count();
   std::vector<std::string> warned_of_;  // in the schema that was verified last
   int schema_version_ = 0;
   std::optional<Coverage> coverage_;

@@ -131,7 +131,8 @@ void Connection::Finish::operator()(pg_conn* connection) const {
 }
 
 SteadyTime Connection::default_deadline() const {
-  return Clock::system().now() + statement_timeout_ + kAnswerSlack;
+  const SteadyTime own = Clock::system().now() + statement_timeout_ + kAnswerSlack;
+  return all_end_by_ ? std::min(own, *all_end_by_) : own;
 }
 
 // Whoever waits longer than usual gives the server as much longer.
@@ -336,6 +337,17 @@ Result Connection::collect(std::string_view sql, SteadyTime deadline) {
   return std::move(*last);
 }
 
+// With its reason the server ends the session: what comes behind it is the end, of which libpq would say that the server
+// has probably crashed.
+void Connection::keep_first(const pg_result* result, std::string_view sql, std::optional<Error>& error) {
+  Error told = server_error(result, sql);
+  if (told.connection_lost()) {
+    close();
+    throw told;
+  }
+  if (!error) error = std::move(told);
+}
+
 // All results of one statement, up to libpq's null: the last one, where it succeeded. Of errors the first is kept.
 std::optional<Result> Connection::receive(std::string_view sql, SteadyTime deadline,
                                           std::optional<Error>& error) {
@@ -354,17 +366,6 @@ std::optional<Result> Connection::receive(std::string_view sql, SteadyTime deadl
 std::optional<Result> Connection::next_result(std::string_view sql, SteadyTime deadline) {
   while (PQisBusy(connection_.get()) != 0) {
     wait(false, deadline, sql);
-// With its reason the server ends the session: what comes behind it is the end, of which libpq would say that the server
-// has probably crashed.
-void Connection::keep_first(const pg_result* result, std::string_view sql, std::optional<Error>& error) {
-  Error told = server_error(result, sql);
-  if (told.connection_lost()) {
-    close();
-    throw told;
-  }
-  if (!error) error = std::move(told);
-}
-
     if (PQconsumeInput(connection_.get()) == 0) fail(Error::Kind::connection, sql);
   }
   PGresult* next = PQgetResult(connection_.get());

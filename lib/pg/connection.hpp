@@ -80,6 +80,9 @@ class Connection {
   Result execute_script(const std::string& sql, SteadyTime deadline);
   Result execute_script(const std::string& sql);
 
+  /// No statement is waited for beyond this, until it is called again: for many that have so long together. Nothing: each
+  /// has its own time.
+  void end_all_by(std::optional<SteadyTime> deadline) { all_end_by_ = deadline; }
   /// The longest that one statement is waited for: a little more than the server's statement timeout.
   SteadyTime default_deadline() const;
   Milliseconds statement_timeout() const { return statement_timeout_; }
@@ -145,6 +148,7 @@ class Connection {
   bool catalog_only_ = false;  // on the search_path
   bool may_prepare_ = true;
   std::optional<UnixMillis> server_started_at_;
+  std::optional<SteadyTime> all_end_by_;
   Milliseconds statement_timeout_;
   const Interrupt* interrupt_;
   std::shared_ptr<const Interrupt> abandoned_;  // raised by the Pool that it is of; null: of none

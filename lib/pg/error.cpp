@@ -73,6 +73,11 @@ bool Error::lacks_privilege() const {
   return sqlstate_ == "42501";
 }
 
+bool Error::schema_mismatch() const {
+  const bool is_of_class = class_of(sqlstate_) == "42" && !lacks_privilege() && !statement_name_lost();
+  return kind_ == Kind::server && !has_context_ && (is_of_class || sqlstate_ == "0A000");
+}
+
 bool Error::may_be_one_row() const {
   return kind_ == Kind::server && !sqlstate_.empty() && !table_locked();
 }

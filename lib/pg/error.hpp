@@ -56,6 +56,9 @@ class Error : public std::runtime_error {
   bool lacks_resources() const;
   /// The role may not do that.
   bool lacks_privilege() const;
+  /// A table, a column or a type is not what the statement was written or planned for. Not what a function raises: it has
+  /// tables of its own.
+  bool schema_mismatch() const;
   /// A prepared statement is not there, or is somebody else's: a pooler stands in between.
   bool statement_name_lost() const;
   /// The same statement over other rows may succeed: the fault lies in a single row, or may do so.

@@ -300,3 +300,16 @@ TEST_CASE("who listens moves to another server with the pool, though the one bef
                pg::Params::of(std::string(kDatabase))) == 0);
   CHECK(daemon.stop() == 0);
 }
+
+TEST_CASE("a table that is gone makes the daemon unready with the first tick that needs it") {
+  PrivateServer server;
+  migrate_database(server);
+  RunningDaemon daemon({.conninfo = server.conninfo(kDatabase), .config = config("0s")});
+  REQUIRE(wait_until([&] { return daemon.state() == "ready"; }));
+  auto db = connect(server);
+  db.execute("ALTER TABLE ff_attempt RENAME TO gone");
+  REQUIRE(wait_until([&] { return daemon.state() == "schema_outdated"; }));
+  CHECK(daemon.get("/readyz").status == 503);
+  CHECK(daemon.process().err_has("ff_attempt"));
+  CHECK(daemon.stop() == 0);
+}

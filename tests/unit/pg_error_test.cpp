@@ -101,6 +101,17 @@ TEST_CASE("what the server lacks passes without anybody touching the rows") {
     CHECK_FALSE(server(state).lacks_resources());
 }
 
+TEST_CASE(
+    "a statement that no longer fits the schema says so, and a privilege or a function's own tables do not") {
+  for (const char* state : {"42P01", "42703", "42883", "0A000"}) {
+    CHECK(server(state).schema_mismatch());
+    CHECK_FALSE(Error(Kind::server, "of a trigger", state, "SELECT 1", true).schema_mismatch());
+    CHECK_FALSE(Error(Kind::connection, "as a login", state).schema_mismatch());
+  }
+  for (const char* state : {"42501", "42P05", "23505", "55P03", ""})
+    CHECK_FALSE(server(state).schema_mismatch());
+}
+
 TEST_CASE("what may lie in one row is worth halving the batch, and some of it can lie nowhere else") {
   for (const char* state : {"21000", "22003", "22P02", "23505", "23514", "38000", "44000", "54000", "P0001",
                             "XX000", "57014", "ZZ001", "IX000"}) {
