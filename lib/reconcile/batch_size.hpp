@@ -22,11 +22,12 @@ class BatchSize {
 
   std::size_t now() const { return now_; }
 
-  /// A transaction over so many rows took so long, its commit included. Where they were half a batch or more,
+  /// A transaction over so many rows took so long, of which `acted` before its commit. Where they were half a batch or more,
   /// one over the budget makes the next as large as would have fitted it, but not less than an eighth of
-  /// `most`: what is slow may be the commit, whatever the number of rows. A whole batch in less than half of the
-  /// budget makes the next twice as large.
-  void learn(std::size_t rows, Milliseconds took);
+  /// `most`: what is slow may be the commit, whatever the number of rows. Not so where the changes alone took ten times
+  /// the budget, as those of rows that stand for many others do: an end that hundreds wait for. A whole batch in less than
+  /// half of the budget makes the next twice as large.
+  void learn(std::size_t rows, Milliseconds took, Milliseconds acted);
 
  private:
   std::size_t most_ = 0;

@@ -263,7 +263,7 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
   if (!job_.options.dry_run && job_.reconciler.weighs) count_weight(results);
   const auto took = std::chrono::duration_cast<Milliseconds>(job_.clock.now() - started);
   if (!job_.options.dry_run) tell(results, true);
-  job_.batch_size.learn(batch.size(), took);
+  job_.batch_size.learn(batch.size(), took, std::chrono::duration_cast<Milliseconds>(answered - started));
 
   count_moved(rows, moved, took);
   note_taken(rows, moved, batch);
