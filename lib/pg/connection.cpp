@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <future>
 #include <system_error>
 #include <thread>
@@ -22,8 +21,6 @@ namespace {
 // The server is asked to give up first; only when it does not even say so do we.
 constexpr Milliseconds kAnswerSlack{5000};
 constexpr Milliseconds kLongestCancel{1000};
-// What the pool that raised the interrupt of its sessions has found.
-constexpr std::string_view kAbandoned = "the server stands still, or is another now: ";
 
 // For a statement by itself, which is a transaction of its own: no schema on the path in which somebody else may create,
 // no rows that are hidden in silence, the time for which we wait ($1) and not a role's. The server begins to count it with the
@@ -96,28 +93,6 @@ class Pointers {
 };
 
 }  // namespace
-
-void wait_for(int fd, bool for_write, SteadyTime deadline, const Interrupt* interrupt, std::string_view what,
-              const Interrupt* abandoned) {
-  const auto raised = [](const Interrupt* it) { return pollfd{it != nullptr ? it->fd() : -1, POLLIN, 0}; };
-  std::array<pollfd, 3> polled{pollfd{fd, static_cast<short>(for_write ? POLLOUT | POLLIN : POLLIN), 0},
-                               raised(interrupt), raised(abandoned)};
-  for (;;) {
-    const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::system().now()).count();
-    if (left <= 0)
-      throw Error(Error::Kind::timeout, "no answer in time while waiting for " + std::string(what));
-    const int ready =
-        ::poll(polled.data(), polled.size(), static_cast<int>(std::min<std::int64_t>(left, 60'000)));
-    if (ready < 0 && errno != EINTR)
-      throw Error(Error::Kind::connection, "poll: " + std::generic_category().message(errno));
-    if (polled[1].revents != 0)
-      throw Error(Error::Kind::interrupted, "interrupted while waiting for " + std::string(what));
-    if (ready > 0 && polled[0].revents != 0) return;
-    if (polled[2].revents != 0)
-      throw Error(Error::Kind::connection,
-                  std::string(kAbandoned) + "no longer waited for " + std::string(what));
-  }
-}
 
 Connection::Connection(pg_conn* owned, Milliseconds statement_timeout, const Interrupt* interrupt)
     : connection_(owned), statement_timeout_(statement_timeout), interrupt_(interrupt) {}

@@ -1,15 +1,12 @@
 // What a probe of the database finds, and what of it is told: here the partitions.
 #include "database_probe.hpp"
 
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <future>
 
 #include "pg/transaction.hpp"
 #include "support/database.hpp"
 #include "support/log_capture.hpp"
-#include "support/process.hpp"
 #include "support/proxy.hpp"
 
 using namespace ff;
@@ -320,94 +317,4 @@ TEST_CASE("a session of the check that somebody ends costs nobody else what is u
       pg::Params::of(pid));
   CHECK(probe().found == Found::writable);
   CHECK_NOTHROW(statement.get());
-}
-
-TEST_CASE("a check that meets another server names it, and tells those who listen to the one before") {
-  testserver::PrivateServer one;
-  testserver::PrivateServer other;  // started a second later
-  const test::TemporaryDirectory directory;
-  const auto host = directory.path() / "server";
-  std::filesystem::create_directory_symlink(one.socket_directory(), host);
-  const pg::Connector connector({.conninfo = one.conninfo() + " host=" + host.string()});
-  pg::Pool pool(connector, 2, Milliseconds{5'000});
-  int doubts = 0;
-  std::vector<UnixMillis> met;
-  daemon::DatabaseProbe probe{pool,
-                              AllPartitions{},
-                              [](const pg::Error&) {},
-                              [&] { ++doubts; },
-                              [](const Coverage&) {},
-                              {},
-                              [&](UnixMillis started_at) { met.push_back(started_at); }};
-  probe();
-  probe();
-  REQUIRE(met.size() == 2);
-  CHECK(met[0] == met[1]);
-  CHECK(doubts == 0);
-
-  // The one before lives and takes writes: only the pool's sessions end.
-  std::filesystem::remove(host);
-  std::filesystem::create_directory_symlink(other.socket_directory(), host);
-  pg::Connector({.conninfo = one.conninfo()})
-      .connect(Clock::system().now() + std::chrono::seconds(10))
-      .execute(
-          "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-          " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()");
-  const test::LogCapture log;
-  const auto seen = probe();
-  CHECK(doubts == 1);
-  REQUIRE(met.size() == 3);
-  CHECK(met[2] != met[0]);
-  CHECK_THAT(seen.server, Catch::StartsWith(host.string()));
-  CHECK(std::ranges::any_of(log.lines(), [](const std::string& line) {
-    return line.starts_with("warning the server is another than before");
-  }));
-  // Of the two this one is meant from now on.
-  CHECK_NOTHROW(pool.acquire());
-}
-
-TEST_CASE("a table that goes is noticed by the check that comes when a statement has failed over it") {
-  Stage stage(AllPartitions{});
-  CHECK(stage.probe().found == Found::writable);
-  stage.db.execute("ALTER TABLE ff_attempt RENAME TO gone");
-  CHECK(stage.probe().found == Found::writable);  // nobody has met it
-  CHECK(stage.probe.doubt_schema());
-  const auto unfit = stage.probe();
-  CHECK(unfit.found == Found::schema_outdated);
-  CHECK_THAT(unfit.reason, Catch::Contains("ff_attempt"));
-  CHECK_FALSE(stage.probe.doubt_schema());  // not so soon
-  stage.db.execute("ALTER TABLE gone RENAME TO ff_attempt");
-  CHECK(stage.probe().found == Found::writable);
-}
-
-TEST_CASE("a session that has planned for a column as it was is replaced once somebody doubts the schema") {
-  Stage stage(AllPartitions{});
-  stage.db.execute("CREATE TABLE t (n int)");
-  CHECK(stage.probe().found == Found::writable);
-  const auto read = [&] { stage.pool.acquire()->execute_prepared("SELECT n FROM public.t", {}); };
-  for (int i = 0; i < 2; ++i) read();
-  stage.db.execute("ALTER TABLE t ALTER COLUMN n TYPE bigint");
-  CHECK_THROWS_WITH(read(), Catch::Contains("cached plan must not change result type"));
-  CHECK(stage.probe.doubt_schema());
-  CHECK(stage.probe().found == Found::writable);
-  CHECK_NOTHROW(read());
-}
-
-TEST_CASE(
-    "a schema that takes long to verify anew holds up a check no longer than one answer, and stays fit") {
-  const test::Database database;
-  test::Proxy proxy(database.server().socket_directory());
-  const pg::Connector connector(
-      {.conninfo = database.conninfo() + proxy.detour(), .relation = "ff_exec_core"});
-  pg::Pool pool{connector, 1, Milliseconds{10'000}};
-  daemon::DatabaseProbe probe{
-      pool, AllPartitions{}, [](const pg::Error&) {}, [] {}, [](const Coverage&) {}, {}, {}, Milliseconds{0}};
-  CHECK(probe().found == Found::writable);
-  proxy.delay(std::chrono::milliseconds(700));
-  const SteadyTime before = Clock::system().now();
-  CHECK(probe().found == Found::writable);
-  // The verification alone is some twenty round trips.
-  CHECK(Clock::system().now() - before < std::chrono::seconds(10));
-  proxy.delay({});
-  CHECK(probe().found == Found::writable);
 }

@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "pg/pool.hpp"
-#include "pg/server.hpp"
 #include "pg/transaction.hpp"
 #include "support/database.hpp"
 #include "support/engine.hpp"
@@ -289,31 +288,6 @@ TEST_CASE("sessions that the server has ended while they were idle are not hande
   CHECK(pool.state().idle == 0);  // none of the three is kept
   CHECK(counts.made == 4);
   CHECK(counts.doubts == 1);
-}
-
-TEST_CASE(
-    "a new session on another server than the one that is meant is given to whoever looks, and to nobody "
-    "else") {
-  const Database database;
-  Counts counts;
-  Pool pool(database.connector(), 3, 5s, nullptr, &counts);
-  auto held = pool.acquire();
-  const UnixMillis started = pg::server_info(*held).started_at;
-  CHECK(held->server_started_at() == started);
-  { const auto idle = pool.acquire(); }
-  pool.keep_to(started + 1ms);
-  const auto taken = pool.acquire();  // as it was made before
-  { const auto first = pool.acquire_first(); }
-  CHECK(pool.state().idle == 1);
-  CHECK(counts.doubts == 0);
-  pool.discard_all();
-
-  CHECK_THROWS_WITH(pool.acquire(), Catch::EndsWith("is another server than the one that was checked last"));
-  CHECK(counts.doubts == 1);
-  CHECK(counts.failed == 1);
-  CHECK(pool.state().in_use == 2);
-  pool.keep_to(started);
-  CHECK_NOTHROW(pool.acquire());
 }
 
 TEST_CASE("discard_all closes what is idle now and what is on loan as it comes back") {
