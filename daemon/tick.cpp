@@ -16,6 +16,8 @@
 #include "migrate/migrate.hpp"
 #include "pasted.hpp"
 #include "pause/release.hpp"
+#include "pg/server.hpp"
+#include "reconcile/named_rows.hpp"
 #include "report_json.hpp"
 #include "supervisor/thread_fork_join.hpp"
 
@@ -253,7 +255,8 @@ class Passes {
     }
     if (execution_ && !found_ && !failed_ && is_no_execution(*execution_, pool_)) return kProblem;
     const auto all_left = std::accumulate(left.begin(), left.end(), std::int64_t{0});
-    if (!json_ && !dry_run_ && !failed_)
+    const bool all_later = later_ == engines_.size();
+    if (!json_ && !dry_run_ && !failed_ && !all_later)
       std::cout << (all_left == 0 ? "nothing is left due\n"
                                   : fmt::format("left due: {}{}\n", all_left, held_ ? " or more" : ""));
     return errors_ > 0 || held_ ? kProblem : kDone;
@@ -273,6 +276,21 @@ class Passes {
 
   static bool is_told_of_its_rows(const reconcile::Engine& engine) {
     return engine.reconciler().announced(engine.scope().settings).has_value();
+  }
+
+  // Of the one that is named, "in 9 m 56 s", where it has rows, but none that is due by now.
+  std::optional<std::string> not_yet(const reconcile::Engine& engine) {
+    if (!execution_) return std::nullopt;
+    auto connection = pool_.acquire();
+    pg::Transaction transaction(*connection, {.isolation = pg::Isolation::snapshot});
+    const auto rows = reconcile::NamedRows(engine.reconciler(), engine.scope()).of(transaction, *execution_);
+    const UnixMillis now = pg::server_info(*connection).now;
+    transaction.rollback();
+    const auto first = std::ranges::min_element(rows, {}, &reconcile::NamedRow::takeable_at);
+    if (first == rows.end() || std::ranges::any_of(rows, &reconcile::NamedRow::due) ||
+        first->takeable_at <= now)
+      return std::nullopt;
+    return "in " + spoken_duration(first->takeable_at - now);
   }
 
   // Whoever waits here may be a person.
@@ -301,10 +319,14 @@ class Passes {
       wait_for(engine, report.watched);
       report = pass();
     }
+    const auto due_at = first && report.processed == 0 && !json_ ? not_yet(engine) : std::nullopt;
     const double took = std::chrono::duration<double>(Clock::system().now() - started).count();
     errors_ += report.error_count();
     if (has_found(report)) found_ = true;
-    if (first || report.processed > 0) {
+    if (due_at) {
+      std::cout << engine.reconciler().name << ": not yet due: " << *due_at << '\n';
+      ++later_;
+    } else if (first || report.processed > 0) {
       if (json_)
         print_json(engine.reconciler(), report, engine.scope(), took, dry_run_);
       else
@@ -332,6 +354,7 @@ class Passes {
   std::int64_t errors_ = 0;
   bool found_ = false;  // any row of what was named
   bool held_ = false;
+  std::size_t later_ = 0;  // reconcilers that have the one that is named, and not yet
   bool failed_ = false;
 };
 

@@ -197,6 +197,18 @@ TEST_CASE("tick --execution reports a row that is not due") {
   CHECK(diff(before, snapshot(bench.db)).empty());
 }
 
+TEST_CASE("tick --execution tells people when a row falls due that is not due yet") {
+  Bench bench;
+  const Uuid id = insert_core(bench.db, {.partition = {5}, .policy = max_retries(1)});
+  insert_attempt(bench.db,
+                 {.partition = {5}, .execution = id, .lease_expires_at_ms = now_ms(bench.db) + 3'600'000});
+  const Ended done = bench.tick({"attempt_timeout", "--execution", bench.name(id)});
+  CHECK(done.code == 0);
+  CHECK_THAT(done.out, Catch::StartsWith("attempt_timeout: not yet due: in 59 m ") ||
+                           Catch::StartsWith("attempt_timeout: not yet due: in 1 h"));
+  CHECK_THAT(done.out, !Catch::Contains("nothing is left due") && !Catch::Contains("no_longer_due"));
+}
+
 TEST_CASE(
     "tick --execution of another partition than --partitions names, or than there are, is a usage error") {
   Bench bench;
