@@ -24,9 +24,12 @@ std::string moment_of(const ordered_json& at_ms, UnixMillis now) {
   return at_ms.is_null() ? "-" : explain::when(unix_millis(at_ms.get<std::int64_t>()), now);
 }
 
-// "14:03:27 UTC, in 12 s"
+// "14:03:27 UTC, in 12 s"; of another day "2026-11-29 14:03:27 UTC, in 3 d"
 std::string clock_time_of(const ordered_json& at_ms, UnixMillis now) {
-  return fmt::format("{} UTC, {}", page::clock_text(unix_millis(at_ms.get<std::int64_t>())),
+  const UnixMillis at = unix_millis(at_ms.get<std::int64_t>());
+  const bool is_today =
+      std::chrono::floor<std::chrono::days>(at) == std::chrono::floor<std::chrono::days>(now);
+  return fmt::format("{} UTC, {}", is_today ? page::clock_text(at) : page::date_text(at),
                      moment_of(at_ms, now));
 }
 

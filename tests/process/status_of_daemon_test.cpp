@@ -102,6 +102,22 @@ TEST_CASE("a line to paste is made of names that there are, whatever answers") {
   CHECK_THAT(told.out, Contains("failed once") && !Contains("->"));
 }
 
+TEST_CASE("status --url dates the end of a pause that is of another day") {
+  const Database database;
+  auto db = database.connect();
+  db.execute(
+      "INSERT INTO ff_reconciler_pause (reconciler, until_ms, since_ms, paused_by, reason)"
+      " VALUES ('lease_expiry', 4102444800000, 5, 'me', 'a test')");
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = "recovery_grace: 0s\n"});
+  REQUIRE(wait_until([&] { return daemon.ready(); }));
+  const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
+  CHECK(wait_until([&] {
+    return run_binary({"status", "--url", url}).out.find("until 2100-01-01 00:00:00 UTC, in ") !=
+           std::string::npos;
+  }));
+  CHECK(daemon.stop() == 0);
+}
+
 TEST_CASE("a schema version that is not for the daemon's role to read is none, and said so") {
   const Database database;
   auto db = database.connect();
