@@ -44,7 +44,7 @@ SELECT p.problem, c.partition_key, c.execution_id::text AS key, c.xmin::text AS 
 // Those that live and have something beside them that must be there.
 constexpr std::string_view kAttempts = R"sql(
 SELECT p.problem, c.partition_key, c.execution_id::text AS key, c.xmin::text || ',' || coalesce(a.seen, '') AS seen,
-       format('attempt_index %s, attempts: %s', c.attempt_index, coalesce(a.list, 'none')) AS what, a.newest
+       format('attempt_index %s, attempts: %s', c.attempt_index, coalesce(a.list, 'none')) AS what
   FROM {living}
  CROSS JOIN LATERAL (
    SELECT max(i.attempt_index) AS newest, bool_or(i.lease_expires_at_ms IS NOT NULL) AS leased,
@@ -86,22 +86,26 @@ SELECT 'promise_lapsed' AS problem, c.partition_key, c.execution_id::text AS key
                      THEN (c.raw_fields->'claim_grant'->>'expires_at_ms')::bigint END, 0) < {long_ago})sql";
 
 std::vector<Check> of_those_who_go_on() {
-  return {{"active_without_attempt",
-           "it is active, but has no attempt: nobody works on it, and nobody notices", "{core:{waits}}"},
-          {"active_without_lease",
-           "it is active, but none of its attempts has a lease: nobody works on it, and nobody notices",
-           "{core:{waits}, attempt_index = {$newest} + 1, raw_fields = raw_fields || "
-           "jsonb_build_object('total_attempt_count', ({$newest} + 1)::text)}"},
-          {"interrupted_without_attempt",
-           "it is to go on with an attempt, but has none: claim_resumed_execution and "
-           "issue_grant_and_claim "
-           "refuse it",
-           "{core:attempt_state = 'pending_first_attempt', attempt_index = 0, raw_fields = raw_fields || "
-           "jsonb_build_object('total_attempt_count', '0')}"},
-          {"index_without_attempt",
-           "it is to go on with an attempt that is not there, which claim_resumed_execution and "
-           "issue_grant_and_claim refuse; a suspension after a typed claim leads to it",
-           "{tick:index_repair}"}};
+  return {
+      {"active_without_attempt", "it is active, but has no attempt: nobody works on it, and nobody notices",
+       "{core:{waits}}"},
+      {"active_without_lease",
+       "it is active, but none of its attempts has a lease: nobody works on it, and nobody notices",
+       // A worker whose lease was taken in part may still renew it, and complete: not by the next epoch.
+       "UPDATE ff_attempt SET lease_epoch = lease_epoch + 1 {of_it} AND lease_expires_at_ms IS NULL; "
+       "{core_set:{waits}} AND lifecycle_phase = 'active' AND NOT EXISTS (SELECT FROM ff_attempt a WHERE "
+       "a.partition_key = {$partition_key} AND a.execution_id = '{$key}' AND a.lease_expires_at_ms IS NOT "
+       "NULL);"},
+      {"interrupted_without_attempt",
+       "it is to go on with an attempt, but has none: claim_resumed_execution and "
+       "issue_grant_and_claim "
+       "refuse it",
+       "{core:attempt_state = 'pending_first_attempt', attempt_index = 0, raw_fields = raw_fields || "
+       "jsonb_build_object('total_attempt_count', '0')}"},
+      {"index_without_attempt",
+       "it is to go on with an attempt that is not there, which claim_resumed_execution and "
+       "issue_grant_and_claim refuse; a suspension after a typed claim leads to it",
+       "{tick:index_repair}"}};
 }
 
 }  // namespace
@@ -112,7 +116,7 @@ std::vector<Sweep> sweeps_of_executions() {
        .checks =
            {{"unknown_phase",
              "its lifecycle_phase is a word that nobody knows: nobody claims it, ends it or counts it",
-             "{core:{waits}}"},
+             "{core:{waits}} -- find out who wrote it first: it may be at work, or have ended"},
             {"negative_attempt_index", "the number of its attempt is below nought: a claim fails on it",
              "UPDATE ff_exec_core c SET attempt_index = coalesce((SELECT max(a.attempt_index) + 1 FROM "
              "ff_attempt a "
