@@ -44,6 +44,25 @@ constexpr std::string_view kIsOutOfReach = R"sql((
                     FROM {schema}.ff_waitpoint_pending w
                    WHERE {in_partitions:w} AND {same_execution:w, s} AND {is_without_its_key})))sql";
 
+// The whole, and each member of an AllOf, as serde reads it: a word, a Single or a Composite.
+constexpr std::string_view kIsUnreadable = R"sql(EXISTS (
+  SELECT
+    FROM (SELECT {condition} AS it
+           UNION ALL
+          SELECT jsonb_path_query({condition}, '$.**.members[*]')) part
+   CROSS JOIN LATERAL (SELECT part.it->'Composite' AS body,
+                              coalesce(part.it->'Single'->'matcher', part.it->'Composite'->'matcher', 'null') AS matcher) p
+   WHERE (part.it IN ('"OperatorOnly"', '"TimeoutOnly"')
+          OR (SELECT count(*) FROM jsonb_object_keys({object:part.it})) = 1
+             AND (p.matcher = '"Wildcard"' OR jsonb_typeof(p.matcher->'ByName') = 'string'
+                  OR p.matcher = 'null' AND part.it ? 'Composite')
+             AND CASE WHEN part.it ? 'Single' THEN jsonb_typeof(part.it->'Single'->'waitpoint_key') = 'string'
+                      WHEN p.body->>'kind' = 'AllOf' THEN jsonb_typeof(p.body->'members') = 'array'
+                      WHEN p.body->>'kind' = 'Count'
+                      THEN p.body->>'count_kind' IN ('DistinctWaitpoints', 'DistinctSignals', 'DistinctSources')
+                           AND {whole_number_or:-1, p.body->'n'} >= 0 AND jsonb_typeof(p.body->'waitpoints') = 'array'
+                           AND NOT p.body @? '$.waitpoints[*] ? (@.type() != "string")' END) IS NOT TRUE))sql";
+
 const std::vector<Fragment>& of_executions() {
   static const std::vector<Fragment> all{
       {"now", "(SELECT now_ms FROM clock)"},
@@ -82,6 +101,8 @@ const std::vector<Fragment>& of_suspensions() {
       {"is_without_its_key",
        R"sql(w.state = 'active' AND w.waitpoint_key = '' AND w.activated_at_ms = s.suspended_at_ms
           AND {lost_key:w, s} IS NOT NULL)sql"},
+      // "FlowFabric cannot read this condition": a part of it is none of its ResumeCondition's.
+      {"is_unreadable(condition)", std::string(kIsUnreadable)},
       // "No signal can satisfy what this suspension s waits for."
       {"is_out_of_reach", std::string(kIsOutOfReach)}};
   return all;
@@ -89,6 +110,13 @@ const std::vector<Fragment>& of_suspensions() {
 
 const std::vector<Fragment>& of_flows() {
   static const std::vector<Fragment> all{
+      // FlowFabric stages an edge, and applies it later: until then it is in no counts.
+      {"staged(edge)", "NOT ({is_applied:{edge}})"},
+      {"has_staged(group)",
+       R"sql(EXISTS (SELECT
+                 FROM {schema}.ff_edge o
+                WHERE {in_partitions:o} AND o.partition_key = {group}.partition_key AND o.flow_id = {group}.flow_id
+                  AND o.downstream_eid = {group}.downstream_eid AND {staged:o}))sql"},
       {"told(core)",
        R"sql(EXISTS (SELECT
                  FROM {schema}.ff_completion_event t

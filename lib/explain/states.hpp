@@ -8,7 +8,8 @@ namespace ff::explain {
 void add_states(const Facts& facts, std::vector<Finding>& found);
 /// Whatever `audit` finds in its own rows, as audit says it. True: something.
 bool add_faults(const Facts& facts, std::vector<Finding>& found);
-/// Where others are to end first, but no fan-in is there that would count their ends, as audit says it. True: that is so.
+/// Where others are to end first, but their edges are only staged or no fan-in is there that would count their ends, as audit
+/// says it. True: that is so.
 bool add_uncounted_edge(const Facts& facts, std::vector<Finding>& found);
 /// Of one that waits for others of its flow.
 void add_waiting(const Facts& facts, std::vector<Finding>& found);

@@ -31,6 +31,15 @@ std::string missing_event(const Facts& facts, const Upstream& silent) {
                                                 upstream.partition.value, to_string(upstream.uuid)));
 }
 
+// For so long an event is left to FlowFabric's own dispatcher: a tick would move nothing before.
+std::string passed_on(const Facts& facts, const ExecutionId& ended, UnixMillis since) {
+  const Inspection* dependency = facts.inspection("dependency");
+  if (dependency == nullptr) return tick("dependency", ended);
+  const UnixMillis due = since + Milliseconds{*dependency->settings.at("stale_threshold")};
+  return due > facts.now ? fmt::format("wait: dependency passes it on, due {}", when(due, facts.now))
+                         : tick("dependency", ended);
+}
+
 /// Whose end nobody has passed on.
 const Upstream* undispatched(const Facts& facts) {
   const auto found =
@@ -91,15 +100,46 @@ void add_no_edge(const Facts& facts, std::string_view cause, std::vector<Finding
                    is_new ? "wait: who builds its flow applies its edges one by one" : made_eligible(facts)});
 }
 
+// FlowFabric blocks nobody by an edge that is only staged, but who has staged it means it to. A fan-in of any or some that is
+// satisfied stays so.
+bool waits_for_staged(const Facts& facts) {
+  const bool by_some = facts.fan_in && (facts.fan_in->kind == "any_of" || facts.fan_in->kind == "quorum");
+  return facts.any_staged && !(by_some && facts.fan_in->satisfied());
+}
+
+// More upstreams than are read may stand before it.
+std::string apply_or_delete(const Facts& facts, const Upstream* staged) {
+  if (const Upstream* its = broken(facts)) return without_edge(facts, *its);
+  if (staged == nullptr) return "ff-reconcilerd audit # names an edge that was staged more than an hour ago";
+  return remedy(
+      "edge_never_applied", facts.id,
+      {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))}, {"edge_id", to_string(staged->edge)}});
+}
+
+const Upstream* first_staged(const Facts& facts) {
+  const auto found = std::ranges::find_if(facts.upstreams, &Upstream::staged);
+  return found == facts.upstreams.end() ? nullptr : &*found;
+}
+
+void add_staged(const Facts& facts, std::vector<Finding>& found) {
+  const Upstream* staged = first_staged(facts);
+  found.push_back({"edge_only_staged",
+                   fmt::format("it waits for {} (edge only staged), whose end counts only once the edge is "
+                               "applied",
+                               staged == nullptr ? "an upstream" : to_string(staged->id)),
+                   apply_or_delete(facts, staged)});
+}
+
 void add_those_at_work(const Facts& facts, bool for_children, std::vector<Finding>& found) {
   const std::string_view cause = for_children ? "waits_for_children" : "waits_for_upstreams";
   if (facts.upstreams.empty()) return add_no_edge(facts, cause, found);
+  if (facts.any_staged && facts.fan_in->running == 0) return add_staged(facts, found);
   std::string names;
   const Upstream* first = nullptr;
   std::size_t shown = 0;
   for (const Upstream& upstream : facts.upstreams) {
     if (upstream.ended() || shown == kNamed) continue;
-    if (first == nullptr) first = &upstream;
+    if (first == nullptr || first->staged) first = &upstream;
     ++shown;
     names += fmt::format("{}{} ({}{})", names.empty() ? "" : ", ", to_string(upstream.id),
                          upstream.lifecycle_phase.empty() ? "there is none" : upstream.public_state,
@@ -119,7 +159,12 @@ void add_those_at_work(const Facts& facts, bool for_children, std::vector<Findin
 }  // namespace
 
 bool add_uncounted_edge(const Facts& facts, std::vector<Finding>& found) {
-  if (facts.fan_in || std::ranges::all_of(facts.upstreams, &Upstream::staged)) return false;
+  const bool any_applied = !std::ranges::all_of(facts.upstreams, &Upstream::staged);
+  if (facts.fan_in || !any_applied) {
+    const bool is_so = waits_for_staged(facts) && (!facts.fan_in || facts.fan_in->satisfied());
+    if (is_so) add_staged(facts, found);
+    return is_so;
+  }
   const audit::Check& check = audit::check_named("edge_without_group");
   found.push_back(
       {"blocked_without_fan_in", std::string(check.meaning),
@@ -130,7 +175,7 @@ bool add_uncounted_edge(const Facts& facts, std::vector<Finding>& found) {
 void add_waiting(const Facts& facts, std::vector<Finding>& found) {
   const bool for_children = facts.core->blocking_reason == "waiting_for_children" &&
                             facts.core->eligibility_state == "blocked_by_dependencies";
-  if (add_uncounted_edge(facts, found)) return;
+  if ((!for_children || !facts.fan_in) && add_uncounted_edge(facts, found)) return;
   if (!facts.fan_in) {
     found.push_back({"blocked_without_fan_in",
                      "it is blocked, but no fan-in of its is there that could end that",
@@ -146,7 +191,7 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
         {"upstream_not_dispatched",
          fmt::format("{} ended as {}, and nobody has passed that on for {}", to_string(upstream->id),
                      upstream->state(), age(*upstream->undispatched_since, facts.now)),
-         tick("dependency", upstream->id)});
+         passed_on(facts, upstream->id, *upstream->undispatched_since)});
   else if (all_ended && facts.fan_in_agrees() && dependency != nullptr && dependency->due())
     found.push_back({"children_ended", fmt::format("its children have all ended ({})", counts(fan_in)),
                      tick("dependency", facts.id)});
@@ -193,7 +238,7 @@ void add_flow(const Facts& facts, std::vector<Finding>& found) {
     found.push_back({"end_not_dispatched",
                      fmt::format("its completion event {} ({}) has been waiting for {} to be passed on",
                                  pending->id, pending->outcome, age(pending->committed_at, facts.now)),
-                     tick("dependency", facts.id)});
+                     passed_on(facts, facts.id, pending->committed_at)});
   for (const Downstream& downstream : facts.downstreams)
     if (downstream.cancels_us && !facts.core->ended())
       found.push_back(

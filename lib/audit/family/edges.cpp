@@ -13,7 +13,10 @@ SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',',
  CROSS JOIN LATERAL (
    SELECT CASE
      WHEN c.lifecycle_phase IS NULL THEN 'downstream_missing'
-     WHEN {has_ended:c} OR NOT {is_applied:d} THEN NULL
+     WHEN {has_ended:c} THEN NULL
+     -- As for other rules, an hour is enough to build a flow.
+     WHEN {staged:d} THEN
+       CASE WHEN {moment:d.policy->>'staged_at_ms'} < {now} - 3600000 THEN 'edge_never_applied' END
      WHEN c.flow_id IS DISTINCT FROM d.flow_id THEN 'edge_of_another_flow'
      WHEN d.upstream_eid = d.downstream_eid THEN 'edge_to_itself'
      WHEN NOT EXISTS (SELECT
@@ -29,19 +32,23 @@ SELECT p.problem, d.partition_key, d.downstream_eid::text AS key, concat_ws(',',
 
 // What waits for all of several is taken away from both ends, round by round, where nothing leads to it or nothing leads
 // away from it; a circle stays. A flow that takes more than the bounds below is left out, and a fan-in that some upstream
-// may yet satisfy alone.
+// may yet satisfy alone. FlowFabric blocks nobody as it applies an edge: members stay submitted. A parent waits until all
+// its children have ended, whatever their policy.
 constexpr std::string_view kCircles = R"sql(
 WITH RECURSIVE waiting AS MATERIALIZED (
   SELECT c.partition_key, c.flow_id, c.execution_id, concat_ws('.', c.xmin, g.xmin) AS seen
     FROM {living}
-   CROSS JOIN LATERAL (SELECT i.xmin
+   CROSS JOIN LATERAL (SELECT i.xmin, i.running_count, {kind_of:i} AS kind
                          FROM {schema}.ff_edge_group i
                         WHERE {in_partitions:i} AND i.partition_key = c.partition_key AND i.flow_id = c.flow_id
-                          AND i.downstream_eid = c.execution_id AND {kind_of:i} = 'all_of'
+                          AND i.downstream_eid = c.execution_id
                        OFFSET 0) g
-   WHERE c.blocking_reason IS DISTINCT FROM 'waiting_for_children'
-     AND (c.lifecycle_phase = 'blocked' OR c.lifecycle_phase IN ('submitted', 'runnable')
-                                           AND c.eligibility_state = 'blocked_by_dependencies')
+   WHERE CASE WHEN c.eligibility_state = 'blocked_by_dependencies' AND c.blocking_reason = 'waiting_for_children'
+              THEN c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+              WHEN g.kind <> 'all_of' THEN false
+              WHEN c.lifecycle_phase = 'submitted' THEN g.running_count > 0
+              ELSE c.lifecycle_phase = 'blocked'
+                   OR c.lifecycle_phase = 'runnable' AND c.eligibility_state = 'blocked_by_dependencies' END
 ),
 -- Flow by flow, and not one by one: without statistics the planner takes the index of the upstreams.
 edge AS MATERIALIZED (
@@ -98,6 +105,11 @@ std::vector<Sweep> sweeps_of_edges() {
        .checks =
            {{"downstream_missing", "an edge to an execution that is not there", delete_edge},
             {"edge_of_another_flow", "an edge to it belongs to a flow that it is not in", delete_edge},
+            {"edge_never_applied",
+             "an edge to it was staged more than an hour ago and never applied: nothing makes it wait for "
+             "that upstream",
+             "/* FlowFabric's apply_dependency_to_child applies the edge; where it is not meant: */ " +
+                 delete_edge},
             {"edge_without_group",
              "it has an edge, but no fan-in that counts it: the end of its upstream would count for nothing",
              "INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, running_count) "

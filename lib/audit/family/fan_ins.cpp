@@ -44,34 +44,26 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
        CASE WHEN NOT (t.replayed AND t.running > 0) THEN 'group_miscounted' END
      -- From here on it counts what its upstreams say.
      WHEN c.lifecycle_phase NOT IN ('submitted', 'runnable', 'blocked') THEN NULL
-     WHEN c.blocking_reason = 'waiting_for_children' AND c.eligibility_state = 'blocked_by_dependencies' THEN
-       CASE WHEN g.running_count = 0 AND n.in_all > 0 AND {waits_long:c} THEN 'children_ended' END
      -- A flow may still be built: its policy is set before its first edge, and edges come one by one.
      WHEN n.in_all = 0 THEN
        CASE WHEN c.created_at_ms < {now} - 3600000
                  AND (c.lifecycle_phase = 'blocked' OR c.eligibility_state = 'blocked_by_dependencies')
-                 AND NOT EXISTS (SELECT
-                                   FROM {schema}.ff_edge o
-                                  WHERE {in_partitions:o} AND o.partition_key = g.partition_key
-                                    AND o.flow_id = g.flow_id AND o.downstream_eid = g.downstream_eid)
-            THEN 'blocked_without_edges' END
+                 AND NOT {has_staged:g} THEN 'blocked_without_edges' END
+     WHEN c.blocking_reason = 'waiting_for_children' AND c.eligibility_state = 'blocked_by_dependencies' THEN
+       CASE WHEN g.running_count = 0 AND {waits_long:c} THEN 'children_ended' END
+     -- Of all_of, an edge that is only staged may be one more.
      WHEN {satisfied:n, n.success, n.in_all} THEN
-       CASE WHEN c.lifecycle_phase = 'blocked' OR c.eligibility_state = 'blocked_by_dependencies'
-              THEN 'satisfied_but_blocked' END
+       CASE WHEN (c.lifecycle_phase = 'blocked' OR c.eligibility_state = 'blocked_by_dependencies')
+                 AND NOT (n.kind = 'all_of' AND {has_staged:g}) THEN 'satisfied_but_blocked' END
      -- One failure is enough for all_of. Else what runs decides it when it ends, and an edge may still come.
      WHEN {impossible:n, n.success, n.bad, g.running_count} AND c.started_at_ms IS NULL
-          AND (n.kind = 'all_of'
-               OR g.running_count = 0
-                  AND NOT EXISTS (SELECT
-                                    FROM {schema}.ff_edge o
-                                   WHERE {in_partitions:o} AND o.partition_key = g.partition_key
-                                     AND o.flow_id = g.flow_id AND o.downstream_eid = g.downstream_eid
-                                     AND NOT ({is_applied:o}))) THEN 'impossible_but_waiting'
+          AND (n.kind = 'all_of' OR g.running_count = 0 AND NOT {has_staged:g}) THEN 'impossible_but_waiting'
    END AS problem
  ) p
  WHERE {in_partitions:g} AND {has_not_ended:c} AND p.problem IS NOT NULL)sql";
 
-// One that has an edge is to get its group back (edge_without_group), and not to begin before its upstream.
+// One that has an edge is to get its group back (edge_without_group), or its edge applied (edge_never_applied), and not to
+// begin before its upstream.
 constexpr std::string_view kWithoutGroup = R"sql(
 SELECT 'blocked_without_group' AS problem, c.partition_key, c.execution_id::text AS key, c.xmin::text AS seen,
        concat_ws(', ', 'flow ' || coalesce(c.flow_id::text, 'none'), c.blocking_reason) AS what
@@ -85,7 +77,7 @@ SELECT 'blocked_without_group' AS problem, c.partition_key, c.execution_id::text
    AND NOT EXISTS (SELECT
                      FROM {schema}.ff_edge d
                     WHERE {in_partitions:d} AND d.partition_key = c.partition_key AND d.flow_id = c.flow_id
-                      AND d.downstream_eid = c.execution_id AND {is_applied:d}))sql";
+                      AND d.downstream_eid = c.execution_id))sql";
 
 constexpr std::string_view kCancels = R"sql(
 SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, g.xmin::text AS seen,

@@ -25,6 +25,7 @@ SELECT p.problem, s.partition_key, s.execution_id::text AS key, concat_ws(',', s
           AND (jsonb_typeof(s.member_map) <> 'object'
                OR EXISTS (SELECT FROM jsonb_each({object:s.member_map}) AS m(key, value)
                            WHERE jsonb_typeof(m.value) <> 'array')) THEN 'signals_refused'
+     WHEN c.lifecycle_phase = 'suspended' AND {is_unreadable:s.condition} THEN 'condition_unreadable'
      WHEN s.timeout_at_ms IS NULL THEN
        CASE WHEN c.lifecycle_phase = 'suspended' AND s.suspended_at_ms < {long_ago} AND {is_out_of_reach}
             THEN 'suspended_for_ever' END
@@ -84,6 +85,12 @@ std::vector<Sweep> sweeps_of_suspensions() {
                    "jsonb_each(CASE WHEN jsonb_typeof(member_map) = 'object' THEN member_map END) AS m(key, "
                    "value) WHERE "
                    "jsonb_typeof(m.value) = 'array'), '{}') {of_it};"},
+                  {"condition_unreadable",
+                   "what it waits for is nothing that FlowFabric can read: deliver_signal refuses every "
+                   "signal",
+                   "UPDATE ff_suspension_current SET condition = '\"OperatorOnly\"' {of_it}; -- which is how "
+                   "it is: an operator's resume or cancel ends it, or its time-out; or with the condition "
+                   "that is meant"},
                   {"suspended_for_ever",
                    "it is suspended without a time-out, and a waitpoint is not open where a signal has still "
                    "to come: only an operator's resume can wake it",
