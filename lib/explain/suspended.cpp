@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "audit/remedy.hpp"
 #include "explain/states.hpp"
 #include "explain/words.hpp"
 
@@ -107,7 +110,6 @@ class Teller {
     if (const auto lost = lost_key(facts)) open_[lost->key] = lost->waitpoint;
   }
 
-  // Empty: it is of no kind that is known.
   Awaited of(const json& condition) const {
     if (condition == "OperatorOnly") return {"an operator's resume", false, Awaited::By::others};
     if (condition == "TimeoutOnly") return {"its time-out", false, Awaited::By::others};
@@ -116,7 +118,7 @@ class Teller {
     const json& body = member(condition, "Composite");
     if (member(body, "kind") == "AllOf") return all_of(member(body, "members"));
     if (member(body, "kind") == "Count") return count_of(body);
-    return {};
+    return {};  // none that is_readable lets through
   }
 
  private:
@@ -193,20 +195,40 @@ class Teller {
   std::map<std::string, std::string> open_;  // the ids by their keys
 };
 
-// Where the condition cannot be read, what its waitpoints say.
-Awaited by_waitpoints(const Facts& facts) {
-  Awaited awaited;
-  for (const Waitpoint& waitpoint : facts.waitpoints)
-    if (is_bound(waitpoint, *facts.suspension))
-      awaited.text += fmt::format("{}{} at waitpoint {}", awaited.text.empty() ? "" : ", ",
-                                  waitpoint.signals.empty() ? "any signal" : waitpoint.signals, waitpoint.id);
-  return awaited;
+// As serde reads a ResumeCondition. A Count may be without a matcher, a Single may not.
+bool is_readable(const json& condition) {
+  if (condition == "OperatorOnly" || condition == "TimeoutOnly") return true;
+  if (!condition.is_object() || condition.size() != 1) return false;
+  const auto matches_some = [](const json& matcher) {
+    return matcher == "Wildcard" || member(matcher, "ByName").is_string();
+  };
+  const json& single = member(condition, "Single");
+  if (single.is_object())
+    return member(single, "waitpoint_key").is_string() && matches_some(member(single, "matcher"));
+  const json& body = member(condition, "Composite");
+  if (const json& members = member(body, "members"); member(body, "kind") == "AllOf")
+    return members.is_array() && std::ranges::all_of(members, is_readable);
+  constexpr std::array kKinds{"DistinctWaitpoints", "DistinctSignals", "DistinctSources"};
+  const json& n = member(body, "n");
+  const json& keys = member(body, "waitpoints");
+  const json& matcher = member(body, "matcher");
+  return member(body, "kind") == "Count" && n.is_number_unsigned() &&
+         n.get<std::uint64_t>() <= std::numeric_limits<std::uint32_t>::max() && keys.is_array() &&
+         std::ranges::all_of(keys, [](const json& key) { return key.is_string(); }) &&
+         (matcher.is_null() || matches_some(matcher)) &&
+         std::ranges::find(kKinds, text_of(member(body, "count_kind"))) != kKinds.end();
 }
 
+// FlowFabric's deliver_signal appends to such a list, or refuses the signal.
+bool takes_signals(const json& member_map) {
+  return member_map.is_object() &&
+         std::ranges::all_of(member_map, [](const json& signals) { return signals.is_array(); });
+}
+
+// No text: the condition cannot be read.
 Awaited awaited(const Facts& facts) {
   const json condition = json::parse(facts.suspension->condition, nullptr, false);
-  if (Awaited its = Teller(facts).of(condition); !its.text.empty()) return its;
-  return by_waitpoints(facts);
+  return is_readable(condition) ? Teller(facts).of(condition) : Awaited{};
 }
 
 bool is_any_astray(const Facts& facts) {
@@ -218,7 +240,8 @@ bool is_any_astray(const Facts& facts) {
 
 std::string told(const Awaited& its, bool is_any_open) {
   if (its.by == Awaited::By::others) return fmt::format("it waits for {}: no signal can resume it", its.text);
-  if (!is_any_open || its.text.empty()) return "no waitpoint of its is open, so no signal can reach it";
+  if (its.text.empty()) return "FlowFabric refuses signals: its condition cannot be read";
+  if (!is_any_open) return "no waitpoint of its is open, so no signal can reach it";
   if (its.by == Awaited::By::nobody)
     return fmt::format("it waits for {}: no signal can bring that about", its.text);
   if (its.has_come)
@@ -226,14 +249,11 @@ std::string told(const Awaited& its, bool is_any_open) {
   return "it waits for " + its.text;
 }
 
-// A stray one of which the present suspension wants the key; where its condition cannot be read, as its own waitpoints have them.
+// A stray one of which the present suspension wants the key.
 bool counts_for_the_present_one(const Facts& facts) {
   if (!facts.suspension || !facts.core->is("suspended")) return false;
   std::set<std::string> keys;
   add_keys(json::parse(facts.suspension->condition, nullptr, false), keys);
-  if (keys.empty())
-    for (const Waitpoint& each : facts.waitpoints)
-      if (is_bound(each, *facts.suspension)) keys.insert(each.key);
   return std::ranges::any_of(facts.waitpoints, [&](const Waitpoint& each) {
     return each.state == "active" && !is_bound(each, *facts.suspension) && keys.contains(each.key);
   });
@@ -243,10 +263,8 @@ bool counts_for_the_present_one(const Facts& facts) {
 
 void add_suspended(const Facts& facts, std::vector<Finding>& found) {
   if (!facts.suspension) {
-    found.push_back({"suspended_without_suspension", "it is suspended, but its suspension is not there",
-                     update_core(facts.id,
-                                 "lifecycle_phase = 'runnable', ownership_state = 'unowned', "
-                                 "eligibility_state = 'eligible_now', public_state = 'resumable'")});
+    const audit::Check& check = audit::check_named("suspended_without_suspension");
+    found.push_back({check.name, std::string(check.meaning), remedy(check.name, facts.id)});
     return;
   }
   const Suspension& suspension = *facts.suspension;
@@ -257,6 +275,13 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
                      "stray_waitpoint has given it back",
                      lost->key, lost->waitpoint),
          tick("stray_waitpoint", facts.id)});
+  const bool is_refused = !takes_signals(json::parse(suspension.signals, nullptr, false));
+  if (is_refused) {
+    const audit::Check& check = audit::check_named("signals_refused");
+    found.push_back({check.name, std::string(check.meaning), remedy(check.name, facts.id)});
+  }
+  const std::string deliver =
+      is_refused ? "mend signals_refused, then deliver the signal" : "deliver the signal";
   const Awaited its = awaited(facts);
   const bool is_any_open = !facts.waitpoints.empty();
   const bool is_for_others = its.by == Awaited::By::others;
@@ -269,18 +294,17 @@ void add_suspended(const Facts& facts, std::vector<Finding>& found) {
                      : is_for_others ? "waits_for_operator"
                                      : "suspended_for_ever",
                      waits + "; there is no time-out",
-                     by_signal ? "deliver the signal, or resume or cancel it in FlowFabric" : operators});
+                     by_signal ? deliver + ", or resume or cancel it in FlowFabric" : operators});
   else if (inspection != nullptr && inspection->due())
     found.push_back({"suspension_over",
                      fmt::format("its suspension's time-out ({}) was {}", suspension.behavior,
                                  when(*suspension.timeout_at, facts.now)),
                      tick("suspension_timeout", facts.id)});
   else
-    found.push_back(
-        {"suspended_until",
-         fmt::format("{}; its time-out ({}) is {}", waits, suspension.behavior,
-                     when(*suspension.timeout_at, facts.now)),
-         (by_signal ? "deliver the signal" : operators) + ", or wait: suspension_timeout acts then"});
+    found.push_back({"suspended_until",
+                     fmt::format("{}; its time-out ({}) is {}", waits, suspension.behavior,
+                                 when(*suspension.timeout_at, facts.now)),
+                     (by_signal ? deliver : operators) + ", or wait: suspension_timeout acts then"});
 }
 
 void add_waitpoints(const Facts& facts, std::vector<Finding>& found) {
