@@ -108,6 +108,7 @@ explain::Facts facts_of(const ExecutionId& id, const config::Config& config, con
       each.pauses = pause::covering(pauses.in_force, each.reconciler);
     // A standby does not know who is on its primary.
     facts.daemon_seen = !writable || !check::replicas(*connection).empty();
+    facts.has_partition = facts.id.partition.value < coverage.count;
     facts.covered = std::binary_search(coverage.covered.begin(), coverage.covered.end(), id.partition);
   }
   see_what_is_held(facts, pool, config, coverage);

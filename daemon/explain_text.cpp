@@ -70,7 +70,13 @@ void add_attempts(Page& page, const Facts& facts) {
   }
   for (const explain::Grant& grant : facts.grants)
     page.line("grant",
-              fmt::format("{} for {}, {}", grant.kind, grant.worker, end(grant.expires_at, facts.now)));
+              fmt::format("{} for {}, {}", grant.kind, grant.worker, explain::end_of(grant, facts.now)));
+}
+
+// FlowFabric has a name that no signal has for a condition that none satisfies.
+std::string wanted_at(const explain::Waitpoint& waitpoint) {
+  if (waitpoint.signals == "__operator_only__") return "an operator's resume";
+  return waitpoint.signals == "__timeout_only__" ? "its time-out" : waitpoint.signals;
 }
 
 void add_suspension(Page& page, const Facts& facts) {
@@ -82,7 +88,7 @@ void add_suspension(Page& page, const Facts& facts) {
                                                                : "none"));
   for (const explain::Waitpoint& waitpoint : facts.waitpoints)
     page.line("waitpoint", fmt::format("{} {} \"{}\"{}", waitpoint.id, waitpoint.state, waitpoint.key,
-                                       waitpoint.signals.empty() ? "" : " for " + waitpoint.signals));
+                                       waitpoint.signals.empty() ? "" : " for " + wanted_at(waitpoint)));
   if (const auto rest = more(facts.waitpoints_in_all, facts.waitpoints.size()); !rest.empty())
     page.line("waitpoint", rest);
 }

@@ -102,9 +102,8 @@ const Attempt* Facts::current_attempt() const {
 }
 
 const Grant* Facts::grant(std::string_view kind) const {
-  const auto found = std::find_if(grants.begin(), grants.end(), [&](const Grant& grant) {
-    return grant.kind == kind && grant.expires_at > now;
-  });
+  const auto found = std::find_if(grants.begin(), grants.end(),
+                                  [&](const Grant& grant) { return grant.kind == kind && grant.lives(now); });
   return found == grants.end() ? nullptr : &*found;
 }
 

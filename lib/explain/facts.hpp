@@ -71,6 +71,10 @@ struct Grant {
   std::string kind;
   std::string worker;
   UnixMillis expires_at{};
+
+  /// As grant_expiry has it.
+  bool is_endless() const { return kind == "claim" && expires_at <= UnixMillis{}; }
+  bool lives(UnixMillis now) const { return is_endless() || expires_at > now; }
 };
 
 struct Suspension {
@@ -156,6 +160,13 @@ struct LeaseEvent {
 
 using reconcile::Holder;
 
+/// The first that is to be claimed of its partition and lane: FlowFabric's `claim` looks at no other.
+struct First {
+  ExecutionId id{};
+  std::string capabilities;  ///< as those of the core
+  std::int64_t capable = 0;  ///< workers that have registered for the lane, are alive and have them
+};
+
 /// Workers that have registered and are alive.
 struct Workers {
   std::int64_t alive = 0;  ///< in the execution's namespace
@@ -219,6 +230,7 @@ struct Facts {
   ExecutionId id{};
   UnixMillis now{};                       ///< by the database's clock
   bool covered = true;                    ///< the configuration has its partition
+  bool has_partition = true;              ///< the database has it
   bool daemon_seen = true;                ///< a session of one is on the server
   std::optional<PartitionKey> elsewhere;  ///< not here, but there is one of the same uuid in this partition
   std::optional<Core> core;
@@ -240,6 +252,7 @@ struct Facts {
   std::vector<LeaseEvent> lease_events;      ///< the latest first
   std::vector<Holder> holders;
   Workers workers;
+  std::optional<First> first;  ///< where the execution is to be claimed
   std::vector<Inspection> inspections;
   bool flow_cancelled = false;     ///< by a cancel of all its members, and no replay has begun it anew
   std::string pauses_unread = {};  ///< why it is not known which of them are paused; empty: it is

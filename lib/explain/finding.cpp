@@ -124,7 +124,11 @@ void add_due(const Facts& facts, std::vector<Finding>& found) {
 
 std::vector<Finding> findings(const Facts& facts) {
   std::vector<Finding> found;
-  if (!facts.covered)
+  if (!facts.has_partition)
+    found.push_back({"no_partition",
+                     fmt::format("the database has no partition {}", facts.id.partition.value),
+                     "check the id of the execution, and the database"});
+  else if (!facts.covered)
     found.push_back({"not_covered",
                      fmt::format("partition {} is not among those that the configuration covers",
                                  facts.id.partition.value),

@@ -100,6 +100,21 @@ SELECT count(*) AS alive, count(*) FILTER (WHERE for_lane) AS for_lane,
            AND last_heartbeat_ms::numeric + liveness_ttl_ms
                >= floor(extract(epoch FROM clock_timestamp()) * 1000)) worker)sql";
 
+// $1 the partition, $2 the lane
+constexpr std::string_view kFirstOfLane = R"sql(
+SELECT c.execution_id, array_to_string(c.required_capabilities, ',') AS capabilities,
+       (SELECT count(*)
+          FROM {schema}.ff_worker_registry w
+         WHERE $2 = ANY (w.lanes) AND c.required_capabilities <@ string_to_array(w.capabilities_csv, ',')
+           AND w.last_heartbeat_ms::numeric + w.liveness_ttl_ms
+               >= floor(extract(epoch FROM clock_timestamp()) * 1000)) AS capable
+  FROM (SELECT i.execution_id, i.required_capabilities
+          FROM {schema}.ff_exec_core i
+         WHERE i.partition_key = $1 AND i.lane_id = $2 AND i.lifecycle_phase = 'runnable'
+           AND i.eligibility_state = 'eligible_now'
+         ORDER BY i.priority DESC, i.created_at_ms
+         LIMIT 1) c)sql";
+
 std::optional<Core> read_core(pg::Transaction& transaction, const pg::Params& of_it) {
   const pg::Result rows = transaction.execute(kCore, of_it);
   if (rows.empty()) return std::nullopt;
@@ -171,6 +186,11 @@ void read_workers(pg::Transaction& transaction, Facts& facts) {
   const pg::Row row = rows.one();
   facts.workers = {row.get<std::int64_t>("alive"), row.get<std::int64_t>("for_lane"),
                    row.get<std::int64_t>("capable")};
+  if (!core.is("runnable") || core.eligibility_state != "eligible_now") return;
+  for (const pg::Row first : transaction.execute(kFirstOfLane, pg::Params::of(facts.id.partition, core.lane)))
+    facts.first = First{{facts.id.partition, first.get<Uuid>("execution_id")},
+                        first.get<std::string>("capabilities"),
+                        first.get<std::int64_t>("capable")};
 }
 
 std::string said_by(const pg::Error& error) {

@@ -34,8 +34,8 @@ void add_lapsed(const Facts& facts, const Attempt& attempt, std::vector<Finding>
                              age(*attempt.lease_expires_at, facts.now) + " ago";
   if (const Grant* grant = facts.grant("reclaim")) {
     found.push_back({"lease_promised",
-                     fmt::format("{}, and the execution is promised to {}: a reclaim grant ends {}", lapsed,
-                                 grant->worker, when(grant->expires_at, facts.now)),
+                     fmt::format("{}, and the execution is promised to {}: a reclaim grant {}", lapsed,
+                                 grant->worker, end_of(*grant, facts.now)),
                      "that worker reclaims it, or the daemon takes the lease when the grant has ended"});
     return;
   }
@@ -76,12 +76,9 @@ void add_lapsed(const Facts& facts, const Attempt& attempt, std::vector<Finding>
 void add_active(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   const Attempt* attempt = facts.current_attempt();
   if (attempt == nullptr || !attempt->lease_expires_at) {
-    found.push_back({"active_without_lease",
-                     "it is active, but no attempt has a lease: nobody will notice that",
-                     update_core(facts.id,
-                                 "lifecycle_phase = 'runnable', ownership_state = 'unowned', "
-                                 "eligibility_state = 'eligible_now', public_state = 'waiting', "
-                                 "attempt_state = 'pending_retry_attempt'")});
+    const std::string_view name = attempt == nullptr ? "active_without_attempt" : "active_without_lease";
+    found.push_back(
+        {"active_without_lease", std::string(audit::check_named(name).meaning), remedy(name, facts.id)});
     return;
   }
   if (*attempt->lease_expires_at < facts.now) return add_lapsed(facts, *attempt, found);
@@ -120,14 +117,28 @@ void add_delayed(const Facts& facts, std::vector<Finding>& found) {
                      "wait: delayed_promoter makes it claimable then"});
 }
 
+// FlowFabric's claim and claim_execution want what is eligible_now, and issue_grant_and_claim does not know the attempt_state
+// `pending`.
+std::string calls_for_promised(const Core& core) {
+  if (core.attempt_state == "pending") return {};
+  return core.public_state == "resumable" ? "claim_resumed_execution or issue_grant_and_claim"
+                                          : "issue_grant_and_claim";
+}
+
 void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
+  const std::string calls = calls_for_promised(*facts.core);
   const Inspection* returner = facts.inspection("grant_expiry");
   const auto at = returner == nullptr ? std::nullopt : returner->takeable_at();
   if (const Grant* grant = facts.grant("claim")) {
-    found.push_back({"claim_promised",
-                     fmt::format("it is promised to {}, which has not claimed it yet: the grant ends {}",
-                                 grant->worker, when(grant->expires_at, facts.now)),
-                     "wait for that worker; grant_expiry returns it when the grant has ended"});
+    found.push_back(
+        {"claim_promised",
+         fmt::format("it is promised to {}, which has not claimed it yet, and claim_execution, "
+                     "for which the grant is, refuses it: the grant {}",
+                     grant->worker, end_of(*grant, facts.now)),
+         (calls.empty() ? std::string() : "claim it by FlowFabric's " + calls + ", or ") +
+             (grant->is_endless() ? "once the grant is deleted, which never ends, grant_expiry returns it"
+                                  : "wait: grant_expiry returns it when the grant has ended") +
+             ", and FlowFabric's claim takes it from there"});
     return;
   }
   const auto last = std::find_if(facts.grants.begin(), facts.grants.end(),
@@ -137,7 +148,9 @@ void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
                                                              when(last->expires_at, facts.now);
   const std::string abandoned = "it is pending_claim, and " + grant;
   if (!at)
-    found.push_back({"claim_abandoned", abandoned + ": only an operator's claim takes it from there",
+    found.push_back({"claim_abandoned",
+                     abandoned + ": " + (calls.empty() ? "no call" : "only FlowFabric's " + calls) +
+                         " takes it from there",
                      update_core(facts.id, kClaimable)});
   else if (returner->due())
     found.push_back(
@@ -171,6 +184,21 @@ std::string calls_that_take_it(const Core& core, bool is_there) {
          (core.public_state == "resumable" ? ", claim_resumed_execution" : "") + " or issue_grant_and_claim";
 }
 
+// FlowFabric's claim gives up at the first of a lane that its worker may not take, whatever stands behind it.
+bool add_first(const Facts& facts, std::vector<Finding>& found) {
+  const auto& first = facts.first;
+  if (!first || first->id == facts.id || first->capabilities.empty() || first->capable > 0) return false;
+  found.push_back(
+      {"behind_another",
+       fmt::format("{} stands in front of it in lane {} and wants capabilities {}, which no "
+                   "registered worker of that lane has: FlowFabric's claim looks at no other, "
+                   "and gives up",
+                   to_string(first->id), facts.core->lane, first->capabilities),
+       explain(first->id) + " # start a worker with those capabilities, or cancel that one" +
+           (facts.core->attempt_state == "pending" ? "" : ", or claim this one by issue_grant_and_claim")});
+  return true;
+}
+
 void add_claimable(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   const Core& core = *facts.core;
   const bool is_astray = due_inspection(facts, "index_repair") != nullptr;
@@ -184,10 +212,12 @@ void add_claimable(const Facts& facts, bool at_fault, std::vector<Finding>& foun
   const std::string wants =
       "lane " + core.lane + (core.capabilities.empty() ? "" : ", capabilities " + core.capabilities);
   const std::string calls = calls_that_take_it(core, !is_astray);
-  const std::string may = calls.empty() ? "any worker may claim it"
-                                        : "a worker may take it up again " + calls +
-                                              ", but not by claim_execution, which is what a scheduler's "
-                                              "grant is for";
+  const bool is_behind = add_first(facts, found);
+  const std::string may = calls.empty()
+                              ? std::string("any worker may claim it") + (is_behind ? " after that one" : "")
+                              : "a worker may take it up again " + calls +
+                                    ", but not by claim_execution, which is what a scheduler's "
+                                    "grant is for";
   found.push_back({core.public_state == "resumable" ? "resumable" : "unclaimed",
                    fmt::format("{} ({}), but none does; the last that is known of it was {}. Registered and "
                                "alive: {}, for its lane: {}, and with its capabilities: {}",
@@ -324,11 +354,8 @@ void add_own_state(const Facts& facts, std::vector<Finding>& found) {
   else if (core.is("runnable"))
     add_runnable(facts, at_fault, found);
   else
-    found.push_back(
-        {"phase_unknown",
-         "its lifecycle_phase is one that FlowFabric has not: nobody claims it, and no reconciler "
-         "moves it",
-         "find out who wrote it, then set the phase that it is to have"});
+    found.push_back({"phase_unknown", std::string(audit::check_named("unknown_phase").meaning),
+                     remedy("unknown_phase", facts.id)});
 }
 
 }  // namespace

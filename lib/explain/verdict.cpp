@@ -72,8 +72,7 @@ Verdict of_due(const Facts& facts, const Inspection& inspection) {
     verdict.text += ", " + text;
   };
   if (const Grant* grant = facts.grant("reclaim"); grant != nullptr && inspection.leaves_promised)
-    say("promised",
-        fmt::format("promised to {} until {}", grant->worker, when(grant->expires_at, facts.now)));
+    say("promised", fmt::format("promised to {}: the grant {}", grant->worker, end_of(*grant, facts.now)));
   else if (!facts.holders.empty())
     say("locked", "locked by " + who(facts.holders.front(), facts.now));
   else if (inspection.trial && !inspection.trial->error.empty())

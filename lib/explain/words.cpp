@@ -28,6 +28,11 @@ std::string age(UnixMillis at, UnixMillis now) {
   return spoken_duration(std::max(between(at, now), Milliseconds{0}));
 }
 
+std::string end_of(const Grant& grant, UnixMillis now) {
+  if (grant.is_endless()) return "never ends";
+  return (grant.lives(now) ? "ends " : "ended ") + when(grant.expires_at, now);
+}
+
 std::string next(std::optional<UnixMillis> due, std::optional<UnixMillis> known_until, UnixMillis now) {
   if (due) return *due > now ? when(*due, now) : "now";
   return known_until && *known_until > now ? "none for " + spoken_duration(between(now, *known_until))

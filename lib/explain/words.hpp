@@ -15,6 +15,9 @@ std::string when(UnixMillis at, UnixMillis now);
 /// "3.2 s", since a moment that has passed.
 std::string age(UnixMillis at, UnixMillis now);
 
+/// "ends in 12 s", "ended 3.2 s ago", "never ends".
+std::string end_of(const Grant& grant, UnixMillis now);
+
 /// When the next row falls due: "in 12 s", "now"; "none for 20 s" where nothing does before `known_until`; else "unknown".
 std::string next(std::optional<UnixMillis> due, std::optional<UnixMillis> known_until, UnixMillis now);
 
