@@ -50,7 +50,7 @@ TEST_CASE("explain names what holds up an execution that is or was leased") {
          s.attempt({.execution = id});
          return id;
        },
-       "UPDATE ff_exec_core"},
+       "UPDATE ff_attempt SET lease_epoch = lease_epoch + 1 "},
       {"deadline_ahead",
        [](auto& s) { return s.leased(kHour, Json::object(), {.deadline_at_ms = s.now + kHour}); },
        "execution_deadline"},
@@ -83,7 +83,7 @@ TEST_CASE("explain names what holds up an execution that is to be claimed") {
        "UPDATE ff_exec_core"},
       {"phase_unknown",
        [](auto& s) { return core_with(s, in_state(runnable()), "lifecycle_phase = 'parked'"); },
-       "find out who wrote it"},
+       "find out who wrote it first"},
       {"due",
        [](auto& s) {
          const Uuid flow = new_uuid();
@@ -98,7 +98,7 @@ TEST_CASE("explain names what holds up an execution that is to be claimed") {
          s.grant(id, "claim", kHour);
          return id;
        },
-       "wait for that worker"},
+       "grant_expiry returns it when the grant has ended, and FlowFabric's claim takes it from there"},
       {"delayed", [](auto& s) { return s.core({.state = delayed(), .deadline_at_ms = s.now + kHour}); },
        "delayed_promoter"},
       {"delay_over", [](auto& s) { return s.core({.state = delayed(), .deadline_at_ms = s.now - kMinute}); },

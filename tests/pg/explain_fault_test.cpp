@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "audit/remedy.hpp"
+#include "explain/words.hpp"
 #include "explain_stage.hpp"
 
 using namespace ff;
@@ -91,13 +92,66 @@ TEST_CASE("explain says of one that waits without a fan-in what audit says, and 
     stage.db.execute_script(found.at(0).next);
     CHECK(causes(explain::findings(stage.ask(made.downstream))) == "waits_for_upstreams");
   }
-  // An edge that is only staged is in no fan-in's counts.
+}
+
+// The edges of these upstreams are only staged, and the group is this, or there is none.
+TEST_CASE("explain begins nobody whose edge to an upstream is only staged") {
+  const auto staged = [](ExplainStage& stage, const FanIn& made, std::size_t upstream) {
+    stage.db.execute("UPDATE ff_edge SET policy = '{\"edge_state\": \"pending\"}' WHERE upstream_eid = $1",
+                     pg::Params::of(made.upstreams.at(upstream)));
+  };
+  const auto check = [](ExplainStage& stage, const FanIn& made, std::size_t upstream) {
+    const auto found = explain::findings(stage.ask(made.downstream));
+    CHECK(causes(found) == "edge_only_staged");
+    const explain::Finding& its = found.at(0);
+    const std::string id = to_string(ExecutionId{{3}, made.upstreams.at(upstream)});
+    CHECK_THAT(its.text, Catch::StartsWith("it waits for " + id + " (edge only staged)"));
+    CHECK_THAT(its.next, Catch::Contains("apply_dependency_to_child") &&
+                             Catch::Contains("DELETE FROM ff_edge WHERE") && !Catch::Contains("UPDATE"));
+  };
+  for (const char* phase : {"submitted", "blocked"}) {
+    CAPTURE(phase);
+    ExplainStage stage;
+    const FanIn none = parent(stage, {});
+    stage.set(none.downstream, "blocking_reason = NULL, lifecycle_phase = '" + std::string(phase) + "'");
+    staged(stage, none, 0);
+    stage.db.execute("DELETE FROM ff_edge_group");
+    check(stage, none, 0);
+    // The other one is applied, and has ended.
+    const FanIn one = fan_in(stage, {.success = 1, .running = 0});
+    stage.set(one.downstream, "lifecycle_phase = '" + std::string(phase) + "'");
+    end_and_pass_on(stage, one, {0});
+    staged(stage, one, 1);
+    check(stage, one, 1);
+  }
   ExplainStage stage;
-  const FanIn made = fan_in(stage, {});
-  stage.set(made.downstream, "lifecycle_phase = 'submitted'");
-  stage.db.execute_script(
-      "DELETE FROM ff_edge_group; UPDATE ff_edge SET policy = '{\"edge_state\": \"pending\"}'");
-  CHECK(causes(explain::findings(stage.ask(made.downstream))) == "not_scheduled");
+  const FanIn children = parent(stage, {});
+  staged(stage, children, 0);
+  stage.db.execute("DELETE FROM ff_edge_group");
+  check(stage, children, 0);
+}
+
+TEST_CASE("explain takes an active execution without a lease from its worker, as audit does") {
+  ExplainStage stage;
+  const Uuid id = stage.core({});
+  stage.attempt({.execution = id});
+  const explain::Finding its = *finding(explain::findings(stage.ask(id)), "active_without_lease");
+  CHECK(its.text == audit::check_named("active_without_lease").meaning);
+  stage.db.execute_script(its.next);
+  CHECK(attempt(stage.db, id)["lease_epoch"] == 2);
+  CHECK(core(stage.db, id)["attempt_index"] == 0);
+  CHECK(core(stage.db, id)["lifecycle_phase"] == "runnable");
+}
+
+TEST_CASE("explain and audit mend in one way what has an unknown phase or has lost its suspension") {
+  ExplainStage stage;
+  const auto first = [&](const Uuid& id) { return explain::findings(stage.ask(id)).at(0); };
+  const auto mended = [](const char* check, const Uuid& id) { return explain::remedy(check, {{3}, id}); };
+  const Uuid parked = core_with(stage, in_state(runnable()), "lifecycle_phase = 'parked'");
+  CHECK(first(parked).next == mended("unknown_phase", parked));
+  const Uuid lost = stage.core(in_state(suspended()));
+  stage.attempt({.execution = lost});
+  CHECK(first(lost).next == mended("suspended_without_suspension", lost));
 }
 
 TEST_CASE("explain names nothing beside the cause that would move nothing") {

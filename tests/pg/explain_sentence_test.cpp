@@ -167,7 +167,7 @@ TEST_CASE("explain calls no fan-in impossible to which edges are still being app
   insert_edge(stage.db, {3}, other.flow, late, other.downstream, {{"edge_state", "pending"}});
   const Found staged = found_of(stage, other.downstream);
   CHECK(finding(staged, "fan_in_impossible") == nullptr);
-  CHECK_THAT(text_of(staged, "waits_for_upstreams"), Catch::Contains("edge only staged"));
+  CHECK_THAT(text_of(staged, "edge_only_staged"), Catch::Contains("edge only staged"));
 }
 
 TEST_CASE("explain does not make one eligible whose flow has only begun to be built") {
@@ -271,9 +271,29 @@ TEST_CASE("explain names no signal where none can resume a suspension") {
         std::string("it waits for its time-out: no signal can resume it") + kByOperator);
   CHECK(awaited(any_signal_at("a"), Json::object(), {}) ==
         std::string("no waitpoint of its is open, so no signal can reach it") + kByOperator);
-  // By a condition that is not known it goes by the waitpoints.
-  CHECK(awaited({{"Quorum", 2}}, Json::object(), {"a"}) ==
-        std::string("it waits for any signal at waitpoint a") + kDeliver);
+}
+
+TEST_CASE("explain promises no signal a welcome that FlowFabric refuses") {
+  const Json at_a = any_signal_at("a");
+  for (const Json& condition : {Json::object(), Json(nullptr), Json("Anything"), Json{{"Quorum", 2}},
+                                Json{{"Single", {{"waitpoint_key", "a"}, {"matcher", nullptr}}}},
+                                Json{{"Single", at_a["Single"]}, {"x", 1}}, all_of({at_a, Json::object()}),
+                                count_of(2, "DistinctDays"), count_of(-1, "DistinctSignals")}) {
+    CAPTURE(condition.dump());
+    CHECK(awaited(condition, Json::object(), {"a"}) ==
+          std::string("FlowFabric refuses signals: its condition cannot be read") + kByOperator);
+  }
+  for (const Json& signals : {Json::array(), Json{{"a", Json::object()}}}) {
+    CAPTURE(signals.dump());
+    ExplainStage stage;
+    const Uuid id = suspended_with(stage, kHour);
+    set_condition(stage, id, any_signal_at("approval"), signals);
+    const Found found = found_of(stage, id);
+    CHECK(text_of(found, "signals_refused") == audit::check_named("signals_refused").meaning);
+    CHECK_THAT(next_of(found, "suspended_until"), Catch::StartsWith("mend signals_refused, then deliver "));
+    stage.db.execute_script(next_of(found, "signals_refused"));
+    CHECK_THAT(next_of(found_of(stage, id), "suspended_until"), Catch::StartsWith("deliver the signal, "));
+  }
 }
 
 TEST_CASE(
@@ -281,7 +301,6 @@ TEST_CASE(
     "for") {
   ExplainStage stage;
   const Uuid id = suspended_with(stage, kHour);
-  set_condition(stage, id, Json::object());
   const std::string before = text_of(found_of(stage, id), "suspended_until");
   insert_waitpoint(
       stage.db,

@@ -30,6 +30,24 @@ constexpr const char* kEachForTheOther =
     "'{blocked}'::uuid END WHERE upstream_eid = '{upstream}' AND downstream_eid IN ('{blocked}', "
     "'{satisfied}')";
 
+// As FlowFabric leaves members that are created, staged and applied one on the other, and parents that are each the other's
+// child.
+constexpr const char* kBothSubmitted =
+    "; UPDATE ff_exec_core SET lifecycle_phase = 'submitted', eligibility_state = 'eligible_now', "
+    "attempt_state = "
+    "'pending' WHERE execution_id IN ('{blocked}', '{satisfied}')";
+constexpr const char* kBothParents =
+    "; UPDATE ff_exec_core SET lifecycle_phase = 'runnable', eligibility_state = 'blocked_by_dependencies', "
+    "attempt_state = 'attempt_interrupted', blocking_reason = 'waiting_for_children' WHERE execution_id IN "
+    "('{blocked}', '{satisfied}'); INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, "
+    "outcome) "
+    "VALUES (3, '{blocked}', 0, 'waiting_children'), (3, '{satisfied}', 0, 'waiting_children')";
+// An edge that nobody has applied.
+constexpr const char* kStaged =
+    "; INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy) SELECT 3, "
+    "'{flow}', gen_random_uuid(), '{upstream}', '{blocked}', jsonb_build_object('edge_state', 'pending', "
+    "'staged_at_ms', {now}";
+
 // It is legal, and for long.
 void check_nothing(const std::string& sql) {
   CAPTURE(sql);
@@ -97,6 +115,8 @@ TEST_CASE("audit finds what waits for ever on others, and what it says mends it"
       {"upstream_of_another_flow",
        "UPDATE ff_exec_core SET flow_id = gen_random_uuid() WHERE execution_id = '{upstream}'", "", true},
       {"waits_in_circle", std::string(kSecondBlocked) + kEachForTheOther, "", true},
+      {"waits_in_circle", std::string(kSecondBlocked) + kEachForTheOther + kBothSubmitted, "", true},
+      {"waits_in_circle", std::string(kSecondBlocked) + kEachForTheOther + kBothParents, "", true},
   });
 }
 
@@ -134,6 +154,26 @@ TEST_CASE("audit says nothing of a flow that is being built, nor of circles that
                  "upstream_eid, downstream_eid, policy) SELECT 3, '{flow}', gen_random_uuid(), '{blocked}', "
                  "'{satisfied}', '{\"edge_state\": \"pending\"}'"})
     check_nothing(sql);
+}
+
+TEST_CASE("audit names an edge that nobody has applied for an hour, and begins nobody who waits over it") {
+  const std::string of_it = " WHERE downstream_eid = '{blocked}'";
+  const std::string no_group = "DELETE FROM ff_edge" + of_it + "; DELETE FROM ff_edge_group" + of_it;
+  const std::string satisfied = all_ended("blocked", "ended_upstream") +
+                                "UPDATE ff_edge_group SET success_count = 2, running_count = 0" + of_it;
+  for (const std::string& sql : {no_group, satisfied}) {
+    check_nothing(sql + kStaged + ")");
+    AuditStage stage;
+    stage.db.execute_script(stage.filled_in(sql + kStaged + " - 3700000)"));
+    const audit::Report report = stage.audit();
+    REQUIRE(report.verdicts.size() == 1);
+    CHECK(report.verdicts[0].check->name == "edge_never_applied");
+    REQUIRE(report.verdicts[0].rows.size() == 1);
+    CHECK(report.verdicts[0].rows[0].key ==
+          to_string(ExecutionId{AuditStage::kPartition, stage.ids.at("blocked")}));
+    stage.mend(report.verdicts[0].rows[0].remedy);
+    for (const auto& verdict : stage.audit().verdicts) CHECK(verdict.check->name != "edge_never_applied");
+  }
 }
 
 TEST_CASE("audit says nothing of counts whose event is on its way, or whose upstream runs again") {

@@ -132,6 +132,8 @@ struct AuditStage {
                            .suspended_at_ms = now,
                            .timeout_at_ms = now + kMinute,
                            .member_map = {{"k", Json::array()}}});
+    db.execute_script(
+        R"(UPDATE ff_suspension_current SET condition = '{"Single": {"waitpoint_key": "k", "matcher": "Wildcard"}}')");
     insert_waitpoint(db, {.partition = kPartition, .execution = ids.at("suspended"), .waitpoint_key = "k"});
     insert_waitpoint(
         db, {.partition = kPartition, .execution = ids.at("active"), .expires_at_ms = now + kMinute});

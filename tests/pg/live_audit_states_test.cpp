@@ -68,6 +68,51 @@ TEST_CASE("audit finds executions that nothing will ever move, and what it says 
   });
 }
 
+TEST_CASE("audit reads a condition as FlowFabric does") {
+  AuditStage stage;
+  const auto is_unreadable = [&](const std::string& condition) {
+    stage.db.execute("UPDATE ff_suspension_current SET condition = $1::jsonb WHERE execution_id = $2",
+                     pg::Params::of(condition, stage.ids.at("suspended")));
+    for (const auto& verdict : stage.audit().verdicts)
+      if (verdict.check->name == "condition_unreadable") return true;
+    return false;
+  };
+  const std::string count =
+      R"({"Composite": {"kind": "Count", "n": 2, "count_kind": "DistinctSources", "waitpoints": ["k"])";
+  const std::string members = R"({"Composite": {"kind": "AllOf", "members": [)";
+  for (const std::string& condition :
+       {std::string(R"("OperatorOnly")"), std::string(R"("TimeoutOnly")"), at("k"), count + "}}",
+        count + R"(, "matcher": null}})", count + R"(, "matcher": "Wildcard"}})", members + "]}}",
+        members + at("k") + ", " + members + count + "}}]}}]}}"}) {
+    CAPTURE(condition);
+    CHECK_FALSE(is_unreadable(condition));
+  }
+  for (
+      const std::string& condition :
+      {std::string("null"), std::string("[]"), std::string("7"), std::string(R"("Single")"),
+       std::string(R"({"Single": {"waitpoint_key": "k"}})"),
+       std::string(R"({"Single": {"matcher": "Wildcard"}})"), count + R"(, "matcher": "Any"}})",
+       members + at("k") + ", " + members + R"("Anything"]}}]}})",
+       std::string(
+           R"({"Composite": {"kind": "Count", "n": 2, "count_kind": "DistinctSources", "waitpoints": [1]}})"),
+       std::string(R"({"Composite": {"kind": "AllOf"}})")}) {
+    CAPTURE(condition);
+    CHECK(is_unreadable(condition));
+  }
+}
+
+TEST_CASE("what audit says of an active execution without a lease fences its worker") {
+  AuditStage stage;
+  stage.db.execute_script(
+      stage.filled_in("UPDATE ff_attempt SET lease_expires_at_ms = NULL WHERE execution_id = '{active}'"));
+  const audit::Report report = stage.audit();
+  REQUIRE(report.verdicts.size() == 1);
+  stage.mend(report.verdicts[0].rows.at(0).remedy);
+  CHECK(attempt(stage.db, stage.ids.at("active"))["lease_epoch"] == 2);
+  CHECK(::ff::test::core(stage.db, stage.ids.at("active"))["attempt_index"] == 0);
+  CHECK(::ff::test::core(stage.db, stage.ids.at("active"))["lifecycle_phase"] == "runnable");
+}
+
 TEST_CASE("audit finds leases that nobody looks after, and what it says mends them") {
   check_damages({
       attempt("lease_without_epoch", "lease_epoch = 0", "active"),
@@ -105,6 +150,12 @@ TEST_CASE(
        "suspended"},
       {"signals_refused",
        "UPDATE ff_suspension_current SET member_map = '[]' WHERE execution_id = '{suspended}'", "suspended"},
+      {"condition_unreadable",
+       "UPDATE ff_suspension_current SET condition = '{}' WHERE execution_id = '{suspended}'", "suspended"},
+      {"condition_unreadable",
+       R"(UPDATE ff_suspension_current SET condition = '{"Composite": {"kind": "AllOf", "members": [)" +
+           at("k") + R"(, {"AnyOf": []}]}}' WHERE execution_id = '{suspended}')",
+       "suspended"},
       {"suspended_for_ever",
        "DELETE FROM ff_waitpoint_pending WHERE execution_id = '{suspended}'; UPDATE ff_suspension_current "
        "SET "
@@ -162,10 +213,8 @@ TEST_CASE("audit says nothing of a suspension that a signal, a time-out or an op
   for (const std::string& sql :
        {unopened + "UPDATE ff_suspension_current SET suspended_at_ms = {now} - 3600000 WHERE execution_id = "
                    "'{suspended}'",
-        // What cannot be read may be satisfied by any.
-        long_suspended("condition = '{}'"), long_suspended("condition = '" + at("k") + "'"),
-        long_suspended(both + R"("go"}]}')"), long_suspended("condition = " + any),
-        unopened + long_suspended(R"(condition = '"OperatorOnly"')")}) {
+        long_suspended("condition = '" + at("k") + "'"), long_suspended(both + R"("go"}]}')"),
+        long_suspended("condition = " + any), unopened + long_suspended(R"(condition = '"OperatorOnly"')")}) {
     CAPTURE(sql);
     AuditStage stage;
     stage.db.execute_script(stage.filled_in(sql));

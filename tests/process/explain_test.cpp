@@ -111,6 +111,35 @@ TEST_CASE("explain says that the configuration leaves the partition to others") 
   CHECK(all["findings"][0]["cause"] == "not_covered");
 }
 
+TEST_CASE("explain leaves no partition to others that the database has not") {
+  Bench bench;
+  const Ended none = run_binary({"explain", "{fp:256}:" + to_string(new_uuid())},
+                                {{"FF_DATABASE_URL", bench.database.conninfo()}});
+  CHECK(none.code == 1);
+  CHECK_THAT(none.out,
+             Catch::Contains("the database has no partition 256") && !Catch::Contains("not_covered"));
+}
+
+TEST_CASE("explain shows in words what a waitpoint and a grant wait for that nothing ends") {
+  Bench bench;
+  const Uuid id = bench.lapsed();
+  insert_waitpoint(bench.db, {.partition = {3}, .execution = id, .waitpoint_key = "k"});
+  bench.db.execute("UPDATE ff_waitpoint_pending SET required_signal_names = '{__operator_only__}'");
+  insert(bench.db, "ff_claim_grant",
+         {{"partition_key", 3},
+          {"grant_id", "\\x01"},
+          {"execution_id", to_string(id)},
+          {"kind", "claim"},
+          {"worker_id", "w2"},
+          {"worker_instance_id", "w2-1"},
+          {"grant_ttl_ms", 1000},
+          {"issued_at_ms", 5},
+          {"expires_at_ms", 0}});
+  const std::string said = bench.explain(id).out;
+  CHECK_THAT(said, Catch::Contains("\"k\" for an operator's resume\n") && !Catch::Contains("__"));
+  CHECK_THAT(said, Catch::Contains("claim for w2-1, never ends\n"));
+}
+
 TEST_CASE("explain sees whether a daemon is there") {
   Bench bench;
   const Uuid id = bench.lapsed();
