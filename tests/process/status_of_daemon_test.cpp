@@ -106,7 +106,7 @@ TEST_CASE("status --url dates the end of a pause that is of another day") {
   const Database database;
   auto db = database.connect();
   db.execute(
-      "INSERT INTO ff_reconciler_pause (reconciler, until_ms, since_ms, paused_by, reason)"
+      "INSERT INTO ff_reconciler_pause (reconciler, until_ms, paused_at_ms, paused_by, reason)"
       " VALUES ('lease_expiry', 4102444800000, 5, 'me', 'a test')");
   RunningDaemon daemon({.conninfo = database.conninfo(), .config = "recovery_grace: 0s\n"});
   REQUIRE(wait_until([&] { return daemon.ready(); }));
