@@ -18,6 +18,8 @@ using supervisor::Observation;
 
 namespace {
 
+constexpr Milliseconds kBetweenWarnings{60'000};
+
 // What takes longer is not answered any more: the server, or the way to it, stands still.
 SteadyTime answer_wanted_by() {
   return Clock::system().now() + Availability::kLongestAnswer;
@@ -82,10 +84,15 @@ Observation DatabaseProbe::probe() {
   }
   // What the one before was sent is not waited for: it may stand still, and say nothing to those who wait.
   if (last_server_ && *last_server_ != server->started_at) {
+    const UnixMillis met = server->started_at;
     connection.reset();
     on_connection_lost_();
+    // First, so that nobody who connects meanwhile brings a session on the one before.
+    pool_.keep_to(met);
     pool_.abandon_all();
     server = ask_anew(connection);
+    if (server->started_at != met)
+      throw pg::Error(pg::Error::Kind::connection, "it is now one server that answers, now another");
   }
   Observation seen;
   seen.reading = reading_;
@@ -106,9 +113,12 @@ void DatabaseProbe::meet(const pg::Connection& connection, const pg::ServerInfo&
   seen.server_started_at = server.started_at;
   seen.server_uptime = server.now - server.started_at;
   seen.server = connection.server() + ", started " + format_moment(server.started_at) + ",";
-  if (last_server_ && *last_server_ != server.started_at)
+  const SteadyTime now = Clock::system().now();
+  if (last_server_ && *last_server_ != server.started_at && now - told_of_another_ >= kBetweenWarnings) {
     spdlog::warn("the server is another than before, or was started anew: {}, started {}",
                  connection.server(), format_moment(server.started_at));
+    told_of_another_ = now;
+  }
   last_server_ = server.started_at;
   pool_.keep_to(server.started_at);
   if (on_server_) on_server_(server.started_at);
@@ -203,6 +213,7 @@ void DatabaseProbe::verify_in_time(pg::Connection& connection, Observation& seen
   try {
     verify_schema(connection, seen);
   } catch (const pg::Error& error) {
+    if (is_doubted) is_doubted_ = true;
     if (error.connection_lost()) throw;
     on_error_(error);
   }

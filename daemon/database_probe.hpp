@@ -80,10 +80,12 @@ class DatabaseProbe {
   bool is_connected_ = false;              // in this check
   bool has_answered_ = false;              // a server, in this check
   std::optional<UnixMillis> last_server_;  // the start of the server that was met last
+  SteadyTime told_of_another_{};           // as logged: where two answer in turns, once a minute
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   SteadyTime verified_at_{};
   std::atomic<bool> is_doubted_ = false;  // the schema, since the last check
-  std::atomic<SteadyTime::rep> doubted_at_ = SteadyTime{}.time_since_epoch().count();
+  std::atomic<SteadyTime::rep> doubted_at_ =
+      (SteadyTime::clock::now() - kDoubtAgain).time_since_epoch().count();
   std::vector<std::string> warned_of_;  // in the schema that was verified last
   int schema_version_ = 0;
   std::optional<Coverage> coverage_;

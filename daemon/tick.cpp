@@ -279,8 +279,8 @@ class Passes {
   }
 
   // Of the one that is named, "in 9 m 56 s", where it has rows, but none that is due by now.
-  std::optional<std::string> not_yet(const reconcile::Engine& engine) {
-    if (!execution_) return std::nullopt;
+  std::optional<std::string> not_yet(const reconcile::Engine& engine, const TickReport& report) {
+    if (!execution_ || report.failure || has_found(report)) return std::nullopt;
     auto connection = pool_.acquire();
     pg::Transaction transaction(*connection, {.isolation = pg::Isolation::snapshot});
     const auto rows = reconcile::NamedRows(engine.reconciler(), engine.scope()).of(transaction, *execution_);
@@ -319,7 +319,7 @@ class Passes {
       wait_for(engine, report.watched);
       report = pass();
     }
-    const auto due_at = first && report.processed == 0 && !json_ ? not_yet(engine) : std::nullopt;
+    const auto due_at = first && !json_ ? not_yet(engine, report) : std::nullopt;
     const double took = std::chrono::duration<double>(Clock::system().now() - started).count();
     errors_ += report.error_count();
     if (has_found(report)) found_ = true;

@@ -30,10 +30,12 @@ std::string filled_in(const std::string& remedy,
 }
 
 std::string insert_event_of_end(std::string_view word, std::string_view where) {
-  return "INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, namespace, instance_tag, "
+  return "INSERT INTO ff_completion_event (partition_key, execution_id, flow_id, outcome, namespace, "
+         "instance_tag, "
          "occurred_at_ms) SELECT partition_key, execution_id, flow_id, nullif('" +
          std::string(word) +
-         "', ''), raw_fields->>'namespace', raw_fields->'tags'->>'cairn.instance_id', coalesce(terminal_at_ms, "
+         "', ''), raw_fields->>'namespace', raw_fields->'tags'->>'cairn.instance_id', "
+         "coalesce(terminal_at_ms, "
          "created_at_ms) FROM ff_exec_core " +
          std::string(where) + ";";
 }

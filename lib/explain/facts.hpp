@@ -107,7 +107,7 @@ struct FanIn {
   bool satisfied() const;
   /// By its counts. A quorum that needs more than its edges can bring is not while one of them runs: FlowFabric decides it
   /// by the next end, and other edges may come before.
-  bool impossible() const;
+  bool impossible() const;  ///< of a quorum only once all have ended: until then an edge may still come
 };
 
 /// One edge to an execution that this one waits for.

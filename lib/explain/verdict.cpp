@@ -41,7 +41,7 @@ std::string no_deadline(const Facts& facts) {
 
 std::string no_rows(const Facts& facts, const Inspection& inspection) {
   const std::string_view name = inspection.reconciler;
-  if (name == "lease_expiry" || name == "attempt_timeout") return no_lease(facts, inspection);
+  if (inspection.leaves_promised) return no_lease(facts, inspection);
   if (!facts.core) return "no row of its";
   if (name == "suspension_timeout")
     return facts.suspension ? "the suspension has no time-out" : "it has no suspension";

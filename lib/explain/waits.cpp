@@ -94,10 +94,15 @@ std::string too_few_edges(const Facts& facts) {
 }
 
 // As audit has it, an hour is enough to build a flow.
+bool is_being_built(const Facts& facts) {
+  return facts.core->created_at > facts.now - std::chrono::hours{1};
+}
+
+constexpr const char* kWaitForEdges = "wait: who builds its flow applies its edges one by one";
+
 void add_no_edge(const Facts& facts, std::string_view cause, std::vector<Finding>& found) {
-  const bool is_new = facts.core->created_at > facts.now - std::chrono::hours{1};
   found.push_back({cause, fmt::format("no edge says yet for whom it waits ({})", counts(*facts.fan_in)),
-                   is_new ? "wait: who builds its flow applies its edges one by one" : made_eligible(facts)});
+                   is_being_built(facts) ? kWaitForEdges : made_eligible(facts)});
 }
 
 // FlowFabric blocks nobody by an edge that is only staged, but who has staged it means it to. A fan-in of any or some that is
@@ -110,6 +115,7 @@ bool waits_for_staged(const Facts& facts) {
 // More upstreams than are read may stand before it.
 std::string apply_or_delete(const Facts& facts, const Upstream* staged) {
   if (const Upstream* its = broken(facts)) return without_edge(facts, *its);
+  if (is_being_built(facts)) return kWaitForEdges;
   if (staged == nullptr) return "ff-reconcilerd audit # names an edge that was staged more than an hour ago";
   return remedy(
       "edge_never_applied", facts.id,

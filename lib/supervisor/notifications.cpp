@@ -50,6 +50,14 @@ void Notifications::stop() {
 void Notifications::renew() {
   {
     const std::lock_guard lock(mutex_);
+    server_.reset();  // whichever answers now is told by server_is()
+  }
+  begin_anew();
+}
+
+void Notifications::begin_anew() {
+  {
+    const std::lock_guard lock(mutex_);
     ++renewals_;
     listening_since_.reset();
   }
@@ -59,10 +67,12 @@ void Notifications::renew() {
 void Notifications::server_is(UnixMillis started_at) {
   {
     const std::lock_guard lock(mutex_);
+    const bool has_changed = server_ && *server_ != started_at;
     server_ = started_at;
-    if (!listening_since_ || listening_to_ == server_) return;
+    const bool is_elsewhere = listening_since_ && listening_to_ != server_;
+    if (!has_changed && !is_elsewhere) return;
   }
-  renew();
+  begin_anew();
 }
 
 bool Notifications::none_since(std::string_view channel, SteadyTime since) const {

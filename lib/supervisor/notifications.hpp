@@ -44,6 +44,7 @@ class Notifications {
 
  private:
   void run();
+  void begin_anew();
   void listen();
   void hear(pg::Listener& listener, int wanted);
   void refuse_other_server(const pg::Connection& connection) const;

@@ -119,7 +119,7 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                            .duration = finished - started,
                            .missed = late / std::max<Milliseconds>(now.interval, 1ms),
                            .consecutive_failures = schedule_.failures()});
-  // The helpings of a storm make one line at its end.
+  // The refills of a storm make one line at its end.
   log(report, (turn.first || turn.companions || turn.shortcuts) && report.wait == Milliseconds{0});
   if (!report.failure) log_hold(report);
   return {next, away, report.processed > 0 ? now.wakes : std::vector<std::string_view>{}};

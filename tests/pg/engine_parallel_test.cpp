@@ -116,7 +116,7 @@ TEST_CASE("a tick that gets no connection to spare does all by itself") {
   CHECK(report.processed == kEach * kPartitions);
 }
 
-TEST_CASE("a tick that is stopped stops its helping passes, too") {
+TEST_CASE("a tick that is stopped stops its further workers, too") {
   const Database database;
   auto db = database.connect();
   insert_backlog(db);

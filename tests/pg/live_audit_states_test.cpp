@@ -108,7 +108,7 @@ TEST_CASE("what audit says of an active execution without a lease fences its wor
   const audit::Report report = stage.audit();
   REQUIRE(report.verdicts.size() == 1);
   stage.mend(report.verdicts[0].rows.at(0).remedy);
-  CHECK(attempt(stage.db, stage.ids.at("active"))["lease_epoch"] == 2);
+  CHECK(::ff::test::attempt(stage.db, stage.ids.at("active"))["lease_epoch"] == 2);
   CHECK(::ff::test::core(stage.db, stage.ids.at("active"))["attempt_index"] == 0);
   CHECK(::ff::test::core(stage.db, stage.ids.at("active"))["lifecycle_phase"] == "runnable");
 }

@@ -7,6 +7,7 @@
 #include "pg/server.hpp"
 #include "pg/transaction.hpp"
 #include "support/log_capture.hpp"
+#include "support/process.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -98,10 +99,11 @@ TEST_CASE("a session that the server ends under a statement tells why, and not t
       std::function<void()>([&] { db.execute_prepared("SELECT n FROM t WHERE n = $1", pg::Params::of(1)); }),
       std::function<void()>([&] { db.execute_script("SELECT n FROM t"); }));
   std::thread ender([&] {
-    while (test::number(admin, "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1",
-                        pg::Params::of(pid)) == 0)
-      std::this_thread::yield();
-    admin.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(pid));
+    const bool it_waits = test::wait_until([&] {
+      return test::number(admin, "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = $1",
+                          pg::Params::of(pid)) > 0;
+    });
+    if (it_waits) admin.execute("SELECT pg_terminate_backend($1, 5000)", pg::Params::of(pid));
   });
   const auto error = error_of(wait);
   ender.join();

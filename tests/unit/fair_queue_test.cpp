@@ -33,7 +33,7 @@ TEST_CASE("each namespace has its turn, of each the oldest first") {
   CHECK_FALSE(queue.oldest());
 }
 
-TEST_CASE("whose turn it was is remembered from one helping to the next") {
+TEST_CASE("whose turn it was is remembered from one taking to the next") {
   FairQueue queue;
   queue.add({row("a", 1), row("a", 2), row("b", 1), row("b", 2)});
   CHECK(order(queue.pop(1)) == "a1");

@@ -52,7 +52,8 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
      WHEN c.blocking_reason = 'waiting_for_children' AND c.eligibility_state = 'blocked_by_dependencies' THEN
        CASE WHEN g.running_count = 0 AND {waits_long:c} THEN 'children_ended' END
      -- Of all_of, an edge that is only staged may be one more.
-     WHEN {satisfied:n, n.success, n.in_all} THEN
+     -- What asks for none is satisfied by the first end.
+     WHEN n.in_all > g.running_count AND {satisfied:n, n.success, n.in_all} THEN
        CASE WHEN (c.lifecycle_phase = 'blocked' OR c.eligibility_state = 'blocked_by_dependencies')
                  AND NOT (n.kind = 'all_of' AND {has_staged:g}) THEN 'satisfied_but_blocked' END
      -- One failure is enough for all_of. Else what runs decides it when it ends, and an edge may still come.

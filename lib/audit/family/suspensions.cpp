@@ -25,7 +25,8 @@ SELECT p.problem, s.partition_key, s.execution_id::text AS key, concat_ws(',', s
           AND (jsonb_typeof(s.member_map) <> 'object'
                OR EXISTS (SELECT FROM jsonb_each({object:s.member_map}) AS m(key, value)
                            WHERE jsonb_typeof(m.value) <> 'array')) THEN 'signals_refused'
-     WHEN c.lifecycle_phase = 'suspended' AND {is_unreadable:s.condition} THEN 'condition_unreadable'
+     WHEN c.lifecycle_phase = 'suspended' AND {is_unreadable:s.condition}
+          AND (s.timeout_at_ms IS NULL OR s.timeout_at_ms >= {long_ago}) THEN 'condition_unreadable'
      WHEN s.timeout_at_ms IS NULL THEN
        CASE WHEN c.lifecycle_phase = 'suspended' AND s.suspended_at_ms < {long_ago} AND {is_out_of_reach}
             THEN 'suspended_for_ever' END

@@ -100,13 +100,13 @@ rekeyed AS (
 ),
 signals_moved AS (
   UPDATE {schema}.ff_suspension_current s
-     SET member_map = CASE WHEN jsonb_typeof(s.member_map->'') = 'array'
-                                AND coalesce(jsonb_typeof(s.member_map->o.lost_key), 'array') = 'array'
-                           THEN (s.member_map - ''::text) || jsonb_build_object(
-                             o.lost_key, coalesce(s.member_map->o.lost_key, '[]') || (s.member_map->''))
-                           ELSE s.member_map END
+     SET member_map = (s.member_map - ''::text) || jsonb_build_object(
+                        o.lost_key, coalesce(s.member_map->o.lost_key, '[]') || (s.member_map->''))
     FROM settled o
    WHERE o.lost_key IS NOT NULL
+     -- Else nothing is written: a signal on another of its waitpoints would fail to be serialized.
+     AND jsonb_typeof(s.member_map->'') = 'array'
+     AND coalesce(jsonb_typeof(s.member_map->o.lost_key), 'array') = 'array'
      AND {in_partitions:s} AND {same_execution:s, o}
 ),
 moved AS (
