@@ -280,7 +280,8 @@ class Passes {
 
   // Of the one that is named, "in 9 m 56 s", where it has rows, but none that is due by now.
   std::optional<std::string> not_yet(const reconcile::Engine& engine, const TickReport& report) {
-    if (!execution_ || report.failure || has_found(report)) return std::nullopt;
+    const auto due = report.scanned + report.watched + report.processed + report.error_count();
+    if (!execution_ || report.failure || due > 0) return std::nullopt;
     auto connection = pool_.acquire();
     pg::Transaction transaction(*connection, {.isolation = pg::Isolation::snapshot});
     const auto rows = reconcile::NamedRows(engine.reconciler(), engine.scope()).of(transaction, *execution_);

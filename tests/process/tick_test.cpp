@@ -209,6 +209,20 @@ TEST_CASE("tick --execution tells people when a row falls due that is not due ye
   CHECK_THAT(done.out, !Catch::Contains("nothing is left due") && !Catch::Contains("no_longer_due"));
 }
 
+TEST_CASE("tick --execution goes on with the next reconciler where a table is locked") {
+  Bench bench;
+  const Uuid id = insert_core(bench.db, {.partition = {5}, .policy = max_retries(1)});
+  insert_attempt(bench.db,
+                 {.partition = {5}, .execution = id, .lease_expires_at_ms = now_ms(bench.db) + 3'600'000});
+  pg::Transaction holding(bench.db);
+  holding.execute("LOCK TABLE ff_attempt IN ACCESS EXCLUSIVE MODE");
+  const Ended done =
+      bench.tick({"attempt_timeout", "pending_waitpoint_expiry", "--execution", bench.name(id)});
+  CHECK(done.code == 1);
+  CHECK_THAT(done.err, Catch::Contains("attempt_timeout: "));
+  CHECK_THAT(done.out, Catch::Contains("attempt_timeout: ") && Catch::Contains("pending_waitpoint_expiry: "));
+}
+
 TEST_CASE(
     "tick --execution of another partition than --partitions names, or than there are, is a usage error") {
   Bench bench;
