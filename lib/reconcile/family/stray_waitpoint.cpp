@@ -58,7 +58,7 @@ waitpoint AS MATERIALIZED (
      FOR UPDATE OF w SKIP LOCKED
 ),
 suspension AS MATERIALIZED (
-  SELECT s.partition_key, s.execution_id
+  SELECT s.partition_key, s.execution_id, jsonb_typeof(s.member_map->'') = 'array' AS has_signals
     FROM waitpoint w
     JOIN {schema}.ff_suspension_current s ON {same_execution:s, w}
    WHERE {in_partitions:s}
@@ -100,13 +100,16 @@ rekeyed AS (
 ),
 signals_moved AS (
   UPDATE {schema}.ff_suspension_current s
-     SET member_map = (s.member_map - ''::text) || jsonb_build_object(
-                        o.lost_key, coalesce(s.member_map->o.lost_key, '[]') || (s.member_map->''))
+     SET member_map = CASE WHEN coalesce(jsonb_typeof(s.member_map->o.lost_key), 'array') = 'array'
+                           THEN (s.member_map - ''::text) || jsonb_build_object(
+                             o.lost_key, coalesce(s.member_map->o.lost_key, '[]') || (s.member_map->''))
+                           ELSE s.member_map END
     FROM settled o
    WHERE o.lost_key IS NOT NULL
-     -- Else nothing is written: a signal on another of its waitpoints would fail to be serialized.
-     AND jsonb_typeof(s.member_map->'') = 'array'
-     AND coalesce(jsonb_typeof(s.member_map->o.lost_key), 'array') = 'array'
+     -- As it is under the lock. Where there are none, nothing is written: a signal on another of its waitpoints would fail to
+     -- be serialized.
+     AND ((s.partition_key, s.execution_id)
+            IN (SELECT partition_key, execution_id FROM suspension WHERE has_signals)) IS TRUE
      AND {in_partitions:s} AND {same_execution:s, o}
 ),
 moved AS (
