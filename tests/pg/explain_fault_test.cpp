@@ -108,6 +108,11 @@ TEST_CASE("explain begins nobody whose edge to an upstream is only staged") {
     CHECK_THAT(its.text, Catch::StartsWith("it waits for " + id + " (edge only staged)"));
     CHECK_THAT(its.next, Catch::Contains("apply_dependency_to_child") &&
                              Catch::Contains("DELETE FROM ff_edge WHERE") && !Catch::Contains("UPDATE"));
+    // Whoever builds the flow may be about to apply it.
+    const std::string made_at = "created_at_ms = " + std::to_string(now_ms(stage.db) - 60'000);
+    stage.set(made.downstream, made_at);
+    CHECK(explain::findings(stage.ask(made.downstream)).at(0).next ==
+          "wait: who builds its flow applies its edges one by one");
   };
   for (const char* phase : {"submitted", "blocked"}) {
     CAPTURE(phase);
