@@ -45,7 +45,7 @@ TEST_CASE("a session that is killed in the middle of a tick costs that batch onl
   REQUIRE(report.failure);
   CHECK(report.failure->connection_lost());
   CHECK_FALSE(report.failure->outcome_unknown());
-  CHECK(report.errors == decltype(report.errors){{"connection", 1}});
+  CHECK(report.errors == decltype(report.errors){{"57", 1}});
   CHECK(report.processed == 10);
   CHECK(report.quarantined == 0);
   CHECK(leases_left(db) == 20);
