@@ -29,7 +29,7 @@ const std::set<std::string> kNotPlayed{
     "migrate",       "seed_secret",   "read_execution", "remake_handle",
     "describe_flow", "budget_status", "scan",           "claim_from_resume_grant"};
 /// Outcomes that need somebody beside the daemon in the middle of its turn, or rows that FlowFabric never leaves; and
-/// four that chance brings about too seldom: see flow_test, edge_cancel_reconciler_test and cancel_backlog_test.
+/// five that chance brings about too seldom: see flow_test, edge_cancel_reconciler_test, cancel_backlog_test and suspension_test.
 const std::set<std::string> kNotReached{"edge_cancel_dispatcher: orphaned",
                                         "edge_cancel_dispatcher: skipped_locked",
                                         "edge_cancel_dispatcher: malformed",
@@ -40,7 +40,8 @@ const std::set<std::string> kNotReached{"edge_cancel_dispatcher: orphaned",
                                         "completion_repair: unclear",
                                         "edge_cancel_reconciler: completed_drain",
                                         "dependency: woken",
-                                        "group_recount: recounted"};
+                                        "group_recount: recounted",
+                                        "stray_waitpoint: rekeyed"};
 /// The kinds of operations.
 const std::vector<std::string> kKinds{"set_edge_policy policy=all_of",
                                       "set_edge_policy policy=any_of",
