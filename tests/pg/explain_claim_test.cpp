@@ -6,26 +6,6 @@
 using namespace ff;
 using namespace ff::test;
 
-namespace {
-
-using Found = std::vector<explain::Finding>;
-
-Found found_of(ExplainStage& stage, const Uuid& id) {
-  return explain::findings(stage.ask(id));
-}
-
-std::string text_of(const Found& found, std::string_view cause) {
-  const explain::Finding* its = finding(found, cause);
-  return its == nullptr ? "none" : its->text;
-}
-
-std::string next_of(const Found& found, std::string_view cause) {
-  const explain::Finding* its = finding(found, cause);
-  return its == nullptr ? "none" : its->next;
-}
-
-}  // namespace
-
 TEST_CASE("explain names the calls that take what was promised, which claim_execution refuses") {
   ExplainStage stage;
   const auto promised = [&](State state, std::int64_t ends_in_ms) {

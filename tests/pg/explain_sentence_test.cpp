@@ -3,27 +3,12 @@
 
 #include "audit/remedy.hpp"
 #include "explain_stage.hpp"
+#include "resume_conditions.hpp"
 
 using namespace ff;
 using namespace ff::test;
 
 namespace {
-
-using Found = std::vector<explain::Finding>;
-
-Found found_of(ExplainStage& stage, const Uuid& id) {
-  return explain::findings(stage.ask(id));
-}
-
-std::string text_of(const Found& found, std::string_view cause) {
-  const explain::Finding* its = finding(found, cause);
-  return its == nullptr ? "none" : its->text;
-}
-
-std::string next_of(const Found& found, std::string_view cause) {
-  const explain::Finding* its = finding(found, cause);
-  return its == nullptr ? "none" : its->next;
-}
 
 // What is said of one that waits for signals, the ids of its waitpoints as their keys.
 std::string awaited(const Json& condition, const Json& signals = Json::object(),
@@ -364,4 +349,23 @@ TEST_CASE("explain gives no date to a row that has none") {
   CHECK(text_of(explain::findings(facts), "due") == "index_repair has it to move");
   for (const explain::Verdict& each : explain::verdicts(facts))
     if (each.reconciler == "index_repair") CHECK(each.text == "due, outcome: repaired");
+}
+
+TEST_CASE("explain reads a condition as FlowFabric and audit do") {
+  ExplainStage stage;
+  const Uuid id = suspended_with(stage, kHour, false);
+  insert_open_waitpoint(stage, id, "k");
+  const auto is_unreadable = [&](const std::string& condition) {
+    stage.db.execute("UPDATE ff_suspension_current SET condition = $1::jsonb WHERE execution_id = $2",
+                     pg::Params::of(condition, id));
+    return text_of(found_of(stage, id), "suspended_until").find("cannot be read") != std::string::npos;
+  };
+  for (const std::string& condition : readable_conditions()) {
+    CAPTURE(condition);
+    CHECK_FALSE(is_unreadable(condition));
+  }
+  for (const std::string& condition : unreadable_conditions()) {
+    CAPTURE(condition);
+    CHECK(is_unreadable(condition));
+  }
 }

@@ -101,6 +101,22 @@ inline const explain::Finding* finding(const std::vector<explain::Finding>& all,
   return found == all.end() ? nullptr : &*found;
 }
 
+using Found = std::vector<explain::Finding>;
+
+inline Found found_of(ExplainStage& stage, const Uuid& id) {
+  return explain::findings(stage.ask(id));
+}
+
+inline std::string text_of(const Found& found, std::string_view cause) {
+  const explain::Finding* its = finding(found, cause);
+  return its == nullptr ? "none" : its->text;
+}
+
+inline std::string next_of(const Found& found, std::string_view cause) {
+  const explain::Finding* its = finding(found, cause);
+  return its == nullptr ? "none" : its->next;
+}
+
 inline std::string with_id(std::string text, const Uuid& id) {
   const std::string name = to_string(ExecutionId{{3}, id});
   if (const auto at = text.find("{id}"); at != std::string::npos) text.replace(at, 4, name);

@@ -1,5 +1,6 @@
 // What `audit` finds of executions, attempts and suspensions that are in no legal state.
 #include "live_audit_stage.hpp"
+#include "resume_conditions.hpp"
 
 using namespace ff;
 using namespace ff::test;
@@ -77,25 +78,11 @@ TEST_CASE("audit reads a condition as FlowFabric does") {
       if (verdict.check->name == "condition_unreadable") return true;
     return false;
   };
-  const std::string count =
-      R"({"Composite": {"kind": "Count", "n": 2, "count_kind": "DistinctSources", "waitpoints": ["k"])";
-  const std::string members = R"({"Composite": {"kind": "AllOf", "members": [)";
-  for (const std::string& condition :
-       {std::string(R"("OperatorOnly")"), std::string(R"("TimeoutOnly")"), at("k"), count + "}}",
-        count + R"(, "matcher": null}})", count + R"(, "matcher": "Wildcard"}})", members + "]}}",
-        members + at("k") + ", " + members + count + "}}]}}]}}"}) {
+  for (const std::string& condition : readable_conditions()) {
     CAPTURE(condition);
     CHECK_FALSE(is_unreadable(condition));
   }
-  for (
-      const std::string& condition :
-      {std::string("null"), std::string("[]"), std::string("7"), std::string(R"("Single")"),
-       std::string(R"({"Single": {"waitpoint_key": "k"}})"),
-       std::string(R"({"Single": {"matcher": "Wildcard"}})"), count + R"(, "matcher": "Any"}})",
-       members + at("k") + ", " + members + R"("Anything"]}}]}})",
-       std::string(
-           R"({"Composite": {"kind": "Count", "n": 2, "count_kind": "DistinctSources", "waitpoints": [1]}})"),
-       std::string(R"({"Composite": {"kind": "AllOf"}})")}) {
+  for (const std::string& condition : unreadable_conditions()) {
     CAPTURE(condition);
     CHECK(is_unreadable(condition));
   }

@@ -9,7 +9,13 @@ constexpr std::string_view kWords = R"sql(
 SELECT p.problem, c.partition_key, c.execution_id::text AS key, c.xmin::text AS seen,
        concat_ws('/', c.lifecycle_phase, c.ownership_state, c.eligibility_state, c.public_state, c.attempt_state)
          || coalesce(', terminal_at_ms ' || c.terminal_at_ms, '') || coalesce(', deadline_at_ms ' || c.deadline_at_ms, '')
-         || CASE WHEN c.attempt_index < 0 THEN ', attempt_index ' || c.attempt_index ELSE '' END AS what
+         || CASE WHEN c.attempt_index < 0 THEN ', attempt_index ' || c.attempt_index ELSE '' END AS what,
+       CASE WHEN p.problem = 'ended_but_resumable' THEN coalesce((SELECT e.outcome
+                                                                    FROM {schema}.ff_completion_event e
+                                                                   WHERE {in_partitions:e} AND {same_execution:e, c}
+                                                                     AND e.outcome <> 'resumable'
+                                                                   ORDER BY e.event_id DESC
+                                                                   LIMIT 1), {word_of_end:c}) END AS word
   FROM {schema}.ff_exec_core c
  CROSS JOIN LATERAL (
    SELECT CASE
@@ -129,11 +135,8 @@ std::vector<Sweep> sweeps_of_executions() {
              "{core:{ended}}"},
             {"ended_but_resumable",
              "it has ended, but is called resumable: claim_resumed_execution asks for no more, and takes it",
-             "{core:public_state = coalesce((SELECT CASE e.outcome WHEN 'success' THEN 'completed' ELSE "
-             "e.outcome END FROM ff_completion_event e WHERE e.partition_key = {$partition_key} AND "
-             "e.execution_id = '{$key}' AND e.outcome <> 'resumable' ORDER BY e.event_id DESC LIMIT 1), CASE "
-             "WHEN lifecycle_phase = 'cancelled' OR cancelled_by IS NOT NULL THEN 'cancelled' ELSE 'failed' "
-             "END)}"},
+             "{core:public_state = CASE '{$word}' WHEN 'success' THEN 'completed' ELSE nullif('{$word}', '') "
+             "END}"},
             {"alive_after_its_end", "it has ended once, and lives again without a replay",
              "{core:terminal_at_ms = NULL, cancellation_reason = NULL, cancelled_by = NULL, attempt_state = "
              "CASE WHEN "

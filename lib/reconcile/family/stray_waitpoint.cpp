@@ -23,6 +23,7 @@
 #include "reconcile/family/registry.hpp"
 #include "reconcile/family/resume_condition.hpp"
 #include "reconcile/family/shortcut.hpp"
+#include "reconcile/with.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -119,23 +120,22 @@ moved AS (
 ))sql";
 
 std::vector<Fragment> own_fragments() {
-  std::vector<Fragment> all{
-      {"since", "coalesce(w.activated_at_ms, w.created_at_ms)"},
-      {"suspension_of(row)",
-       R"sql(LATERAL (SELECT *
+  return with(
+      resume_condition::phrases(),
+      {{"since", "coalesce(w.activated_at_ms, w.created_at_ms)"},
+       {"suspension_of(row)",
+        R"sql(LATERAL (SELECT *
                      FROM {schema}.ff_suspension_current i
                     WHERE {in_partitions:i} AND {same_execution:i, {row}}
                    OFFSET 0))sql"},
-      // Both of an active waitpoint. Of one that does not say when it was activated nothing tells which suspension it
-      // was made for.
-      {"is_stray",
-       R"sql((s.execution_id IS NULL
+       // Both of an active waitpoint. Of one that does not say when it was activated nothing tells which suspension it
+       // was made for.
+       {"is_stray",
+        R"sql((s.execution_id IS NULL
           OR {has_not_ended:c} AND (c.lifecycle_phase <> 'suspended' OR s.suspended_at_ms <> w.activated_at_ms)))sql"},
-      {"has_lost_its_key",
-       R"sql((w.waitpoint_key = '' AND c.lifecycle_phase = 'suspended' AND s.suspended_at_ms = w.activated_at_ms
-          AND {lost_key:w, s} IS NOT NULL))sql"}};
-  for (Fragment& each : resume_condition::phrases()) all.push_back(std::move(each));
-  return all;
+       {"has_lost_its_key",
+        R"sql((w.waitpoint_key = '' AND c.lifecycle_phase = 'suspended' AND s.suspended_at_ms = w.activated_at_ms
+          AND {lost_key:w, s} IS NOT NULL))sql"}});
 }
 
 }  // namespace
