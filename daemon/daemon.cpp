@@ -109,14 +109,19 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, const reconcile:
       runner(
           std::string(reconciler.name), reconciler.takes_leases, std::move(timing),
           [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon, options); },
-          {[this, &daemon](SteadyTime since) {
-             return unchanged(engine.reconciler(), daemon.notifications_, since);
-           },
-           [this, &daemon](SteadyTime since) {
-             return std::ranges::all_of(engine.reconciler().companions, [&](const auto& companion) {
-               return !companion.is_shortcut || unchanged(companion, daemon.notifications_, since);
-             });
-           }},
+          {.first =
+               [this, &daemon](SteadyTime since) {
+                 return none_announced(engine.reconciler(), daemon.notifications_, since) ||
+                        daemon.snapshots_.nothing_written_since(since);
+               },
+           .companions =
+               [&daemon](SteadyTime since) { return daemon.snapshots_.nothing_written_since(since); },
+           .shortcuts =
+               [this, &daemon](SteadyTime since) {
+                 return std::ranges::all_of(engine.reconciler().companions, [&](const auto& companion) {
+                   return !companion.is_shortcut || none_announced(companion, daemon.notifications_, since);
+                 });
+               }},
           daemon.observers_, daemon.clock_) {}
 
 reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOptions options) {
@@ -138,8 +143,8 @@ reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOption
   return report;
 }
 
-bool Daemon::Member::unchanged(const reconcile::Reconciler& pair,
-                               const supervisor::Notifications& notifications, SteadyTime since) const {
+bool Daemon::Member::none_announced(const reconcile::Reconciler& pair,
+                                    const supervisor::Notifications& notifications, SteadyTime since) const {
   const auto announced = pair.announced(engine.scope().settings);
   return announced && notifications.none_since(announced->channel, since - announced->within);
 }
@@ -156,6 +161,7 @@ Daemon::Daemon(config::Config config, std::string config_file)
       connector_(make_connector(config_.database, check::session_name(kVersion, config_.partitions))),
       pool_(connector_, config_.database.pool_size, config_.database.acquire_timeout, &interrupt_,
             &pool_events_),
+      snapshots_(pool_, clock_),
       storm_(storm_settings(config_.storm), clock_),
       probe_(
           pool_, config_.partitions, [this](const pg::Error& error) { metrics_.database_error(error); },

@@ -15,6 +15,7 @@
 #include "page/page.hpp"
 #include "pause_watch.hpp"
 #include "pg/pool.hpp"
+#include "pg/snapshot_watch.hpp"
 #include "reconcile/engine.hpp"
 #include "release_watch.hpp"
 #include "status_board.hpp"
@@ -71,8 +72,8 @@ class Daemon {
     Member(const reconcile::Reconciler& reconciler, const reconcile::Scope& scope, supervisor::Timing timing,
            Daemon& daemon);
     reconcile::TickReport tick(Daemon& daemon, reconcile::TickOptions options);
-    bool unchanged(const reconcile::Reconciler& pair, const supervisor::Notifications& notifications,
-                   SteadyTime since) const;
+    bool none_announced(const reconcile::Reconciler& pair, const supervisor::Notifications& notifications,
+                        SteadyTime since) const;
     reconcile::Engine engine;
     supervisor::Runner runner;
     std::atomic<bool> was_off{false};  // since its engine last heard of the configuration
@@ -122,6 +123,7 @@ class Daemon {
   pg::Connector connector_;
   PoolEvents pool_events_{*this};
   pg::Pool pool_;
+  pg::SnapshotWatch snapshots_;
   supervisor::Pauses pauses_{clock_};
   PauseWatch pause_watch_{pauses_,
                           clock_,

@@ -53,12 +53,14 @@ TickReport Engine::tick(const TickOptions& options) {
   };
   hold_limit_->begin_tick();
   TickReport report = tick(*pairs_.front(), options);
-  report.all_known_until = pairs_.front()->all_known_until(report);
+  bool all_had_their_turn = true;
+  std::optional<UnixMillis> known_until = UnixMillis::max();
   TickOptions theirs = options;
   theirs.scan_ahead = options.companions_scan_ahead;
   for (const auto& companion : std::span(pairs_).subspan(1)) {
-    if (is_away || hold_limit_->holds_back() || options.stop.stop_requested() || !companion->is_wanted())
-      continue;
+    if (!companion->is_wanted()) continue;
+    all_had_their_turn = !is_away && !hold_limit_->holds_back() && !options.stop.stop_requested();
+    if (!all_had_their_turn) break;
     const bool is_shortcut = companion->reconciler().is_shortcut;
     PairEngine& whose = is_shortcut ? pair_behind(*companion, pairs_) : *companion;
     if (is_shortcut && !whose.may_show_late()) {
@@ -70,10 +72,14 @@ TickReport Engine::tick(const TickOptions& options) {
     if (is_shortcut) {
       whose.adopt_upcoming_of(*companion);
     } else {
-      report.all_known_until = std::min(report.all_known_until, companion->all_known_until(its));
+      known_until = std::min(known_until, its.known_until);
       if (its.complete) report.companions_more = report.companions_more.value_or(false) || its.more;
     }
     report.add_companion(std::move(its));
+  }
+  if (all_had_their_turn) {
+    report.all_known_until = std::min(report.known_until, known_until);
+    if (known_until != UnixMillis::max()) report.companions_known_until = known_until;
   }
   report.hold = hold_limit_->hold();
   report.finish();

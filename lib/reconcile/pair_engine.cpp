@@ -35,10 +35,6 @@ void PairEngine::set_scope(Scope scope) {
   limits_.queue().stop();
 }
 
-std::optional<UnixMillis> PairEngine::all_known_until(const TickReport& its) const {
-  return reconciler().foreseen ? its.known_until : std::nullopt;
-}
-
 void PairEngine::adopt_upcoming_of(PairEngine& shortcut) {
   if (reconciler().searches) upcoming_.add(shortcut.upcoming_.pop());
 }
@@ -51,8 +47,9 @@ TickReport PairEngine::tick(const TickOptions& options) {
   });
   if (const auto next = upcoming_.next()) report.next_due = *next + job_.holdoff();
   if (job_.told && job_.told->ask_again) report.next_due = *job_.told->ask_again + job_.holdoff();
-  // Not before 1970, where nothing is known: a holdoff may reach back as long as there is time.
-  if (!cursor_.reads_a_part())
+  // Nothing where a scan shows only a part, or shows rows only once they are due. Not before 1970, where nothing is known: a
+  // holdoff may reach back as long as there is time.
+  if (reconciler().foreseen && !cursor_.reads_a_part())
     report.known_until = std::max(upcoming_.complete_until() + job_.holdoff(), UnixMillis{});
   cursor_.end_tick(report);
   return report;

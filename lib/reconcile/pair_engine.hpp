@@ -41,10 +41,6 @@ class PairEngine {
   TickReport tick(const TickOptions& options);
   TickReport tick_one(const ExecutionId& execution, const TickOptions& options);
 
-  /// By a report of this pair: up to which moment its scan has shown all that falls due. Nothing where a scan shows only a
-  /// part, or shows rows only once they are due.
-  std::optional<UnixMillis> all_known_until(const TickReport& its) const;
-
   /// Its scans are so seldom, or of so small parts, that a shortcut may find its rows sooner.
   bool may_show_late() const { return cursor_.may_show_late(); }
   /// Takes over what the shortcut has seen coming. This pair's search will see the same rows, and each is to be tried only

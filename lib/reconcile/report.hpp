@@ -106,10 +106,11 @@ struct TickReport {
   std::optional<UnixMillis> next_due;  ///< when the earliest row that was not due yet may be taken
   std::optional<UnixMillis>
       known_until;  ///< what may be taken before that is known, but for rows written since
-  std::optional<UnixMillis> all_known_until;    ///< the same of the companions as well, shortcuts apart
-  UnixMillis database_time{};                   ///< by the database's clock, when the tick first read
-  std::size_t quarantined = 0;                  ///< rows in quarantine now
-  std::vector<QuarantinedRow> quarantine_rows;  ///< some of these: see Quarantine::kMostTold
+  std::optional<UnixMillis> companions_known_until;  ///< the same of the companions, shortcuts apart
+  std::optional<UnixMillis> all_known_until;         ///< and of all together
+  UnixMillis database_time{};                        ///< by the database's clock, when the tick first read
+  std::size_t quarantined = 0;                       ///< rows in quarantine now
+  std::vector<QuarantinedRow> quarantine_rows;       ///< some of these: see Quarantine::kMostTold
   std::vector<HeldRow> held;  ///< some of the rows that others have held for several ticks: see HeldRows
   std::optional<Hold> hold;   ///< what is due is more than hold_above, and is not moved or was released
   Lateness lateness;  ///< of the processed rows: how late each was at its commit, by the database's clock

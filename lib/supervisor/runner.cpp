@@ -76,22 +76,21 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
   const LogScope scope(next_log_id());
   const LogFields fields(name_);
   const Timing now = timing();
+  const Turn turn = schedule_.begin(now, clock_.now(), unchanged_);
   const SteadyTime started = clock_.now();
-  const Turn turn = schedule_.begin(now, started, unchanged_);
   progress_.scanned = progress_.processed = 0;
   observer_.tick_started({name_, progress_});
-  const reconcile::TickReport report =
-      tick({.deadline = started + kTickBudget,
-            .stop = stop,
-            .scan_ahead = turn.ahead,
-            .scan = turn.scan,
-            .companions_scan_ahead = 2 * now.companions.value_or(Milliseconds{0}),
-            .companions_scan = turn.companions,
-            .shortcuts_scan = turn.shortcuts,
-            .in_slices = true,
-            .wary = true,
-            .rate_limited = true,
-            .progress = &progress_});
+  const reconcile::TickReport report = tick({.deadline = started + kTickBudget,
+                                             .stop = stop,
+                                             .scan_ahead = turn.ahead,
+                                             .scan = turn.scan,
+                                             .companions_scan_ahead = turn.companions_ahead,
+                                             .companions_scan = turn.companions,
+                                             .shortcuts_scan = turn.shortcuts,
+                                             .in_slices = true,
+                                             .wary = true,
+                                             .rate_limited = true,
+                                             .progress = &progress_});
   const SteadyTime finished = clock_.now();
   // The database's moments, by our clock.
   const auto ours = [&](std::optional<UnixMillis> its) {
@@ -109,9 +108,11 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                                               .wait = report.wait,
                                               .paged = report.paged,
                                               .found = report.scanned,
+                                              .watched = report.watched,
                                               .moved = report.processed,
                                               .next_due = ours(report.next_due),
-                                              .known_until = ours(report.known_until)});
+                                              .known_until = ours(report.known_until),
+                                              .companions_known_until = ours(report.companions_known_until)});
   const auto late = std::max(started - planned, SteadyTime::duration::zero());
   observer_.tick_finished({.reconciler = name_,
                            .report = report,

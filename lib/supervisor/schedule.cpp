@@ -76,10 +76,9 @@ Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unch
   const auto stands_still = [](const UnchangedSince& unchanged_since, const Line& line) {
     return unchanged_since && line.last && unchanged_since(line.last->at);
   };
-  const bool nothing_new = stands_still(unchanged.first, first_);
-  const Milliseconds safety = safety_interval(timing.interval);
-  // As far as the next scan is away, which is further while nothing is announced.
-  Turn turn{.ahead = 2 * timing.interval + (nothing_new ? safety : Milliseconds{0})};
+  // As far as the next scan is away, which is further while nothing is new.
+  Turn turn{.ahead = 2 * timing.interval,
+            .companions_ahead = 2 * timing.companions.value_or(Milliseconds{0})};
 
   // Not between the tries of what fails, which would scan as if it worked again.
   turn.shortcuts = is_due(timing.shortcuts, shortcuts_) && first_.failures == 0;
@@ -91,17 +90,27 @@ Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unch
   if (turn.shortcuts) return turn;
 
   turn.companions = is_due(timing.companions, companions_);
+  if (turn.companions) {
+    const bool nothing_new = stands_still(unchanged.companions, companions_);
+    if (nothing_new) turn.companions_ahead += safety_interval(*timing.companions);
+    if (nothing_new && companions_.failures == 0 && is_settled(companions_, *timing.companions, now)) {
+      turn.companions = false;
+      companions_.next = next_scan(*timing.companions, now, {}, jitter_());
+    }
+  }
   companions_.had_turn = turn.companions;
   turn.first = !turn.companions && (!first_.next || now >= *first_.next || first_.failures > 0);
-  const bool may_be_skipped = nothing_new && first_.next && first_.failures == 0 && first_.last->settled &&
-                              first_.last->known_until && now < *first_.last->known_until &&
-                              now < first_.last->at + safety;
-  turn.scan = turn.first && !may_be_skipped;
+  if (!turn.first) return turn;
+  const bool nothing_new = stands_still(unchanged.first, first_);
+  if (nothing_new) turn.ahead += safety_interval(timing.interval);
+  turn.scan =
+      !nothing_new || !first_.next || first_.failures > 0 || !is_settled(first_, timing.interval, now);
   return turn;
 }
 
 SteadyTime Schedule::end(const Timing& timing, const Run& run) {
   count_failure(run);
+  note_last(run);
   note_first(timing.interval, run);
   note_companions(timing, run);
   LastRun last{.started = run.started,
@@ -119,6 +128,12 @@ SteadyTime Schedule::end(const Timing& timing, const Run& run) {
   const NextRun next = next_run(timing.interval, last, jitter_());
   if (next.scan) first_.next = next.at;
   return next.at;
+}
+
+// All that the last scan showed has been moved, and it has seen what falls due by now.
+bool Schedule::is_settled(const Line& line, Milliseconds interval, SteadyTime now) {
+  return line.last->settled && line.last->known_until && now < *line.last->known_until &&
+         now < line.last->at + safety_interval(interval);
 }
 
 // Without a database all fail, whoever had the turn.
@@ -140,12 +155,17 @@ int Schedule::failures_to_pause_for(const Run& run) {
   return run.has_waited ? 1 : line_of(run)->failures;
 }
 
+// A row that was seen coming may be of any of the scans.
+void Schedule::note_last(const Run& run) {
+  const bool settled = !run.paged && !run.more && !run.failed && run.moved == run.found && run.watched == 0;
+  for (Line* const line : {&first_, &companions_})
+    if (line->last) line->last->settled = line->last->settled && settled;
+  if (run.turn.scan) first_.last = {run.started, settled, run.known_until};
+  if (run.turn.companions) companions_.last = {run.started, settled, run.companions_known_until};
+  if (run.turn.shortcuts) shortcuts_.last = {run.started, settled};
+}
+
 void Schedule::note_first(Milliseconds interval, const Run& run) {
-  const bool settled = !run.paged && !run.more && !run.failed && run.moved == run.found;
-  if (run.turn.scan)
-    first_.last = {run.started, settled, run.known_until};
-  else if (first_.last)
-    first_.last->settled = first_.last->settled && settled;
   if (run.turn.first)
     first_.next =
         next_scan(interval, run.started, first_.last ? first_.last->known_until : std::nullopt, jitter_());
@@ -166,8 +186,6 @@ void Schedule::note_companions(const Timing& timing, const Run& run) {
     if (run.turn.companions) companions_.next = again(*timing.companions);
     if (run.turn.shortcuts) shortcuts_.next = again(*timing.shortcuts);
   }
-  const bool all_moved = !run.failed && !run.more && run.moved == run.found;
-  if (run.turn.shortcuts) shortcuts_.last = {run.started, all_moved};
 }
 
 int Schedule::failures() const {

@@ -75,9 +75,10 @@ Milliseconds reconnect_delay(int failures, bool refused, double jitter);
 
 /// Whether it is certain that since this moment no row was written that a scan could find. Empty: it never is.
 using UnchangedSince = std::function<bool(SteadyTime since)>;
-/// The same of a scan at the first pair, and of one at the shortcuts.
+/// The same of a scan at the first pair, of one at the companions, and of one at the shortcuts.
 struct Unchanged {
   UnchangedSince first;
+  UnchangedSince companions;
   UnchangedSince shortcuts;
 };
 
@@ -87,7 +88,8 @@ struct Turn {
   bool scan = false;   ///< that scan is not skipped
   bool companions = false;
   bool shortcuts = false;
-  Milliseconds ahead{0};  ///< so far the scan sees
+  Milliseconds ahead{0};             ///< so far a scan sees
+  Milliseconds companions_ahead{0};  ///< the same of theirs
 };
 
 /// A run that ended, and what it found; counts are of rows, and moments by our clock.
@@ -102,15 +104,18 @@ struct Run {
   Milliseconds wait{0};
   bool paged = false;  ///< what falls due next was not seen everywhere
   std::int64_t found = 0;
+  std::int64_t watched = 0;  ///< none of the found: they have to stand still first
   std::int64_t moved = 0;
   std::optional<SteadyTime> next_due{};     ///< when the next row that has been seen coming may be taken
   std::optional<SteadyTime> known_until{};  ///< what falls due before that was seen
+  std::optional<SteadyTime> companions_known_until{};
 };
 
 /// One reconciler's time: what each of its runs is to do, and when the next one is. It is a function of time, of what runs
-/// have found and of what was announced, and knows neither threads nor a database. While nothing is announced and all that
-/// was found has been moved, scans are skipped for up to the safety interval, and those at the shortcuts for as long as that
-/// is so: a shortcut sees what was announced in the last seconds only. Not thread-safe.
+/// have found and of what is known to be unchanged, and knows neither threads nor a database. While nothing can be new and all
+/// that was found has been moved, scans are skipped for up to the safety interval, and those at the shortcuts for as long as
+/// that is so: a shortcut sees what was announced in the last seconds only. Whether anything can be new may have to be asked of
+/// the database, so it is asked only where a scan is due. Not thread-safe.
 class Schedule {
  public:
   /// `jitter`: a random number from 0 to 1, another each time.
@@ -142,9 +147,11 @@ class Schedule {
     bool had_turn = false;  // in the last run
     int failures = 0;       // in a row
   };
+  static bool is_settled(const Line& line, Milliseconds interval, SteadyTime now);
   Line* line_of(const Run& run);
   void count_failure(const Run& run);
   int failures_to_pause_for(const Run& run);
+  void note_last(const Run& run);
   void note_first(Milliseconds interval, const Run& run);
   void note_companions(const Timing& timing, const Run& run);
 

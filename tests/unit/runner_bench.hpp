@@ -52,13 +52,15 @@ struct RunnerBench {
   std::stop_source stop;
   std::function<TickReport(const TickOptions&)> tick = [](const TickOptions&) { return TickReport{}; };
   std::function<bool(SteadyTime)> unchanged = [](SteadyTime) { return false; };
+  std::function<bool(SteadyTime)> unchanged_for_companions = [](SteadyTime) { return false; };
   std::function<bool(SteadyTime)> unchanged_for_shortcuts = [](SteadyTime) { return false; };
   Runner runner{"promoter",
                 false,
                 {true, 1000ms},
                 [this](const TickOptions& o) { return tick(o); },
-                {[this](SteadyTime since) { return unchanged(since); },
-                 [this](SteadyTime since) { return unchanged_for_shortcuts(since); }},
+                {.first = [this](SteadyTime since) { return unchanged(since); },
+                 .companions = [this](SteadyTime since) { return unchanged_for_companions(since); },
+                 .shortcuts = [this](SteadyTime since) { return unchanged_for_shortcuts(since); }},
                 listener,
                 clock};
 };

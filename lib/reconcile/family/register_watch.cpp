@@ -15,7 +15,7 @@ using liveness::Registration;
 
 constexpr std::string_view kClock = R"sql(
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms, pg_current_snapshot()::text AS snapshot,
-       floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint AS server,
+       pg_backend_pid() AS session, floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint AS server,
        (SELECT num_flow_partitions FROM {schema}.ff_partition_config) AS flow_partitions)sql";
 
 constexpr std::string_view kRegister = R"sql(/* ff-reconcilerd dead_worker scan */
@@ -95,9 +95,11 @@ void RegisterWatch::Round::ask_again(std::int64_t at_ms) {
 Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
   Round round{inquiry.transaction, inquiry.wary};
   read_clock(round);
-  const bool reads_all = !round.wary || !begun_ || inquiry.scan;
+  const bool is_known = begun_ && round.snapshot == all_read_at_;
+  const bool reads_all = !is_known && (!round.wary || !begun_ || inquiry.scan);
   if (!reads_all) round.registered = registered_;
-  read_register(round, reads_all ? all_of_register() : partitions_of_expected(round));
+  if (!is_known) read_register(round, reads_all ? all_of_register() : partitions_of_expected(round));
+  if (round.wary && reads_all) all_read_at_ = round.snapshot;
   if (round.wary) note_gone(round);
   const Instances suspected = suspects(round);
   if (round.wary) round.gone.insert(gone_.begin(), gone_.end());
@@ -143,8 +145,9 @@ void RegisterWatch::read_clock(Round& round) {
   round.now_ms = read.get<std::int64_t>("now_ms");
   round.flow_partitions = read.get<std::int32_t>("flow_partitions");
   if (!round.wary) return;
-  sightings_.note(unix_millis(round.now_ms), read.get<std::string>("snapshot"),
-                  read.get<std::int64_t>("server"));
+  const auto snapshot = read.get<std::string>("snapshot");
+  round.snapshot = {snapshot, read.get<std::int32_t>("session")};
+  sightings_.note(unix_millis(round.now_ms), snapshot, read.get<std::int64_t>("server"));
   if (sightings_.size() == 1) begun_ = false;
 }
 

@@ -29,12 +29,19 @@ class RegisterWatch final : public Prelude {
   using Instances = std::set<std::string>;
   using PartitionSet = std::set<PartitionKey>;
   using Registered = std::pair<const Name, liveness::Registration>;
+  /// Two that are equal show the same rows: see pg::SnapshotWatch.
+  struct Snapshot {
+    std::string text;
+    std::int32_t session = 0;
+    friend bool operator==(const Snapshot&, const Snapshot&) = default;
+  };
   /// What is found out in one round.
   struct Round {
     Round(pg::Transaction& its, bool is_wary) : transaction(its), wary(is_wary) {}
     pg::Transaction& transaction;
     const bool wary;
     std::int64_t now_ms = 0;
+    Snapshot snapshot;  ///< where it is wary
     int flow_partitions = 0;
     std::map<Name, liveness::Registration> registered;
     std::map<Name, std::int64_t> gone;  ///< and how long they live
@@ -73,6 +80,7 @@ class RegisterWatch final : public Prelude {
   Sightings sightings_;
   bool begun_ = false;                                 // the leases have been looked through once
   std::map<Name, liveness::Registration> registered_;  // as it was read last
+  Snapshot all_read_at_;                               // the whole register
   std::map<Name, std::int64_t> gone_;                  // who has left it, and how long they lived
   std::map<std::string, Rest> resting_;
   std::vector<Name> told_;  // to be dead
