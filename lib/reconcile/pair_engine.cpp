@@ -124,7 +124,11 @@ void PairEngine::scan_and_work_off(Worker& worker) {
   });
   worker.wait_for_held();
   if (!report.more && !report.failure && !reconciler().walk)
-    for (const GroupSlice& read : seen.slices) job_.still_rows.end_scan(job_.groups.all()[read.group]);
+    for (const GroupSlice& read : seen.slices) {
+      const Partitions& partitions = job_.groups.all()[read.group];
+      job_.still_rows.end_scan(partitions);
+      job_.quarantine.end_scan(partitions);
+    }
   cursor_.end_scan(report, seen);
   if (job_.prelude && !report.failure && !report.more && !job_.options.dry_run &&
       !report.skipped.contains(Skip::locked))

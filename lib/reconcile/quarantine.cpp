@@ -14,10 +14,27 @@ constexpr Milliseconds kLongestPause = 10min;
 
 }  // namespace
 
-bool Quarantine::holds(const RowKey& key, SteadyTime now) const {
+void Quarantine::begin_scan() {
+  const std::lock_guard lock(mutex_);
+  ++scan_;
+}
+
+bool Quarantine::holds(const RowKey& key, SteadyTime now) {
   const std::lock_guard lock(mutex_);
   const auto found = rows_.find(key);
-  return found != rows_.end() && now < found->second.turn->first;
+  if (found == rows_.end()) return false;
+  found->second.scan = scan_;
+  return now < found->second.turn->first;
+}
+
+void Quarantine::end_scan(const Partitions& partitions) {
+  const std::lock_guard lock(mutex_);
+  for (const PartitionKey partition : partitions)
+    for (auto next = rows_.lower_bound({partition, {}});
+         next != rows_.end() && next->first.partition == partition;) {
+      const Row& row = *next++;
+      if (row.second.scan != scan_) forget(row);
+    }
 }
 
 Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, const pg::Error& error) {
@@ -31,6 +48,7 @@ Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, const pg::Error&
     forget(*turns_.begin()->second);  // not itself: it has no turn yet
   entry.pause = fresh || error.lacks_resources() ? kFirstPause : std::min(entry.pause * 2, kLongestPause);
   ++entry.tries;
+  entry.scan = scan_;
   entry.turn = turns_.emplace(now + entry.pause, &row);
   keep_reason(row, error);
   return entry.pause;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <map>
 #include <mutex>
@@ -28,8 +29,12 @@ class Quarantine {
   /// common.
   static constexpr std::size_t kMostTold = 100;
 
-  /// Whether the row is to be left alone now.
-  bool holds(const RowKey& key, SteadyTime now) const;
+  /// Called before the rows of a scan are read.
+  void begin_scan();
+  /// The scan, or what is worked off behind it, has shown the row: whether it is to be left alone now.
+  bool holds(const RowKey& key, SteadyTime now);
+  /// The scan has shown all that is due in these partitions: of the others somebody else has taken care.
+  void end_scan(const Partitions& partitions);
   /// The row failed (again), for this reason. Returns for how long it is left out.
   Milliseconds add(const RowKey& key, SteadyTime now, const pg::Error& error);
   /// The row was moved, or is no longer due.
@@ -58,6 +63,7 @@ class Quarantine {
   struct Entry {
     Milliseconds pause{0};
     int tries = 0;
+    std::uint64_t scan = 0;         // that has shown it last
     Turns::iterator turn = {};      // in turns_
     Reasons::iterator reason = {};  // in reasons_, or its end
   };
@@ -68,6 +74,7 @@ class Quarantine {
 
   // All guarded by mutex_.
   mutable std::mutex mutex_;
+  std::uint64_t scan_ = 0;
   Rows rows_;
   Turns turns_;      // until when each is left out
   Reasons reasons_;  // the last one last

@@ -167,6 +167,7 @@ Seen ScanCursor::read(Worker& worker) {
   is_under_way_ = true;
   auto slices = next(worker.connection());
   job_.still_rows.begin_scan(began);
+  job_.quarantine.begin_scan();
   Seen seen = read(worker, std::move(slices), ahead());
   seen.took = job_.clock.now() - began;
   if (job_.options.deadline != SteadyTime::max()) job_.deadline = job_.options.deadline + seen.took;

@@ -56,6 +56,21 @@ TEST_CASE("a row for which the server has no room is tried every five seconds: i
   CHECK(quarantine.add(kRow, now, raised("53100", "no room")) == 5s);
 }
 
+TEST_CASE("what a scan of its partition does not show any more is forgotten") {
+  const RowKey elsewhere{{4}, {"a", "0"}};
+  Quarantine quarantine;
+  quarantine.begin_scan();
+  for (const RowKey& key : {kRow, kNeighbour, elsewhere}) quarantine.add(key, kNow, kSpoiled);
+  quarantine.end_scan({{3}, {4}});
+  CHECK(quarantine.size() == 3);
+  quarantine.begin_scan();
+  CHECK(quarantine.holds(kNeighbour, kNow));
+  quarantine.end_scan({{3}});
+  CHECK_FALSE(quarantine.contains(kRow));
+  CHECK(quarantine.contains(kNeighbour));
+  CHECK(quarantine.contains(elsewhere));
+}
+
 TEST_CASE("a row that was moved starts anew when it fails later") {
   Quarantine quarantine;
   quarantine.add(kRow, kNow, kSpoiled);
