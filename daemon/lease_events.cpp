@@ -219,7 +219,10 @@ int lease_events(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
   const bool follow = arguments.has("follow");
   const auto from = start(arguments);
-  lease::History::Request request{partition(arguments), {}, filter(arguments)};
+  const lease::History::Request request{.partition = partition(arguments),
+                                        .after = from ? to_bytes(*from) : std::string(),
+                                        .filter = filter(arguments),
+                                        .begins_now = false};
   // Whoever reads on from where it was, and not just what there is.
   const bool reads_on = follow || !arguments.text("after").value_or("").empty();
   set_up_log({reads_on ? config::LogLevel::info : config::LogLevel::warn, config.log.format});
@@ -228,7 +231,6 @@ int lease_events(const Arguments& arguments) {
   try {
     const Present now = present(connector, request.partition, follow, end.interrupt());
     LeaseLag lag(now.time, now.newest, retention(config), Clock::system());
-    request.after = to_bytes(from.value_or(now.newest));
     lease::History history(connector);
     auto subscription = history.subscribe(request);
     print(subscription, reads_on ? &lag : nullptr, follow, end);

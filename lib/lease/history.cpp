@@ -67,7 +67,7 @@ Subscription History::subscribe(const Request& request) {
     streams_.push_back(stream);
   }
   wake_.raise();
-  if (!start) stream->wait_until_begun();
+  if (!start && request.begins_now) stream->wait_until_begun();
   return subscription;
 }
 

@@ -47,15 +47,18 @@ class History {
   struct Request {
     /// Nothing: all partitions as one stream, still by rising event id.
     std::optional<PartitionKey> partition{};
-    /// The bytes of a Cursor: events strictly behind it. Empty: behind the newest event at this moment, by
-    /// id: an event with a lower id that is committed later stands before the beginning.
+    /// The bytes of a Cursor: events strictly behind it. Empty: all that is committed after this moment, also with an id
+    /// below the newest one (of the last 100,000 ids). cursor() is below these until their transactions have ended, so that
+    /// who goes on from it misses none of them, and may get what was there at this moment.
     std::string after{};
     ScannerFilter filter{};
+    /// Without a cursor: subscribe() asks for the newest event, and throws pg::Error when it cannot. If not, it returns at
+    /// once, and the moment is when the database is first reached.
+    bool begins_now = true;
   };
 
   /// Safe from any thread. Throws InvalidCursor before anything is started. With a cursor it returns at once,
-  /// whether the database can be reached or not; with none it has to ask for the newest event, and throws
-  /// pg::Error when it cannot.
+  /// whether the database can be reached or not; with none see `begins_now`.
   Subscription subscribe(const Request& request);
 
  private:

@@ -14,6 +14,10 @@ constexpr Milliseconds kWarnAgain = 60s;
 // than this part, and hours cost no more than four looks a second.
 constexpr Milliseconds kSoonest = 5ms;
 constexpr Milliseconds kLatest = 250ms;
+// Who comes without a cursor, to a process that has read nothing yet, gets what open transactions have still to commit of
+// so many ids up to the newest one. How far back they go cannot be known: an id tells nothing of who drew it, and one that
+// was rolled back is missing as well. All that lies between is read once, to no purpose: hence not more of them.
+constexpr std::int64_t kLookBack = 100'000;
 
 }  // namespace
 
@@ -29,7 +33,7 @@ std::optional<Milliseconds> HistoryReader::pass(pg::Connection& connection, cons
   const Sighting sighting = sight(connection, streams);
   frontier_.note(sighting, clock_.now());
   ids_.settled(frontier_.settled());
-  for (const auto& stream : streams) stream->begin(sighting.newest.event_id);
+  begin(connection, streams, sighting.newest.event_id);
   const bool more = deliver(connection, streams);
   const auto again = held_back(connection, sighting.newest.event_id);
   return more ? 0ms : again;
@@ -63,6 +67,23 @@ Sighting HistoryReader::sight(pg::Connection& connection, const Streams& streams
   if (!frontier_.asks(newest)) return {seen.newest};
   return {seen.newest, means.locks ? read_writers(connection)
                                    : read_marks(connection, frontier_.awaited(), frontier_.is_new(newest))};
+}
+
+// Where all has settled up to the newest event, nothing below it can come. Otherwise the moment of subscribing is the
+// snapshot of read_absent(): what it sees was there before, and what it does not see up to the newest event is of an open
+// transaction, or nothing. What lies above the newest is read as ever.
+void HistoryReader::begin(pg::Connection& connection, const Streams& streams, std::int64_t newest) {
+  const std::int64_t below = std::max(frontier_.settled().event_id, newest - kLookBack);
+  std::optional<std::vector<IdRange>> absent;
+  for (const auto& stream : streams) {
+    if (stream->begun()) continue;
+    if (stream->start()) {
+      stream->begin(newest);
+    } else {
+      if (!absent) absent = below < newest ? read_absent(connection, below, newest) : std::vector<IdRange>{};
+      stream->begin(newest, *absent);
+    }
+  }
 }
 
 bool HistoryReader::deliver(pg::Connection& connection, const Streams& streams) {

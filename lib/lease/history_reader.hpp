@@ -35,6 +35,7 @@ class HistoryReader {
  private:
   const Means& means_of(pg::Connection& connection);
   Sighting sight(pg::Connection& connection, const Streams& streams);
+  void begin(pg::Connection& connection, const Streams& streams, std::int64_t newest);
   bool deliver(pg::Connection& connection, const Streams& streams);
   std::optional<Milliseconds> held_back(pg::Connection& connection, std::int64_t newest);
 

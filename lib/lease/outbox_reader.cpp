@@ -41,6 +41,16 @@ constexpr std::string_view kMarks = R"sql(
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
        CASE WHEN $1 THEN pg_current_xact_id()::text::bigint END)sql";
 
+// $1, $2: the ids behind the first and up to the second. What follows the last one stands for an event, so that the
+// ids before it are told of, too.
+constexpr std::string_view kAbsent = R"sql(
+SELECT before + 1, event_id - 1
+  FROM (SELECT event_id, lag(event_id, 1, $1) OVER (ORDER BY event_id) AS before
+          FROM (SELECT event_id FROM {schema}.ff_lease_event WHERE event_id > $1 AND event_id <= $2
+                UNION ALL SELECT $2 + 1) AS there) AS pair
+ WHERE event_id - before > 1
+ ORDER BY event_id)sql";
+
 // $1, $2: partition and event id of each stretch; $3: the last event id that may be read; $4: rows of a
 // stretch. Compared as pairs, because that leaves the index on (partition_key, event_id) alone to give the
 // order: with two separate conditions the planner takes the primary key and walks through the events of all
@@ -150,6 +160,13 @@ Writers read_marks(pg::Connection& connection, const Writers& awaited, bool mark
   const auto taken = row.get<std::optional<std::int64_t>>(1);
   if (taken && *taken > oldest_open) marks.insert(std::to_string(*taken));
   return marks;
+}
+
+std::vector<IdRange> read_absent(pg::Connection& connection, std::int64_t after, std::int64_t up_to) {
+  std::vector<IdRange> absent;
+  for (const pg::Row& row : connection.execute(kAbsent, pg::Params::of(after, up_to)))
+    absent.push_back({row.get<std::int64_t>(0), row.get<std::int64_t>(1)});
+  return absent;
 }
 
 std::vector<std::vector<OutboxRow>> read(pg::Connection& connection, const std::vector<Stretch>& stretches,

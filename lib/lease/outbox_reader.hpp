@@ -47,6 +47,16 @@ Writers read_writers(pg::Connection& connection);
 /// ENDED, and the one in the way may have started after that.
 Writers read_marks(pg::Connection& connection, const Writers& awaited, bool mark);
 
+/// Ids from the first to the last, both included.
+struct IdRange {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+/// Which ids behind `after`, up to and including `up_to`, no visible event has: those of open transactions are among them.
+/// Rising.
+std::vector<IdRange> read_absent(pg::Connection& connection, std::int64_t after, std::int64_t up_to);
+
 /// Which part of the outbox to read: events after `after`, of one partition or of all.
 struct Stretch {
   std::optional<PartitionKey> partition;

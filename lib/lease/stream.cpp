@@ -1,27 +1,43 @@
 #include "lease/stream.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ff::lease {
 
 Stream::Stream(std::optional<PartitionKey> partition, std::optional<Cursor> start, ScannerFilter filter,
                pg::Wake& reader, HistoryObserver& observer)
-    : partition_(partition), filter_(std::move(filter)), reader_(reader), observer_(observer) {
+    : partition_(partition), start_(start), filter_(std::move(filter)), reader_(reader), observer_(observer) {
   if (!start) return;
   position_ = start->event_id;
   read_to_ = taken_ = start->event_id;
 }
 
-void Stream::begin(std::int64_t newest) {
+bool Stream::begun() const {
+  const std::lock_guard lock(mutex_);
+  return begun_;
+}
+
+void Stream::begin(std::int64_t newest, const std::vector<IdRange>& absent) {
   const std::lock_guard lock(mutex_);
   if (begun_) return;
   begun_ = true;
   goal_ = newest;
   if (!position_) {
-    position_ = newest;
-    read_to_ = taken_ = newest;
+    present_ = newest;
+    absent_ = absent;
+    const std::int64_t below = absent.empty() ? newest : absent.front().first - 1;
+    position_ = goal_ = below;
+    read_to_ = taken_ = below;
   }
   changed_.notify_all();
+}
+
+bool Stream::was_there(std::int64_t event_id) const {
+  if (event_id > present_) return false;
+  const auto behind = std::ranges::upper_bound(absent_, event_id, {}, &IdRange::first);
+  return behind == absent_.begin() || std::prev(behind)->last < event_id;
 }
 
 std::optional<Stretch> Stream::stretch(std::int64_t settled) {
@@ -42,7 +58,7 @@ bool Stream::add(const std::vector<OutboxRow>& rows, std::int64_t settled) {
   std::vector<Event> events;
   events.reserve(rows.size());
   for (const OutboxRow& row : rows) {
-    if (!matches(filter_, row)) continue;
+    if (was_there(row.event_id) || !matches(filter_, row)) continue;
     if (auto event = event_of(row)) events.push_back(std::move(*event));
   }
   const std::lock_guard lock(mutex_);
@@ -54,6 +70,7 @@ bool Stream::add(const std::vector<OutboxRow>& rows, std::int64_t settled) {
   for (Event& event : events) waiting_.emplace_back(std::move(event));
   changed_.notify_all();
   pass_goal();
+  if (read_to_ >= present_) absent_ = {};
   return more;
 }
 

@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "base/ids.hpp"
 #include "lease/delivery.hpp"
@@ -29,8 +30,13 @@ class Stream {
 
   // The reader's side.
 
-  /// Tells the newest event at the moment of subscribing; only the first call counts.
-  void begin(std::int64_t newest);
+  /// The cursor it was made with.
+  std::optional<Cursor> start() const { return start_; }
+  bool begun() const;
+  /// Tells the newest event at the moment of subscribing, and which ids up to it no visible event had but one may yet come
+  /// to have. Who came without a cursor begins below these, and of what is up to the newest only they are delivered. Only
+  /// the first call counts.
+  void begin(std::int64_t newest, const std::vector<IdRange>& absent = {});
   /// What to read next when the outbox is settled up to this id; nothing when all of that has been read, or
   /// the consumer has to take something first.
   std::optional<Stretch> stretch(std::int64_t settled);
@@ -52,13 +58,19 @@ class Stream {
   void close();
 
  private:
+  bool was_there(std::int64_t event_id) const;
   void pass_goal();
   void put(Delivery delivery);
 
   const std::optional<PartitionKey> partition_;
+  const std::optional<Cursor> start_;
   const ScannerFilter filter_;
   pg::Wake& reader_;
   HistoryObserver& observer_;
+
+  // The reader's own: the newest event at the beginning of who came without a cursor, and the ids that may still come.
+  std::int64_t present_ = 0;
+  std::vector<IdRange> absent_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -68,7 +80,7 @@ class Stream {
       position_;                      // of the last event that was read, or the start; nothing: not known yet
   std::int64_t read_to_ = 0;          // everything up to here has been read; at least position_
   std::int64_t taken_ = 0;            // of the last event that the consumer took, or the start
-  std::optional<std::int64_t> goal_;  // the newest event at the beginning, until it has been passed
+  std::optional<std::int64_t> goal_;  // of what was there at the beginning the last, until it has been passed
   bool begun_ = false;
   bool failed_ = false;  // since the last row was read, or none was there to read
   bool reader_waits_ = false;

@@ -242,6 +242,26 @@ TEST_CASE("lease-events --follow without a cursor begins with the present moment
   CHECK(std::ranges::search(since, printed).begin() != since.end());
 }
 
+TEST_CASE(
+    "lease-events --follow without a cursor prints what is committed after its start below the newest id") {
+  Bench bench;
+  pg::Connection late = bench.database.connect();
+  late.execute_script("BEGIN");
+  const auto low = Outbox::add(late, {.partition = 7});
+  bench.add({});
+  Following following(bench, {"--partition", "7"});
+  REQUIRE(wait_until([&] {
+    return !bench.db
+                .execute(
+                    "SELECT FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd'"
+                    " AND datname = current_database() AND query LIKE '%pg_locks%'")
+                .empty();
+  }));
+  late.execute_script("COMMIT");
+  CHECK(following.printed(1));
+  CHECK(ids(following.process.out()) == std::vector{low});
+}
+
 TEST_CASE("lease-events ends with 0 when nobody reads its output any more, even while nothing happens") {
   Bench bench;
   // A young one: of an old one it would say how far behind the present it is.
