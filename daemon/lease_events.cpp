@@ -199,6 +199,8 @@ void print(lease::Subscription& subscription, LeaseLag* lag, bool follow, const 
     if (const auto* event = std::get_if<lease::Event>(&*delivery)) {
       if (lag) lag->read(occurrence(*event));
       if (!write_out(line_of(*event), end.interrupt())) return;
+    } else if (const auto* refused = std::get_if<lease::CursorRefused>(&*delivery)) {
+      throw UsageError("--after: " + refused->reason);
     } else if (!follow) {
       if (const auto* lost = std::get_if<lease::StreamDisconnected>(&*delivery))
         std::rethrow_exception(lost->reason);

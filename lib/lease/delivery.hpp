@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <string>
 #include <variant>
 
 #include "lease/event.hpp"
@@ -20,6 +21,12 @@ struct CaughtUp {
   Cursor cursor;
 };
 
-using Delivery = std::variant<Event, StreamDisconnected, CaughtUp>;
+/// The cursor cannot be of this database: it lies so far beyond every id that was handed out that no failover explains
+/// it. Comes once, and nothing else does.
+struct CursorRefused {
+  std::string reason;
+};
+
+using Delivery = std::variant<Event, StreamDisconnected, CaughtUp, CursorRefused>;
 
 }  // namespace ff::lease

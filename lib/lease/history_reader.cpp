@@ -30,12 +30,13 @@ void HistoryReader::connection_changed() {
 }
 
 std::optional<Milliseconds> HistoryReader::pass(pg::Connection& connection, const Streams& streams) {
-  const Sighting sighting = sight(connection, streams);
-  frontier_.note(sighting, clock_.now());
+  const OutboxHead seen = look(connection);
+  const std::int64_t newest = seen.newest.event_id;
+  frontier_.note({seen.newest, writers(connection, newest)}, clock_.now());
   ids_.settled(frontier_.settled());
-  begin(connection, streams, sighting.newest.event_id);
+  begin(connection, streams, seen);
   const bool more = deliver(connection, streams);
-  const auto again = held_back(connection, sighting.newest.event_id);
+  const auto again = held_back(connection, newest);
   return more ? 0ms : again;
 }
 
@@ -56,28 +57,35 @@ const Means& HistoryReader::means_of(pg::Connection& connection) {
   return *means_;
 }
 
-// In two statements, so that an idle poll costs one, and so that the writers are read after the event was seen.
-Sighting HistoryReader::sight(pg::Connection& connection, const Streams& streams) {
-  const Means& means = means_of(connection);
-  const OutboxHead seen = read_head(connection, means, ids_.known());
-  std::int64_t reached = frontier_.settled().event_id;
-  for (const auto& stream : streams) reached = std::max(reached, stream->cursor().event_id);
-  if (const auto fault = ids_.note(seen, reached, clock_.now())) spdlog::warn("{}", *fault);
-  const std::int64_t newest = seen.newest.event_id;
-  if (!frontier_.asks(newest)) return {seen.newest};
-  return {seen.newest, means.locks ? read_writers(connection)
-                                   : read_marks(connection, frontier_.awaited(), frontier_.is_new(newest))};
+OutboxHead HistoryReader::look(pg::Connection& connection) {
+  const OutboxHead seen = read_head(connection, means_of(connection), ids_.known());
+  if (const auto fault = ids_.note(seen, clock_.now())) spdlog::warn("{}", *fault);
+  return seen;
+}
+
+// A statement of its own, so that an idle poll costs one, and so that the writers are read after the event was seen.
+std::optional<Writers> HistoryReader::writers(pg::Connection& connection, std::int64_t newest) {
+  if (!frontier_.asks(newest)) return std::nullopt;
+  return means_of(connection).locks ? read_writers(connection)
+                                    : read_marks(connection, frontier_.awaited(), frontier_.is_new(newest));
 }
 
 // Where all has settled up to the newest event, nothing below it can come. Otherwise the moment of subscribing is the
 // snapshot of read_absent(): what it sees was there before, and what it does not see up to the newest event is of an open
 // transaction, or nothing. What lies above the newest is read as ever.
-void HistoryReader::begin(pg::Connection& connection, const Streams& streams, std::int64_t newest) {
+void HistoryReader::begin(pg::Connection& connection, const Streams& streams, const OutboxHead& seen) {
+  const std::int64_t newest = seen.newest.event_id;
   const std::int64_t below = std::max(frontier_.settled().event_id, newest - kLookBack);
   std::optional<std::vector<IdRange>> absent;
   for (const auto& stream : streams) {
     if (stream->begun()) continue;
-    if (stream->start()) {
+    if (const auto start = stream->start()) {
+      const auto fault = beyond(*start, seen);
+      if (fault && fault->is_refused) {
+        stream->refuse(fault->text);
+        continue;
+      }
+      if (fault) spdlog::warn("{}", fault->text);
       stream->begin(newest);
     } else {
       if (!absent) absent = below < newest ? read_absent(connection, below, newest) : std::vector<IdRange>{};

@@ -34,8 +34,9 @@ class HistoryReader {
 
  private:
   const Means& means_of(pg::Connection& connection);
-  Sighting sight(pg::Connection& connection, const Streams& streams);
-  void begin(pg::Connection& connection, const Streams& streams, std::int64_t newest);
+  OutboxHead look(pg::Connection& connection);
+  std::optional<Writers> writers(pg::Connection& connection, std::int64_t newest);
+  void begin(pg::Connection& connection, const Streams& streams, const OutboxHead& seen);
   bool deliver(pg::Connection& connection, const Streams& streams);
   std::optional<Milliseconds> held_back(pg::Connection& connection, std::int64_t newest);
 

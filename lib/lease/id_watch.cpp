@@ -4,22 +4,22 @@
 
 #include <algorithm>
 
-#include "lease/cursor.hpp"
-
 namespace ff::lease {
 namespace {
 
 constexpr std::chrono::minutes kSayAgain{1};
 constexpr std::size_t kMostPast = 64;
+// No failover loses so many ids: at 10,000 a second it takes three years to hand them out.
+constexpr std::int64_t kMostLost = std::int64_t{1} << 40;
 
 }  // namespace
 
-std::optional<std::string> IdWatch::note(const OutboxHead& seen, std::int64_t reached, SteadyTime at) {
-  const bool is_low = seen.drawn && *seen.drawn < reached;
+std::optional<std::string> IdWatch::note(const OutboxHead& seen, SteadyTime at) {
+  const bool is_low = seen.drawn && *seen.drawn < settled_;
   const bool begins = !jump_;
   if (begins && !is_low && !is_another(seen)) return std::nullopt;
   if (begins) jump_.emplace();
-  if (begins || is_low) jump_->up_to = std::max(jump_->up_to, reached);
+  if (begins || is_low) jump_->up_to = std::max(jump_->up_to, settled_);
   if (is_low) jump_->lowest = std::min(jump_->lowest.value_or(*seen.drawn), *seen.drawn);
   const std::int64_t asked = known();
   const bool found = look_back(seen);
@@ -30,7 +30,7 @@ std::optional<std::string> IdWatch::note(const OutboxHead& seen, std::int64_t re
         "the sequence of lease event ids stands at {} and the cursor at {}: it has jumped back, as after a "
         "failover that lost the last writes. Events with ids up to {} that are written now are not "
         "delivered; set it to {} with setval(), and read what was written meanwhile with {}",
-        *seen.drawn, reached, reached, reached, way_to_read());
+        *seen.drawn, settled_, settled_, settled_, way_to_read());
   }
   const bool is_over = jump_->stands || past_.empty();
   if (!begins && !is_over) return std::nullopt;
@@ -88,6 +88,24 @@ void IdWatch::settled(const Fingerprint& event) {
   if (past_.size() <= kMostPast) return;
   for (std::ptrdiff_t place = 1; place <= static_cast<std::ptrdiff_t>(kMostPast / 4); ++place)
     past_.erase(past_.begin() + place);
+}
+
+std::optional<Beyond> beyond(Cursor start, const OutboxHead& seen) {
+  const std::int64_t id = start.event_id;
+  const std::int64_t last = seen.drawn.value_or(seen.newest.event_id);
+  if (id <= last) return std::nullopt;
+  const std::string place = fmt::format(
+      "the cursor {} ({}) is beyond every lease event id that this database has handed out, up to {}: it is "
+      "of another database, or mistyped",
+      to_hex(start), id, last);
+  if (id - last > kMostLost) return Beyond{true, place};
+  if (!seen.drawn) return std::nullopt;  // the newest events may have been deleted
+  return Beyond{false,
+                fmt::format("{}, and nothing is delivered before ids have passed it. Only if it is known "
+                            "that it is of this database, which then lost its last writes in a failover: "
+                            "set the sequence to {} with setval(), and read what was written meanwhile "
+                            "with lease-events --after an older cursor, from before the failover",
+                            place, id)};
 }
 
 }  // namespace ff::lease

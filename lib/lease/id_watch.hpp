@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/time.hpp"
+#include "lease/cursor.hpp"
 #include "lease/outbox_reader.hpp"
 
 namespace ff::lease {
@@ -22,8 +23,8 @@ struct IdJump {
 /// last writes, after a restore, after a sequence was set back. Events with such ids stand before the cursors of
 /// those who follow, and are never delivered.
 ///
-/// It shows in the sequence while that is lower than a cursor, and afterwards in that another event stands where
-/// the last one stood that was settled. Who comes with a cursor of an earlier life is told of the first only.
+/// It shows in the sequence while that is lower than the last id that was settled here, and afterwards in that another event
+/// stands where that one stood. A cursor that somebody came with proves nothing: see beyond().
 ///
 /// From where on to read what is not delivered: others may have written before we came to look, and where the sequence stands
 /// moves on with what they write. So the polls then ask for one of the last events after the other, back from the newest that can
@@ -36,8 +37,8 @@ class IdWatch {
   std::int64_t known() const { return past_.empty() ? 0 : past_.back().event_id; }
 
   /// What has to be said aloud: when it begins, when it is known from where on to read, each minute while the sequence is too
-  /// low, and at the end. `reached`: the highest id that is settled or in a cursor.
-  std::optional<std::string> note(const OutboxHead& seen, std::int64_t reached, SteadyTime at);
+  /// low, and at the end.
+  std::optional<std::string> note(const OutboxHead& seen, SteadyTime at);
 
   /// The last event that is settled, as the poll saw it that saw it first.
   void settled(const Fingerprint& event);
@@ -51,5 +52,13 @@ class IdWatch {
   std::int64_t settled_ = 0;
   std::optional<IdJump> jump_;
 };
+
+/// What is to be said of a cursor from outside that lies beyond every id that has been handed out; nothing: it does not.
+struct Beyond {
+  bool is_refused = false;  // so far that no failover explains it
+  std::string text;
+};
+/// Where the sequence may not be read, only one that is refused is noticed.
+std::optional<Beyond> beyond(Cursor start, const OutboxHead& seen);
 
 }  // namespace ff::lease

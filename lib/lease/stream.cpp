@@ -34,6 +34,13 @@ void Stream::begin(std::int64_t newest, const std::vector<IdRange>& absent) {
   changed_.notify_all();
 }
 
+void Stream::refuse(std::string reason) {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(begun_, true)) return;
+  refused_ = true;
+  put(CursorRefused{std::move(reason)});
+}
+
 bool Stream::was_there(std::int64_t event_id) const {
   if (event_id > present_) return false;
   const auto behind = std::ranges::upper_bound(absent_, event_id, {}, &IdRange::first);
@@ -42,7 +49,7 @@ bool Stream::was_there(std::int64_t event_id) const {
 
 std::optional<Stretch> Stream::stretch(std::int64_t settled) {
   const std::lock_guard lock(mutex_);
-  if (closed_ || !begun_) return std::nullopt;
+  if (closed_ || !begun_ || refused_) return std::nullopt;
   pass_goal();
   if (read_to_ >= settled) {
     failed_ = false;
@@ -81,7 +88,7 @@ void Stream::fail(std::exception_ptr reason) {
     changed_.notify_all();
     return;
   }
-  if (closed_ || std::exchange(failed_, true)) return;
+  if (closed_ || refused_ || std::exchange(failed_, true)) return;
   // A consumer that does not come to look learns of it once, however often it happens.
   if (!waiting_.empty() && std::holds_alternative<StreamDisconnected>(waiting_.back())) return;
   put(StreamDisconnected{{*position_}, std::move(reason)});

@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/ids.hpp"
@@ -37,6 +38,8 @@ class Stream {
   /// to have. Who came without a cursor begins below these, and of what is up to the newest only they are delivered. Only
   /// the first call counts.
   void begin(std::int64_t newest, const std::vector<IdRange>& absent = {});
+  /// In its place: the cursor is none of this database.
+  void refuse(std::string reason);
   /// What to read next when the outbox is settled up to this id; nothing when all of that has been read, or
   /// the consumer has to take something first.
   std::optional<Stretch> stretch(std::int64_t settled);
@@ -83,6 +86,7 @@ class Stream {
   std::optional<std::int64_t> goal_;  // of what was there at the beginning the last, until it has been passed
   bool begun_ = false;
   bool failed_ = false;  // since the last row was read, or none was there to read
+  bool refused_ = false;
   bool reader_waits_ = false;
   bool closed_ = false;
   std::exception_ptr failure_;

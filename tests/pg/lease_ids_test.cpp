@@ -1,6 +1,7 @@
 // Where ids do not rise as they should, or nobody can tell: it is said, or refused.
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <limits>
 
 #include "migrate/migrate.hpp"
 #include "pg/lease_stepped.hpp"
@@ -91,8 +92,50 @@ TEST_CASE("a cursor from before the sequence jumped back is told of") {
   Stepped ours(outbox.database, deaf, Clock::system(), 7);
   const LogCapture log;
   ours.pass();
+  ours.pass();
   REQUIRE(log.lines().size() == 1);
-  CHECK_THAT(log.lines().back(), Catch::Contains("stands at 5 and the cursor at 7"));
+  CHECK_THAT(log.lines().back(),
+             Catch::Contains("the cursor 020000000000000007 (7) is beyond every lease event id "
+                             "that this database has handed out, up to 5"));
+}
+
+TEST_CASE(
+    "a cursor that is of another database changes nothing of what is said to those who have the right one") {
+  Outbox outbox;
+  lease::HistoryObserver deaf;
+  Stepped ours(outbox.database, deaf);
+  const auto foreign =
+      std::make_shared<lease::Stream>(std::nullopt, lease::Cursor{1000}, ScannerFilter{}, ours.wake, deaf);
+  const LogCapture log;
+  for (int i = 0; i < 6; ++i) {
+    outbox.add({});
+    ours.pass({foreign});
+  }
+  REQUIRE(log.lines().size() == 1);
+  CHECK_THAT(log.lines()[0], Catch::Contains("(1000) is beyond every lease event id"));
+  outbox.db.execute_script(
+      "DELETE FROM ff_lease_event WHERE event_id > 2; SELECT setval('ff_lease_event_event_id_seq', 2)");
+  for (int i = 0; i < 5; ++i) ours.pass({foreign});
+  REQUIRE(log.lines().size() == 3);
+  CHECK_THAT(log.lines()[1], Catch::Contains("stands at 2 and the cursor at 6"));
+  CHECK_THAT(log.lines()[2],
+             Catch::Contains("set it to 6 with setval()") &&
+                 Catch::Contains("lease-events --after 020000000000000002, the cursor of event 2"));
+}
+
+TEST_CASE("a cursor that cannot be of this database is refused, and its neighbours are served") {
+  Outbox outbox;
+  outbox.add_many(3);
+  lease::History history(outbox.database.connector());
+  auto refused = history.subscribe({.after = after(std::numeric_limits<std::int64_t>::max())});
+  auto served = history.subscribe({.after = after(0)});
+  CHECK(take(served, 3) == outbox.ids());
+  const auto notice = next_notice<lease::CursorRefused>(refused);
+  REQUIRE(notice);
+  CHECK_THAT(notice->reason, Catch::Contains("(9223372036854775807) is beyond every lease event id"));
+  outbox.add({});
+  CHECK(take(served, 1).size() == 1);
+  CHECK_FALSE(refused.next(in(50ms)));
 }
 
 TEST_CASE("a standby, which does not know who writes, is refused") {

@@ -262,6 +262,24 @@ TEST_CASE(
   CHECK(ids(following.process.out()) == std::vector{low});
 }
 
+TEST_CASE("lease-events refuses a cursor that cannot be of this database, and warns of one that may not be") {
+  Bench bench;
+  bench.add_many(20);
+  for (const auto& arguments : {std::vector<std::string>{"--after", "027fffffffffffffff"},
+                                {"--follow", "--after", "027fffffffffffffff"}}) {
+    const Ended done = bench.events(arguments);
+    CHECK(done.code == 64);
+    CHECK_THAT(done.err,
+               Catch::Contains("--after: the cursor 027fffffffffffffff (9223372036854775807) is beyond every "
+                               "lease event id that this database has handed out, up to 20") &&
+                   !Catch::Contains("setval"));
+  }
+  const Ended warned = bench.events({"--after", to_hex(lease::Cursor{21})});
+  CHECK(warned.code == 0);
+  CHECK_THAT(warned.err, Catch::Contains("(21) is beyond every") && !Catch::Contains("not there any more"));
+  CHECK_THAT(bench.events({"--after", to_hex(lease::Cursor{20})}).err, !Catch::Contains("beyond"));
+}
+
 TEST_CASE("lease-events ends with 0 when nobody reads its output any more, even while nothing happens") {
   Bench bench;
   // A young one: of an old one it would say how far behind the present it is.
