@@ -163,22 +163,22 @@ void refuse_unless_there(PartitionKey partition, pg::Connection& connection) {
   }
 }
 
-/// The newest event, and the database's time.
-struct Present {
-  Cursor newest;
-  UnixMillis time;
-};
-
 // The history goes on by itself once it has begun, but the beginning is ours: who follows
 // waits for the database, who asks once is told that it is away (a pg::Error).
-Present present(const pg::Connector& connector, std::optional<PartitionKey> partition, bool follow,
-                const pg::Interrupt& end) {
+LeaseLag::Beginning present(const pg::Connector& connector, const lease::History::Request& request,
+                            std::optional<Cursor> from, bool follow, const pg::Interrupt& end) {
   for (bool told = false;; told = true) {
     try {
       pg::Connection connection = connector.connect(Clock::system().now() + kConnectWithin, &end);
-      if (partition) refuse_unless_there(*partition, connection);
+      if (request.partition) refuse_unless_there(*request.partition, connection);
       const auto time = connection.execute(kClock).one().get<std::int64_t>(0);
-      return {{lease::read_head(connection, {}, 0).newest.event_id}, unix_millis(time)};
+      const std::int64_t cursor = from.value_or(Cursor{}).event_id;
+      const lease::OutboxHead head = lease::read_head(connection, lease::means(connection), cursor);
+      const bool is_past = cursor > 0 && cursor < head.drawn.value_or(head.newest.event_id);
+      return {.database_time = unix_millis(time),
+              .newest = {head.newest.event_id},
+              .gone = is_past && !head.known_hash ? from : std::nullopt,
+              .reads_all = !request.partition && request.filter.matches_everything()};
     } catch (const pg::Error& error) {
       const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
       if (!follow || !away || error.interrupted()) throw;
@@ -201,10 +201,11 @@ void print(lease::Subscription& subscription, LeaseLag* lag, bool follow, const 
       if (!write_out(line_of(*event), end.interrupt())) return;
     } else if (const auto* refused = std::get_if<lease::CursorRefused>(&*delivery)) {
       throw UsageError("--after: " + refused->reason);
-    } else if (!follow) {
-      if (const auto* lost = std::get_if<lease::StreamDisconnected>(&*delivery))
-        std::rethrow_exception(lost->reason);
-      return;  // lease::CaughtUp
+    } else if (const auto* lost = std::get_if<lease::StreamDisconnected>(&*delivery)) {
+      if (!follow) std::rethrow_exception(lost->reason);
+    } else {  // lease::CaughtUp
+      if (lag) lag->caught_up();
+      if (!follow) return;
     }
   }
 }
@@ -231,8 +232,8 @@ int lease_events(const Arguments& arguments) {
   const pg::Connector connector = make_connector(config.database);
   const End end;
   try {
-    const Present now = present(connector, request.partition, follow, end.interrupt());
-    LeaseLag lag(now.time, now.newest, retention(config), Clock::system());
+    LeaseLag lag(present(connector, request, from, follow, end.interrupt()), retention(config),
+                 Clock::system());
     lease::History history(connector);
     auto subscription = history.subscribe(request);
     print(subscription, reads_on ? &lag : nullptr, follow, end);

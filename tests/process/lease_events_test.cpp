@@ -280,6 +280,25 @@ TEST_CASE("lease-events refuses a cursor that cannot be of this database, and wa
   CHECK_THAT(bench.events({"--after", to_hex(lease::Cursor{20})}).err, !Catch::Contains("beyond"));
 }
 
+TEST_CASE("lease-events warns of a cursor that outbox_retention has overtaken, and of no other") {
+  Bench bench;
+  bench.add_many(10);
+  bench.add_many(2, 7);
+  bench.db.execute_script("DELETE FROM ff_lease_event WHERE event_id <= 6");
+  const auto told = [&](std::int64_t cursor, std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--after", to_hex(lease::Cursor{cursor})});
+    return bench.events(more).err;
+  };
+  CHECK_THAT(told(3), Catch::Contains("event 3, whose cursor this is, is not there any more") &&
+                          Catch::Contains("up to 3 events behind it may have been deleted unread") &&
+                          !Catch::Contains("counted by ids"));
+  CHECK_THAT(told(3, {"--partition", "7"}),
+             Catch::Contains("up to 7 events behind it may") && Catch::Contains("counted by ids"));
+  CHECK_THAT(told(3, {"--partition", "9"}), Catch::Contains("whatever was behind it may have been deleted"));
+  for (const std::int64_t cursor : {0, 6, 7, 12})
+    CHECK_THAT(told(cursor), !Catch::Contains("not there any more"));
+}
+
 TEST_CASE("lease-events ends with 0 when nobody reads its output any more, even while nothing happens") {
   Bench bench;
   // A young one: of an old one it would say how far behind the present it is.
