@@ -17,7 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Milliseconds kPageRenewed = 10s;
-// What takes milliseconds to make, to whoever asks for it without a pause: probes wait behind them.
+// What takes milliseconds to make, and probes wait behind: five times a second leaves them the thread, and is often enough for
+// a person and for a scraper that comes every few seconds.
 constexpr Milliseconds kKept = 200ms;
 
 metrics::Description description(const config::Config& config) {

@@ -150,14 +150,10 @@ struct HttpServer::Impl {
     Connection& operator=(const Connection&) = delete;
     ~Connection() { server->connections.erase(place); }
     /// Has been answered, and is now the one that has waited least.
-    void answered() {
-      server->connections.splice(server->connections.end(), server->connections, place);
-      asks_again = true;
-    }
+    void answered() { server->connections.splice(server->connections.end(), server->connections, place); }
     const std::shared_ptr<Impl> server;
     beast::tcp_stream stream;
     const std::list<Connection*>::iterator place;
-    bool asks_again = false;
   };
 
   Impl(asio::io_context& io, const std::string& host, unsigned short port, Routes routes_,
@@ -175,8 +171,8 @@ struct HttpServer::Impl {
   static asio::awaitable<void> serve(std::unique_ptr<Connection> connection);
   void make_place();
 
-  Response answer(const Parser::value_type& request, bool asks_again);
-  Response answer_path(std::string_view target, bool asks_again);
+  Response answer(const Parser::value_type& request);
+  Response answer_path(std::string_view target);
 
   tcp::acceptor acceptor;
   asio::steady_timer pause;  // before accepting is tried again
@@ -236,9 +232,11 @@ asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connec
     parser.body_limit(server.limits.body_bytes);
     stream.expires_after(server.limits.idle);
     auto error = co_await read_request(stream, buffer, parser);
+    // Closed to make place for another, with its request read already: nobody is left to hear an answer.
+    if (!stream.socket().is_open()) co_return;
     auto refused = error ? refusal(error) : std::nullopt;
     if (error && !refused) break;
-    Response response = refused ? std::move(*refused) : server.answer(parser.get(), connection->asks_again);
+    Response response = refused ? std::move(*refused) : server.answer(parser.get());
     // A body that was announced and not read would be taken for the next request.
     keep_alive = !error && parser.is_done() && parser.get().keep_alive() && !server.stopped;
     response.keep_alive(keep_alive);
@@ -250,7 +248,7 @@ asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connec
   co_await close_gently(stream);
 }
 
-Response HttpServer::Impl::answer(const Parser::value_type& request, bool asks_again) {
+Response HttpServer::Impl::answer(const Parser::value_type& request) {
   const auto method = request.method();
   const RequestTarget target = target_of(request);
   Response response;
@@ -262,18 +260,18 @@ Response HttpServer::Impl::answer(const Parser::value_type& request, bool asks_a
     response = text_response(http::status::method_not_allowed, "GET and HEAD only\n");
     response.set(http::field::allow, "GET, HEAD");
   } else {
-    response = answer_path(target.path, asks_again);
+    response = answer_path(target.path);
   }
   response.version(request.version());
   if (method == http::verb::head) response.body().clear();
   return response;
 }
 
-Response HttpServer::Impl::answer_path(std::string_view target, bool asks_again) {
+Response HttpServer::Impl::answer_path(std::string_view target) {
   const auto route = routes.find(target.substr(0, target.find('?')));
   if (route == routes.end()) return text_response(http::status::not_found, "no such path\n");
   try {
-    auto reply = replies.of(*route, asks_again);
+    auto reply = replies.of(*route);
     Response response = text_response(http::status::ok, std::move(reply.body));
     response.result(static_cast<unsigned>(reply.status));
     response.set(http::field::content_type, reply.content_type);

@@ -19,7 +19,7 @@ struct HttpReply {
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers = {};  ///< further ones, by name
-  /// A connection that has been answered already gets this same reply for so long, whichever connection it was made for.
+  /// Whoever asks gets this same reply for so long.
   Milliseconds kept_for{0};
 };
 

@@ -2,9 +2,9 @@
 
 namespace ff::daemon {
 
-HttpReply KeptReplies::of(const Routes::value_type& route, bool asks_again) {
+HttpReply KeptReplies::of(const Routes::value_type& route) {
   const auto its = kept_.find(route.first);
-  if (asks_again && its != kept_.end() && clock_.now() - its->second.made_at < its->second.reply.kept_for)
+  if (its != kept_.end() && clock_.now() - its->second.made_at < its->second.reply.kept_for)
     return its->second.reply;
   HttpReply reply = route.second();
   if (reply.kept_for > Milliseconds{0}) kept_.insert_or_assign(route.first, Kept{reply, clock_.now()});

@@ -14,9 +14,9 @@ class KeptReplies {
   /// The clock must outlive this.
   explicit KeptReplies(const Clock& clock) : clock_(clock) {}
 
-  /// What is true now; to who has asked before, over the same connection, it may be what was true a moment ago: a flood of
-  /// requests then costs one reply a while. Throws as the route does.
-  HttpReply of(const Routes::value_type& route, bool asks_again);
+  /// What is true now, or was a moment ago: a flood of requests then costs one reply a while, over however many
+  /// connections it comes. Throws as the route does.
+  HttpReply of(const Routes::value_type& route);
 
  private:
   struct Kept {

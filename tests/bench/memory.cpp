@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 constexpr double kWantedMib = 30;
 constexpr double kWantedP99Ms = 10;
 constexpr Milliseconds kPatience = 10min;
-constexpr Milliseconds kBetweenScrapes = 50ms;
+constexpr Milliseconds kBetweenScrapes = 250ms;  // each is rendered: none is younger than what is kept
 
 constexpr const char* kNameSpace = "backlog";
 

@@ -182,6 +182,12 @@ TEST_CASE("a flood of requests for metrics has them rendered every 200 ms at mos
   const auto took = std::chrono::duration_cast<Milliseconds>(Clock::system().now() - started);
   for (const std::string& reply : rendered) CHECK(test::status_of(reply) == 200);
   CHECK(rendered.size() <= 2 + static_cast<std::size_t>(took / 200ms));
+
+  const SteadyTime begun = Clock::system().now();
+  std::set<std::string> anew;
+  for (int i = 0; i < kRequests; ++i) anew.insert(Client(daemon.port()).ask(get("/metrics")));
+  const auto lasted = std::chrono::duration_cast<Milliseconds>(Clock::system().now() - begun);
+  CHECK(anew.size() <= 2 + static_cast<std::size_t>(lasted / 200ms));
   CHECK(daemon.stop() == 0);
 }
 

@@ -108,6 +108,7 @@ class RunningDaemon {
     int status = 0;
     std::string body;
   };
+  /// What is true now: what a daemon keeps for a moment is asked for again only once that has passed.
   Reply get(const std::string& path);
   bool ready() { return get("/readyz").status == 200; }
   /// Asks every millisecond. Throws std::runtime_error with the log when it is not ready in time, or has ended.
@@ -127,6 +128,7 @@ class RunningDaemon {
   std::string config_file_;
   Process process_;
   unsigned short port_ = 0;
+  std::map<std::string, SteadyTime> heard_;  // when what is kept was last heard, by path
 };
 
 }  // namespace ff::test

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -87,6 +88,39 @@ TEST_CASE("with all places taken, whoever has waited longest for an answer makes
         std::vector<std::string>{
             "warning HTTP: all 2 places are taken; the connection that has waited longest for an "
             "answer is closed"});
+}
+
+TEST_CASE("no reply is made for a connection that has been closed to make place for another") {
+  const LogCapture log;
+  HttpLimits limits;
+  limits.connections = 2;
+  std::promise<void> held;
+  std::promise<void> released;
+  std::atomic<int> made = 0;
+  const RunningServer server(limits, {},
+                             {{"/slow",
+                               [&] {
+                                 held.set_value();
+                                 released.get_future().wait();
+                                 return ff::daemon::HttpReply{200, "text/plain", "done"};
+                               }},
+                              {"/counted", [&] {
+                                 ++made;
+                                 return ff::daemon::HttpReply{200, "text/plain", "counted"};
+                               }}});
+  Client first(server.port());
+  first.send(get("/slow"));
+  held.get_future().wait();
+  std::vector<std::unique_ptr<Client>> burst;  // have all asked before any of them can be let in
+  for (int i = 0; i < 50; ++i) {
+    burst.push_back(std::make_unique<Client>(server.port()));
+    burst.back()->send(get("/counted"));
+  }
+  released.set_value();
+  int answered = 0;
+  for (const auto& client : burst) answered += status_of(client->reply()) == 200 ? 1 : 0;
+  CHECK(answered > 0);
+  CHECK(made == answered);
 }
 
 TEST_CASE("a probe is answered at once beside a thousand clients that never say a word") {
