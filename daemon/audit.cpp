@@ -57,6 +57,11 @@ Sums sums_of(const audit::Report& report) {
   return sums;
 }
 
+// A line to paste: half of it would do something else.
+std::string whole(const std::string& line) {
+  return printable(line, line.size());
+}
+
 std::string counted(std::int64_t number, std::string_view what) {
   return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
 }
@@ -77,7 +82,7 @@ void print_text(const audit::Report& report, std::int64_t limit, std::int64_t pa
     for (std::size_t i = 0; i < shown; ++i) {
       const audit::Finding& row = verdict.rows[i];
       std::cout << fmt::format("  {}  {}\n    -> {}\n", printable(row.key), printable(row.what),
-                               printable(pasted(row.remedy)));
+                               whole(pasted(row.remedy)));
     }
     if (const auto more = more_of(verdict, shown); more > 0)
       std::cout << fmt::format("  and {} more\n", more);
@@ -105,7 +110,7 @@ void print_json(const audit::Report& report, std::int64_t limit, const Partition
       rows.push_back({{"partition", row.partition.value},
                       {"key", printable(row.key)},
                       {"what", printable(row.what)},
-                      {"remedy", printable(pasted(row.remedy))}});
+                      {"remedy", whole(pasted(row.remedy))}});
     }
     std::cout << dump({{"check", verdict.check->name},
                        {"meaning", verdict.check->meaning},

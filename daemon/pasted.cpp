@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "base/quoted.hpp"
+
 namespace ff::daemon {
 namespace {
 
@@ -24,13 +26,10 @@ Pasted::Pasted(const Arguments& arguments) {
 std::string Pasted::operator()(std::string command) const {
   if (config_file_.empty() || !command.starts_with(kProgram) || command.find(" --url ") != std::string::npos)
     return command;
-  std::string quoted = "'";
-  for (const char c : config_file_) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  quoted += '\'';
   // What follows is a comment, or another program's.
   const auto end = std::min({command.find(" #"), command.find(" |"), command.find(", then"), command.size()});
   const bool takes_it_bare = command.compare(0, end, "ff-reconcilerd check-config") == 0;
-  return command.insert(end, (takes_it_bare ? " " : " --config ") + quoted);
+  return command.insert(end, (takes_it_bare ? " " : " --config ") + shell_word(config_file_));
 }
 
 }  // namespace ff::daemon

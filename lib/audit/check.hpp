@@ -11,8 +11,8 @@ namespace ff::audit {
 struct Check {
   std::string_view name;     ///< such as active_without_lease
   std::string_view meaning;  ///< in plain words, of the execution or whatever the key names
-  /// The command or the statements that mend it. `{$column}` stands for a column of the row that was found, fit to stand
-  /// between single quotes; other placeholders: see words() in phrases.hpp.
+  /// The command or the statements that mend it. `{$column}` stands for a column of the row that was found: a number, or
+  /// whatever it is between single quotes; other placeholders: see words() in phrases.hpp.
   std::string remedy;
 };
 

@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/quoted.hpp"
+
 namespace ff::audit {
-namespace {
-
-// A value in single quotes, be it of SQL; what has single quotes itself is never shown in a command.
-std::string quoted(std::string_view value) {
-  std::string text;
-  for (const char c : value) text += c == '\'' ? "''" : std::string(1, c);
-  return text;
-}
-
-}  // namespace
 
 std::string filled_in(const std::string& remedy,
                       const std::function<std::string(std::string_view column)>& value) {
@@ -23,8 +15,10 @@ std::string filled_in(const std::string& remedy,
     const auto end = left.find('}', at);
     const std::string_view column = left.substr(at + 2, end - at - 2);
     text.append(left.substr(0, at));
-    text += column == "id" ? value(column) : quoted(value(column));
-    left.remove_prefix(end + 1);
+    const bool is_quoted = text.ends_with('\'') && left.substr(end + 1).starts_with('\'');
+    if (is_quoted) text.pop_back();
+    text += is_quoted ? sql_literal(value(column)) : value(column);
+    left.remove_prefix(end + (is_quoted ? 2 : 1));
   }
   return text.append(left);
 }

@@ -8,8 +8,8 @@
 
 namespace ff::audit {
 
-/// A check's remedy with the value of each column that it mentions. What stands for a column is quoted for SQL, but for
-/// `id`, which is an execution as people write it.
+/// A check's remedy with the value of each column that it mentions. What stands between single quotes is written as a literal of
+/// SQL; of an execution, the only one that stands in a command, that is as well a word of the shell.
 std::string filled_in(const std::string& remedy,
                       const std::function<std::string(std::string_view column)>& value);
 

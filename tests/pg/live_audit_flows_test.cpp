@@ -1,4 +1,5 @@
 // What `audit` finds of fan-ins, events and counters that differ from what they count.
+#include "base/printable.hpp"
 #include "live_audit_stage.hpp"
 
 using namespace ff;
@@ -307,6 +308,23 @@ TEST_CASE("audit finds ends that nobody heard of, and what it says mends them") 
        "active"},
       {"lease_event_astray", "UPDATE ff_lease_event SET partition_key = 30000", ""},
   });
+}
+
+TEST_CASE("what audit says that mends a row names that row, whatever its id has, and is shown as it is") {
+  const auto* const conforming = GENERATE("on", "off");
+  AuditStage stage;
+  const std::string id = "b'\n ; \\! \x1b[2J\x7f\t\u202e";
+  for (const char* table : {"ff_budget_policy", "ff_budget_usage", "ff_budget_usage_by_exec"})
+    stage.db.execute(std::string("UPDATE ") + table + " SET budget_id = $1 WHERE budget_id = 'b1'",
+                     pg::Params::of(id));
+  stage.db.execute("UPDATE ff_budget_usage SET current_value = -3 WHERE budget_id = $1", pg::Params::of(id));
+  const audit::Report report = stage.audit();
+  REQUIRE(report.verdicts.size() == 1);
+  const std::string remedy = report.verdicts[0].rows.at(0).remedy;
+  CHECK(printable(remedy, remedy.size()) == remedy);
+  stage.by_hand.execute(std::string("SET standard_conforming_strings = ") + conforming);
+  stage.mend(remedy);
+  CHECK(stage.audit().verdicts.empty());
 }
 
 TEST_CASE(

@@ -17,6 +17,11 @@ TEST_CASE("a command of ours to paste has the configuration file, before what is
   CHECK(pasted("ff-reconcilerd check-config") == R"(ff-reconcilerd check-config '/etc/a b'\''s.yaml')");
 }
 
+TEST_CASE("a configuration file whose name cannot be shown is named all the same") {
+  CHECK(Pasted("/etc/a\nb\x1b.yaml")("ff-reconcilerd status") ==
+        R"(ff-reconcilerd status --config $'/etc/a\x0ab\x1b.yaml')");
+}
+
 TEST_CASE("what is no command of ours, or needs no file, is pasted as it is") {
   for (const char* line :
        {"ANALYZE ff_attempt;", "wait", "ff-reconcilerd status --url http://127.0.0.1:9464 --json"})
