@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "base/nearest.hpp"
+#include "base/printable.hpp"
+#include "config/problem.hpp"
 #include "config/secrets.hpp"
 
 namespace ff::daemon {
@@ -153,7 +155,7 @@ std::string option_line(const Option& o) {
 }  // namespace
 
 std::string in_quotes(std::string_view typed) {
-  return '"' + config::hide_secrets(typed) + '"';
+  return '"' + printable(config::hide_secrets(typed), config::kLongestQuoted) + '"';
 }
 
 const Option& option(std::string_view name) {

@@ -20,7 +20,8 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What was typed, in quotes, as it can be shown: in the wrong place it may be a connection string.
+/// What was typed, in quotes, as it can be shown, and of a long word the beginning: in the wrong place it may be a connection
+/// string.
 std::string in_quotes(std::string_view typed);
 
 /// What was given to a command: its options and the words after its name.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/printable.hpp"
 #include "check/ways.hpp"
 #include "config/problem.hpp"
 #include "exit_codes.hpp"
@@ -48,8 +49,9 @@ int run_program(const std::vector<std::string>& line, const std::vector<Command>
     }
     return written(invocation.command->run(invocation.arguments));
   } catch (const UsageError& error) {
-    std::cerr << "ff-reconcilerd: " << error.what() << "\n`ff-reconcilerd " << command_of(line, commands)
-              << "--help` lists what is allowed.\n";
+    // It repeats what was typed, or what a script passed on from elsewhere.
+    std::cerr << "ff-reconcilerd: " << printable(error.what()) << "\n`ff-reconcilerd "
+              << command_of(line, commands) << "--help` lists what is allowed.\n";
     return kUsage;
   } catch (const config::Invalid& error) {
     std::cerr << error.what() << '\n';

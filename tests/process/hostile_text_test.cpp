@@ -66,6 +66,27 @@ TEST_CASE(
   CHECK(row(bench.db, "SELECT * FROM ff_worker_registry_event")["worker_instance_id"] == kName);
 }
 
+TEST_CASE("what a command line has that is to steer a terminal, or is far too long, does not come back so") {
+  for (const std::string& typed : {kName + "\xff", std::string(100'000, 'x') + '\x1b'})
+    for (const std::vector<std::string>& line : {std::vector<std::string>{typed},
+                                                 {"--" + typed},
+                                                 {"help", typed},
+                                                 {"explain", typed},
+                                                 {"tick", typed},
+                                                 {"tick", "all", "--gap", typed},
+                                                 {"tick", "all", "--execution", typed},
+                                                 {"tick", "all", "--partitions", typed},
+                                                 {"tick", "all", "--batch-size=" + typed},
+                                                 {"status", "--json=" + typed}}) {
+      CAPTURE(line.front());
+      const Ended refused = run_binary(line, {{"FF_DATABASE_URL", "host=/nonexistent dbname=x user=y"}});
+      CHECK(refused.code == 64);
+      CHECK(refused.err.size() < 2'000);
+      CHECK(refused.err.find('\xff') == std::string::npos);
+      check_harmless(refused.err);
+    }
+}
+
 TEST_CASE("a worker whose name is to forge a line stands in one line of the log where it cannot be swept") {
   const std::string format = GENERATE("text", "json");
   Bench bench;

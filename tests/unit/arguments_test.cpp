@@ -196,6 +196,11 @@ TEST_CASE("what is said of a line repeats no password that was typed into the wr
   CHECK(message.find("***") != std::string::npos);
 }
 
+TEST_CASE("what was typed is repeated on one line that steers no terminal, and not at length") {
+  CHECK(in_quotes("\x1b[2J\xff\nx") == R"("\x1b[2J\xff x")");
+  CHECK(in_quotes(std::string(100'000, 'x')).size() < 200);
+}
+
 TEST_CASE("nor does what is said of an option's value") {
   const auto said_of = [](const std::string& option, auto read) {
     const Invocation invocation = understood({"tick", "all", option});
