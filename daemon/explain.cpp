@@ -45,6 +45,16 @@ void learn_since_when_it_is_held(explain::Facts& facts, const nlohmann::ordered_
   }
 }
 
+// Where it could not be tried, as on a standby.
+void learn_of_upstreams(explain::Facts& facts, const nlohmann::ordered_json& reconciler) {
+  if (reconciler.at("reconciler") != "dependency") return;
+  for (const auto& row : reconciler.at("quarantine"))
+    for (explain::Upstream& upstream : facts.upstreams)
+      if (!upstream.passing_on && upstream.undispatched_since &&
+          row.at("execution") == to_string(upstream.id))
+        upstream.passing_on.emplace().error = row.at("message").get<std::string>();
+}
+
 void learn_from_storm(explain::Facts& facts, const nlohmann::ordered_json& storm) {
   for (explain::Inspection& its : facts.inspections) {
     explain::StormHold hold;
@@ -65,6 +75,7 @@ void learn_from_daemon(explain::Facts& facts, const Arguments& arguments) {
   if (const auto storm = status->find("storm"); storm != status->end()) learn_from_storm(facts, *storm);
   for (const auto& reconciler : status->at("reconcilers")) {
     learn_since_when_it_is_held(facts, reconciler.value("held", nlohmann::ordered_json::array()), now);
+    learn_of_upstreams(facts, reconciler);
     const auto its = std::ranges::find(facts.inspections, reconciler.at("reconciler").get<std::string>(),
                                        &explain::Inspection::reconciler);
     if (its == facts.inspections.end()) continue;

@@ -1,5 +1,4 @@
 #include "status_board.hpp"
-#include "reconcile/candidate.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -42,10 +41,9 @@ ordered_json moment_json(UnixMillis at) {
 ordered_json quarantine_json(const reconcile::TickReport& report, UnixMillis told_at) {
   auto rows = ordered_json::array();
   for (const reconcile::QuarantinedRow& row : report.quarantine_rows) {
-    const auto execution = reconcile::execution_of(*row.pair, row.key);
     rows.push_back({{"partition", row.key.partition.value},
                     {"key", key_json(*row.pair, row.key)},
-                    {"execution", execution ? ordered_json(to_string(*execution)) : ordered_json()},
+                    {"execution", row.execution ? ordered_json(to_string(*row.execution)) : ordered_json()},
                     {"sqlstate", row.sqlstate},
                     {"message", row.message},
                     {"tries", row.tries},

@@ -120,14 +120,13 @@ reconcile::Scope scope(const Arguments& arguments, const config::Config& config,
   return scope;
 }
 
-ordered_json execution_json(const Reconciler& pair, const reconcile::RowKey& key) {
-  const auto execution = reconcile::execution_of(pair, key);
+ordered_json execution_json(const std::optional<ExecutionId>& execution) {
   return execution ? ordered_json(to_string(*execution)) : ordered_json();
 }
 
 // An execution is named so that it can be pasted behind `explain` or --execution.
-std::string text_of(const Reconciler& pair, const reconcile::RowKey& key) {
-  const auto execution = reconcile::execution_of(pair, key);
+std::string text_of(const Reconciler& pair, const reconcile::RowKey& key,
+                    const std::optional<ExecutionId>& execution) {
   return fmt::format("{} {}", dump(key_json(pair, key)),
                      execution ? fmt::format("'{}'", to_string(*execution))
                                : fmt::format("partition={}", key.partition.value));
@@ -140,7 +139,7 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
                        {"would", move.outcome},
                        {"partition", move.key.partition.value},
                        {"key", key_json(*move.pair, move.key)},
-                       {"execution", execution_json(*move.pair, move.key)},
+                       {"execution", execution_json(reconcile::execution_of(*move.pair, move.key))},
                        {"due_at_ms", count(move.due_at)}})
               << '\n';
   }
@@ -149,7 +148,7 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
                        {"would", "fail"},
                        {"partition", fault.key.partition.value},
                        {"key", key_json(*fault.pair, fault.key)},
-                       {"execution", execution_json(*fault.pair, fault.key)},
+                       {"execution", execution_json(fault.execution)},
                        {"sqlstate", fault.error.sqlstate()},
                        {"message", fault.error.what()}})
               << '\n';
@@ -164,12 +163,13 @@ void print_json(const Reconciler& reconciler, const TickReport& report, const re
 
 void print_text(const Reconciler& reconciler, const TickReport& report, double seconds, bool dry_run) {
   for (const reconcile::Move& move : report.moves) {
-    std::cout << fmt::format("would {:<14} {} due_at_ms={}", move.outcome, text_of(*move.pair, move.key),
+    std::cout << fmt::format("would {:<14} {} due_at_ms={}", move.outcome,
+                             text_of(*move.pair, move.key, reconcile::execution_of(*move.pair, move.key)),
                              count(move.due_at))
               << '\n';
   }
   for (const reconcile::Fault& fault : report.faults) {
-    std::cout << fmt::format("would {:<14} {}: {}", "fail", text_of(*fault.pair, fault.key),
+    std::cout << fmt::format("would {:<14} {}: {}", "fail", text_of(*fault.pair, fault.key, fault.execution),
                              printable(fault.error.what()))
               << '\n';
   }

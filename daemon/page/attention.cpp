@@ -10,7 +10,6 @@
 #include "page/markup.hpp"
 #include "pasted.hpp"
 #include "pg/sqlstate.hpp"
-#include "reconcile/candidate.hpp"
 #include "reconcile/holders.hpp"
 #include "reconcile/reconciler.hpp"
 #include "way_to_lift.hpp"
@@ -207,11 +206,9 @@ std::string with_config(const Model& model, std::string command) {
 }
 
 std::vector<std::string> commands_for(std::string_view reconciler, const reconcile::QuarantinedRow& row) {
-  if (row.pair == nullptr) return {};
   // What goes into a shell is a uuid and nothing else.
-  const auto id = reconcile::execution_of(*row.pair, row.key);
-  if (!id) return {};
-  return {explain::explain(*id), explain::tick(reconciler, *id)};
+  if (!row.execution) return {};
+  return {explain::explain(*row.execution), explain::tick(reconciler, *row.execution)};
 }
 
 std::string failure_text(std::string_view sqlstate, std::string_view message) {

@@ -101,6 +101,12 @@ const Attempt* Facts::current_attempt() const {
   return found == attempts.end() ? nullptr : &*found;
 }
 
+const Upstream* Facts::undispatched() const {
+  const auto found = std::ranges::find_if(
+      upstreams, [](const Upstream& upstream) { return upstream.undispatched_since.has_value(); });
+  return found == upstreams.end() ? nullptr : &*found;
+}
+
 const Grant* Facts::grant(std::string_view kind) const {
   const auto found = std::find_if(grants.begin(), grants.end(),
                                   [&](const Grant& grant) { return grant.kind == kind && grant.lives(now); });

@@ -110,6 +110,15 @@ struct FanIn {
   bool impossible() const;  ///< of a quorum only once all have ended: until then an edge may still come
 };
 
+/// What came of moving an execution's due rows, which was rolled back.
+struct Trial {
+  std::vector<std::string> outcomes;
+  bool locked = false;
+  bool left_alone = false;    ///< by each outcome: it would move nothing
+  std::string error;          ///< with its SQLSTATE; empty: none
+  Milliseconds still_for{0};  ///< so long the rows have to stand still first, which one scan cannot see
+};
+
 /// One edge to an execution that this one waits for.
 struct Upstream {
   ExecutionId id{};
@@ -123,7 +132,8 @@ struct Upstream {
   Uuid edge = {};
   std::string attempt_state = {};
   std::optional<std::string> word_of_end =
-      {};  ///< that its missing event should have, where something tells it
+      {};                                ///< that its missing event should have, where something tells it
+  std::optional<Trial> passing_on = {};  ///< of its end, where that was to be tried
 
   bool ended() const { return lifecycle_phase == "terminal" || lifecycle_phase == "cancelled"; }
   std::string state() const;  ///< see explain::state
@@ -178,15 +188,6 @@ struct Workers {
 struct Row {
   UnixMillis takeable_at{};
   bool due = false;
-};
-
-/// What came of moving the execution's due rows, which was rolled back.
-struct Trial {
-  std::vector<std::string> outcomes;
-  bool locked = false;
-  bool left_alone = false;    ///< by each outcome: it would move nothing
-  std::string error;          ///< with its SQLSTATE; empty: none
-  Milliseconds still_for{0};  ///< so long the rows have to stand still first, which one scan cannot see
 };
 
 /// A row that failed, and that a running daemon leaves out for a while.
@@ -259,6 +260,8 @@ struct Facts {
 
   /// As reconcilers see it: of an active execution the latest with a lease, otherwise the latest. Null: there is none.
   const Attempt* current_attempt() const;
+  /// The first whose end nobody has passed on; null: there is none.
+  const Upstream* undispatched() const;
   /// The unexpired grant of this kind.
   const Grant* grant(std::string_view kind) const;
   const Inspection* inspection(std::string_view reconciler) const;

@@ -217,6 +217,21 @@ Trial trial_of(const Member& member, const reconcile::TickReport& report) {
   return trial;
 }
 
+Trial tried(const Member& member, const ExecutionId& id, pg::Pool& pool) {
+  reconcile::Engine engine(*member.reconciler, member.scope, pool);
+  return trial_of(member, engine.tick_one(id, {.dry_run = true, .list_moves = true}));
+}
+
+// The end of it is all that can be in the way of who waits for it, and explains itself no better there.
+void try_upstream(Facts& facts, pg::Pool& pool, const std::vector<Member>& family) {
+  const auto its = std::ranges::find_if(
+      family, [](const Member& member) { return member.reconciler->name == "dependency"; });
+  const Upstream* const first = facts.undispatched();
+  if (first == nullptr || its == family.end()) return;
+  facts.upstreams[static_cast<std::size_t>(first - facts.upstreams.data())].passing_on =
+      tried(*its, first->id, pool);
+}
+
 }  // namespace
 
 Reader::Reader(const std::vector<Member>& family, Partitions all) : all_(std::move(all)) {
@@ -280,13 +295,13 @@ Facts Reader::read(pg::Connection& connection, const ExecutionId& id) {
 }
 
 void try_due(Facts& facts, pg::Pool& pool, const std::vector<Member>& family) {
+  try_upstream(facts, pool, family);
   if (!facts.holders.empty() || !facts.core || facts.grant("reclaim") != nullptr) return;
   for (Inspection& inspection : facts.inspections) {
     if (!inspection.due() || inspection.filtered) continue;
     for (const Member& member : family) {
       if (member.reconciler->name != inspection.reconciler) continue;
-      reconcile::Engine engine(*member.reconciler, member.scope, pool);
-      inspection.trial = trial_of(member, engine.tick_one(facts.id, {.dry_run = true, .list_moves = true}));
+      inspection.trial = tried(member, facts.id, pool);
     }
   }
 }

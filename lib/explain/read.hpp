@@ -43,9 +43,9 @@ class Reader {
   Partitions all_;
 };
 
-/// Moves what is due of the execution and takes it back, reconciler by reconciler, and notes what came of it: only so
-/// it is known whether it would fail. As a tick it skips what others hold. What the snapshot shows to be held,
-/// promised or not this daemon's is not tried.
+/// Moves what is due of the execution, and the end of an upstream that nobody has passed on to it, and takes it back,
+/// reconciler by reconciler, and notes what came of it: only so it is known whether it would fail. As a tick it skips what
+/// others hold. What the snapshot shows to be held, promised or not this daemon's is not tried.
 void try_due(Facts& facts, pg::Pool& pool, const std::vector<Member>& family);
 
 }  // namespace ff::explain

@@ -40,12 +40,19 @@ std::string passed_on(const Facts& facts, const ExecutionId& ended, UnixMillis s
                          : tick("dependency", ended);
 }
 
-/// Whose end nobody has passed on.
-const Upstream* undispatched(const Facts& facts) {
-  const auto found =
-      std::find_if(facts.upstreams.begin(), facts.upstreams.end(),
-                   [](const Upstream& upstream) { return upstream.undispatched_since.has_value(); });
-  return found == facts.upstreams.end() ? nullptr : &*found;
+// All who wait for an execution are told of its end in one transaction, and which of them it fails on the server need not say.
+void add_undispatched(const Facts& facts, const Upstream& upstream, std::vector<Finding>& found) {
+  const bool fails = upstream.passing_on && !upstream.passing_on->error.empty();
+  found.push_back(
+      {"upstream_not_dispatched",
+       fmt::format("{} ended as {}, and nobody has passed that on for {}{}", to_string(upstream.id),
+                   upstream.state(), age(*upstream.undispatched_since, facts.now),
+                   fails ? fmt::format(": dependency fails on it, for this one or for another that "
+                                       "waits for it, and so passes it on to none: {}",
+                                       upstream.passing_on->error)
+                         : ""),
+       fails ? tick("dependency", upstream.id) + " # once what the error names is mended"
+             : passed_on(facts, upstream.id, *upstream.undispatched_since)});
 }
 
 /// Whose end nobody was told: where as many ends are counted as there were, the event has been deleted since.
@@ -192,12 +199,8 @@ void add_waiting(const Facts& facts, std::vector<Finding>& found) {
   const Inspection* dependency = facts.inspection("dependency");
   const bool all_ended = for_children && fan_in.running == 0 && fan_in.counted() > 0;
   const bool decided = for_children ? all_ended : cannot_happen(facts) || fan_in.satisfied();
-  if (const Upstream* upstream = undispatched(facts))
-    found.push_back(
-        {"upstream_not_dispatched",
-         fmt::format("{} ended as {}, and nobody has passed that on for {}", to_string(upstream->id),
-                     upstream->state(), age(*upstream->undispatched_since, facts.now)),
-         passed_on(facts, upstream->id, *upstream->undispatched_since)});
+  if (const Upstream* upstream = facts.undispatched())
+    add_undispatched(facts, *upstream, found);
   else if (all_ended && facts.fan_in_agrees() && dependency != nullptr && dependency->due())
     found.push_back({"children_ended", fmt::format("its children have all ended ({})", counts(fan_in)),
                      tick("dependency", facts.id)});

@@ -30,7 +30,7 @@ void Job::end_tick(TickReport& report) {
   if (const auto error = suspects.error_of_all()) {
     if (!report.failure) report.failure = error;
   } else {
-    for (const auto& [row, its] : suspects.rows()) put_in_quarantine(row, its, report);
+    for (const Fault& row : suspects.rows()) put_in_quarantine(row, report);
   }
   if (report.more) report.wait = std::max(report.wait, rest());
   report.quarantined = quarantine.size();
@@ -100,17 +100,18 @@ UnixMillis Job::late_since(UnixMillis due_at, const RowKey& key) const {
   return reconciler.still_for > Milliseconds{0} ? std::max(at, still_rows.since(key) + still_for()) : at;
 }
 
-void Job::put_in_quarantine(const Candidate& row, const pg::Error& error, TickReport& report) {
+void Job::put_in_quarantine(const Fault& row, TickReport& report) {
+  const pg::Error& error = row.error;
   ++report.errors[std::string(error.error_class())];
   if (options.dry_run) {
-    report.faults.push_back({&reconciler, row.key, error});
+    report.faults.push_back(row);
     return;
   }
   // Where it is full, one that it had to forget would be told as new, again and again.
   const bool is_known = quarantine.contains(row.key) || quarantine.is_full();
-  const Milliseconds pause = quarantine.add(row.key, clock.now(), error);
+  const Milliseconds pause = quarantine.add(row.key, clock.now(), error, row.execution);
   if (is_known) return;
-  const auto execution = execution_of(reconciler, row.key);
+  const auto& execution = row.execution;
   const LogFields fields(
       reconciler.name, {{"partition", row.key.partition.value}},
       {{"execution", execution ? to_string(*execution) : ""}, {"sqlstate", error.sqlstate()}});

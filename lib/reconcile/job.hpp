@@ -102,7 +102,7 @@ struct Job {
   }
 
   /// Leaves a row that cannot be moved out for a while, and tells why once. Any thread, with a report of its own.
-  void put_in_quarantine(const Candidate& row, const pg::Error& error, TickReport& report);
+  void put_in_quarantine(const Fault& row, TickReport& report);
 
   const Reconciler& reconciler;
   const bool gives_back = reconcile::gives_back(reconciler);

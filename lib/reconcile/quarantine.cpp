@@ -37,7 +37,8 @@ void Quarantine::end_scan(const Partitions& partitions) {
     }
 }
 
-Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, const pg::Error& error) {
+Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, const pg::Error& error,
+                             const std::optional<ExecutionId>& execution) {
   const std::lock_guard lock(mutex_);
   const auto [found, fresh] = rows_.try_emplace(key);
   Row& row = *found;
@@ -50,12 +51,13 @@ Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, const pg::Error&
   ++entry.tries;
   entry.scan = scan_;
   entry.turn = turns_.emplace(now + entry.pause, &row);
-  keep_reason(row, error);
+  keep_reason(row, error, execution);
   return entry.pause;
 }
 
-void Quarantine::keep_reason(Row& row, const pg::Error& error) {
-  row.second.reason = reasons_.insert(reasons_.end(), {&row, error.sqlstate(), printable(error.what())});
+void Quarantine::keep_reason(Row& row, const pg::Error& error, const std::optional<ExecutionId>& execution) {
+  row.second.reason =
+      reasons_.insert(reasons_.end(), {&row, error.sqlstate(), printable(error.what()), execution});
   if (reasons_.size() <= kMostReasons) return;
   reasons_.front().row->second.reason = reasons_.end();
   reasons_.pop_front();
@@ -92,7 +94,8 @@ std::vector<QuarantinedRow> Quarantine::told(SteadyTime now) const {
   std::vector<QuarantinedRow> told;
   for (auto row = next.begin(); row != most; ++row) {
     const auto& [key, entry] = **row;
-    told.push_back({key, nullptr, entry.tries, entry.reason->sqlstate, entry.reason->message,
+    told.push_back({key, nullptr, entry.reason->execution, entry.tries, entry.reason->sqlstate,
+                    entry.reason->message,
                     std::max(std::chrono::ceil<Milliseconds>(entry.turn->first - now), Milliseconds{0})});
   }
   return told;

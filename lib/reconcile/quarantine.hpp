@@ -4,6 +4,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +37,8 @@ class Quarantine {
   /// The scan has shown all that is due in these partitions: of the others somebody else has taken care.
   void end_scan(const Partitions& partitions);
   /// The row failed (again), for this reason. Returns for how long it is left out.
-  Milliseconds add(const RowKey& key, SteadyTime now, const pg::Error& error);
+  Milliseconds add(const RowKey& key, SteadyTime now, const pg::Error& error,
+                   const std::optional<ExecutionId>& execution = {});
   /// The row was moved, or is no longer due.
   void release(const RowKey& key);
   /// Forgets rows that nobody has met for long after their time was up: something else has moved them.
@@ -57,6 +59,7 @@ class Quarantine {
     Row* row;
     std::string sqlstate;
     std::string message;
+    std::optional<ExecutionId> execution;
   };
   using Reasons = std::list<Reason>;
   using Turns = std::multimap<SteadyTime, Row*>;
@@ -70,7 +73,7 @@ class Quarantine {
 
   void leave(const Entry& entry);
   void forget(const Row& row);
-  void keep_reason(Row& row, const pg::Error& error);
+  void keep_reason(Row& row, const pg::Error& error, const std::optional<ExecutionId>& execution);
 
   // All guarded by mutex_.
   mutable std::mutex mutex_;

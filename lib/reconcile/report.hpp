@@ -54,10 +54,11 @@ struct Move {
   const Reconciler* pair = nullptr;  ///< whose columns the key has
 };
 
-/// A row that fails by itself, as a dry run saw it.
+/// A row that fails by itself.
 struct Fault {
   const Reconciler* pair = nullptr;  ///< whose columns the key has
   RowKey key;
+  std::optional<ExecutionId> execution;  ///< that it is of, where that is known
   pg::Error error;
 };
 
@@ -65,10 +66,11 @@ struct Fault {
 struct QuarantinedRow {
   RowKey key;
   const Reconciler* pair = nullptr;  ///< whose columns the key has
-  int tries = 0;                     ///< that have failed
-  std::string sqlstate = {};         ///< of the last; empty where the server gave none
-  std::string message = {};          ///< of the last, on one line, without its DETAIL
-  Milliseconds next_try_in{0};       ///< 0: at the next scan
+  std::optional<ExecutionId> execution = {};
+  int tries = 0;                ///< that have failed
+  std::string sqlstate = {};    ///< of the last; empty where the server gave none
+  std::string message = {};     ///< of the last, on one line, without its DETAIL
+  Milliseconds next_try_in{0};  ///< 0: at the next scan
 };
 
 /// A row that was due, and held by somebody else, in tick after tick.

@@ -21,26 +21,26 @@ void Suspects::another_went_well() {
   another_went_well_ = true;
 }
 
-bool Suspects::add(const Candidate& row, const pg::Error& error) {
+bool Suspects::add(const Fault& row) {
   const std::lock_guard lock(mutex_);
-  rows_.emplace_back(row, error);
+  rows_.push_back(row);
   return rows_.size() < kMostAlike || !all_alike();
 }
 
 std::optional<pg::Error> Suspects::error_of_all() const {
   const std::lock_guard lock(mutex_);
-  return all_alike() ? std::optional(rows_.front().second) : std::nullopt;
+  return all_alike() ? std::optional(rows_.front().error) : std::nullopt;
 }
 
-Suspects::Rows Suspects::rows() const {
+std::vector<Fault> Suspects::rows() const {
   const std::lock_guard lock(mutex_);
   return rows_;
 }
 
 // With mutex_ held.
 bool Suspects::all_alike() const {
-  return !rows_.empty() && !another_went_well_ && std::ranges::all_of(rows_, [&](const auto& row) {
-    return row.second.sqlstate() == rows_.front().second.sqlstate();
+  return !rows_.empty() && !another_went_well_ && std::ranges::all_of(rows_, [&](const Fault& row) {
+    return row.error.sqlstate() == rows_.front().error.sqlstate();
   });
 }
 

@@ -340,10 +340,25 @@ bool Worker::is_forbidden(pg::Transaction& transaction, Candidates moved) const 
 }
 
 void Worker::blame(const Candidate& row, const pg::Error& error) {
+  const Fault fault{&job_.reconciler, row.key, execution_of(row), error};
   if (error.is_of_the_data())
-    job_.put_in_quarantine(row, error, report_);
-  else if (!job_.suspects.add(row, error))
+    job_.put_in_quarantine(fault, report_);
+  else if (!job_.suspects.add(fault))
     throw error;
+}
+
+// People know an execution, and not the id of its event. What cannot be told now is not worth a tick.
+std::optional<ExecutionId> Worker::execution_of(const Candidate& row) try {
+  const auto by_key = reconcile::execution_of(job_.reconciler, row.key);
+  if (by_key || !job_.names_executions()) return by_key;
+  pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
+  const std::vector<pg::Result> results = ask_of(transaction, job_.statements.still_due, {&row, 1});
+  transaction.rollback();
+  if (results.front().empty()) return std::nullopt;
+  const auto execution = results.front().one().get<std::optional<Uuid>>("its_execution");
+  return execution ? std::optional(ExecutionId{row.key.partition, *execution}) : std::nullopt;
+} catch (const pg::Error&) {
+  return std::nullopt;
 }
 
 }  // namespace ff::reconcile

@@ -71,6 +71,7 @@ class Worker {
   void count_each_left(Candidates left);
   bool wait(pg::Transaction& transaction, Candidates row) const;
   void blame(const Candidate& row, const pg::Error& error);
+  std::optional<ExecutionId> execution_of(const Candidate& row);
 
   Job& job_;
   TickReport report_;

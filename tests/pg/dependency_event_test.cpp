@@ -1,5 +1,6 @@
 // dependency: which events are taken at all, and events that lead nowhere.
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "support/engine.hpp"
 #include "support/flow.hpp"
@@ -30,6 +31,22 @@ void check_only_dispatched(const Database& database, pg::Connection& db, std::in
 }
 
 }  // namespace
+
+TEST_CASE("an event that cannot be passed on is told of with its execution") {
+  const Database database;
+  auto db = database.connect();
+  const FanIn f = insert_fan_in(
+      db, 1, {.policy = kAllOf, .success = std::numeric_limits<std::int32_t>::max(), .running = 1});
+  end_upstream(db, f, 0);
+  const ExecutionId upstream{f.partition, f.upstreams[0]};
+  EngineFixture engine(database, "dependency");
+  const TickReport would = engine->tick({.dry_run = true});
+  REQUIRE(would.faults.size() == 1);
+  CHECK(would.faults[0].execution == upstream);
+  const TickReport report = engine->tick();
+  REQUIRE(report.quarantine_rows.size() == 1);
+  CHECK(report.quarantine_rows[0].execution == upstream);
+}
 
 TEST_CASE("dependency just dispatches an event outside any flow") {
   const Database database;

@@ -1,5 +1,6 @@
 // What is in the way of the daemon: `explain` names it and what would help, and waits for nobody.
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "explain_stage.hpp"
 
@@ -63,6 +64,31 @@ TEST_CASE("explain says what a row fails with") {
   CHECK(its->text.find("SQLSTATE") == its->text.rfind("SQLSTATE"));
   CHECK_THAT(its->next, Catch::Contains("tick lease_expiry"));
   CHECK(word_of(facts, "lease_expiry") == "failed");
+}
+
+TEST_CASE("explain says of one whose upstream's end cannot be passed on why, and holds no tick out to it") {
+  ExplainStage stage;
+  const FanIn made = fan_in(stage, {});
+  const Uuid other = stage.core({.flow = made.flow, .state = blocked()});
+  const int full = std::numeric_limits<std::int32_t>::max();
+  insert_group(stage.db, {.flow = made.flow,
+                          .downstream = other,
+                          .policy = {{"kind", "all_of"}},
+                          .success = full,
+                          .running = 1});
+  insert_edge(stage.db, {3}, made.flow, made.upstreams[0], other);
+  end_upstream(stage.db, made, 0);
+  for (const Uuid& waiting : {made.downstream, other}) {
+    const auto found = explain::findings(stage.ask(waiting));
+    const explain::Finding* its = finding(found, "upstream_not_dispatched");
+    REQUIRE(its != nullptr);
+    CHECK_THAT(its->text, Catch::Contains("dependency fails on it, for this one or for another") &&
+                              Catch::Contains("SQLSTATE 22003"));
+    CHECK_THAT(its->next, Catch::Contains("# once what the error names is mended"));
+  }
+  stage.db.execute("UPDATE ff_edge_group SET success_count = 0");
+  const auto mended = found_of(stage, made.downstream);
+  CHECK_THAT(text_of(mended, "upstream_not_dispatched"), !Catch::Contains("fails"));
 }
 
 TEST_CASE("explain says that storm control of a running daemon holds a lease that has lapsed") {

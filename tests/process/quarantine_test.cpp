@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "support/database.hpp"
+#include "support/flow.hpp"
 #include "support/process.hpp"
 #include "support/rows.hpp"
 
@@ -77,6 +78,34 @@ TEST_CASE(
                    {{"FF_DATABASE_URL", database.conninfo()}})
             .code == 0);
   CHECK(core(db, id)["lifecycle_phase"] == "runnable");
+}
+
+TEST_CASE("quarantine names the execution whose end cannot be passed on, and so does who waits for it") {
+  const Database database;
+  auto db = database.connect();
+  const FanIn made = insert_fan_in(
+      db, 1,
+      {.policy = {{"kind", "all_of"}}, .success = std::numeric_limits<std::int32_t>::max(), .running = 1});
+  const std::int64_t event = end_upstream(db, made, 0);
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = "recovery_grace: 0s\n"});
+  const std::string url = "http://127.0.0.1:" + std::to_string(daemon.port());
+  Ended done;
+  REQUIRE(wait_until([&] {
+    done = run_binary({"quarantine", "--url", url, "--json"});
+    return done.code == 0 && !done.out.empty();
+  }));
+  const std::string upstream = "{fp:3}:" + to_string(made.upstreams[0]);
+  const Json row = Json::parse(done.out);
+  CHECK(row["key"] == Json{{"event_id", event}});
+  CHECK(row["execution"] == upstream);
+  CHECK_THAT(run_binary({"quarantine", "--url", url}).out,
+             Contains("-> ff-reconcilerd tick dependency --execution '" + upstream + "'\n"));
+  CHECK_THAT(run_binary({"explain", "{fp:3}:" + to_string(made.downstream), "--url", url},
+                        {{"FF_DATABASE_URL", database.conninfo()}})
+                 .out,
+             Contains("dependency fails on it"));
+  CHECK(daemon.process().err_has(upstream));
+  CHECK(daemon.stop() == 0);
 }
 
 TEST_CASE("a row due since the least of all numbers is shown wherever another one is") {

@@ -3,6 +3,7 @@
 
 #include "page/page.hpp"
 #include "page/sections.hpp"
+#include "reconcile/candidate.hpp"
 #include "reconcile/family/registry.hpp"
 #include "support/well_formed.hpp"
 
@@ -46,8 +47,11 @@ ReconcilerView& of(Model& model, std::string_view name) {
 }
 
 reconcile::QuarantinedRow quarantined(const std::string& message, const std::string& execution = kId) {
-  return {.key = {{3}, {execution, "0"}},
-          .pair = reconcile::find_reconciler("lease_expiry"),
+  const reconcile::Reconciler* pair = reconcile::find_reconciler("lease_expiry");
+  const reconcile::RowKey key{{3}, {execution, "0"}};
+  return {.key = key,
+          .pair = pair,
+          .execution = reconcile::execution_of(*pair, key),
           .tries = 2,
           .sqlstate = "23514",
           .message = message,
