@@ -141,7 +141,18 @@ reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOption
   reconcile::TickReport report = engine.tick(options);
   if (report.failure && report.failure->schema_mismatch() && daemon.probe_.doubt_schema())
     daemon.monitor_.check_soon();
+  if (report.failure && runner.takes_leases()) suspect_lock(daemon, *report.failure);
   return report;
+}
+
+// What has kept a tick waiting may keep workers from renewing. Of a statement that was given up only the locks themselves tell.
+void Daemon::Member::suspect_lock(Daemon& daemon, const pg::Error& failure) {
+  if (!failure.table_locked() && !failure.canceled()) return;
+  daemon.probe_.doubt_locks();
+  if (failure.table_locked())
+    daemon.monitor_.met_lock();
+  else
+    daemon.monitor_.check_soon();
 }
 
 bool Daemon::Member::none_announced(const reconcile::Reconciler& pair,

@@ -72,6 +72,7 @@ class Daemon {
     Member(const reconcile::Reconciler& reconciler, const reconcile::Scope& scope, supervisor::Timing timing,
            Daemon& daemon);
     reconcile::TickReport tick(Daemon& daemon, reconcile::TickOptions options);
+    static void suspect_lock(Daemon& daemon, const pg::Error& failure);
     bool none_announced(const reconcile::Reconciler& pair, const supervisor::Notifications& notifications,
                         SteadyTime since) const;
     reconcile::Engine engine;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/moment.hpp"
+#include "check/sessions.hpp"
 #include "check/ways.hpp"
 #include "migrate/migrate.hpp"
 #include "pg/server.hpp"
@@ -100,6 +101,7 @@ Observation DatabaseProbe::probe() {
   meet(**connection, *server, seen);
   const bool was_fit = verified_on_ == seen.server_started_at;
   look_at_schema(**connection, seen);
+  if (seen.found == Observation::Found::writable) look_at_locks(**connection, seen);
   if (seen.found == Observation::Found::writable && also_read_) also_read_(**connection);
   if ((*connection)->lost())
     throw pg::Error(pg::Error::Kind::connection, "the connection broke under the check");
@@ -217,6 +219,21 @@ void DatabaseProbe::verify_in_time(pg::Connection& connection, Observation& seen
     if (error.connection_lost()) throw;
     on_error_(error);
   }
+}
+
+void DatabaseProbe::look_at_locks(pg::Connection& connection, Observation& seen) {
+  if (!are_locks_doubted_.exchange(false)) return;
+  const Within answer(connection);
+  try {
+    const auto locked = check::locked_to_workers(connection);
+    if (!locked) return;
+    seen.locked = locked->name;
+    seen.all_locked = locked->all;
+  } catch (const pg::Error& error) {
+    if (error.connection_lost()) throw;
+    on_error_(error);
+  }
+  are_locks_doubted_ = true;
 }
 
 void DatabaseProbe::count_partitions(pg::Connection& connection, Observation& seen) {

@@ -16,7 +16,7 @@ namespace ff::daemon {
 /// of before, is its schema fit, and are the partitions there that are to be looked after. The schema is verified
 /// when the server is a new one or was not fit, when somebody doubts it, and every few minutes; the partitions are counted at each
 /// check: somebody may add some.
-/// One thread at a time, but for doubt_schema().
+/// One thread at a time, but for doubt_schema() and doubt_locks().
 class DatabaseProbe {
  public:
   using OnError = std::function<void(const pg::Error&)>;
@@ -54,6 +54,9 @@ class DatabaseProbe {
   /// A statement failed as it does where the schema is not what it was: the next check verifies it, and sessions that have
   /// planned for what was there before are replaced. True: it should come soon. Safe from any thread.
   bool doubt_schema();
+  /// A statement over leases has met a lock, or may have: each check looks for one that keeps workers from renewing, until none is
+  /// there. Safe from any thread.
+  void doubt_locks() { are_locks_doubted_ = true; }
 
  private:
   supervisor::Observation probe();
@@ -65,6 +68,7 @@ class DatabaseProbe {
   void look_at_schema(pg::Connection& connection, supervisor::Observation& seen);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
   void verify_in_time(pg::Connection& connection, supervisor::Observation& seen);
+  void look_at_locks(pg::Connection& connection, supervisor::Observation& seen);
   void count_partitions(pg::Connection& connection, supervisor::Observation& seen);
   void keep_count(pg::Connection& connection, const pg::Error& error, supervisor::Observation& seen);
 
@@ -84,6 +88,7 @@ class DatabaseProbe {
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   SteadyTime verified_at_{};
   std::atomic<bool> is_doubted_ = false;  // the schema, since the last check
+  std::atomic<bool> are_locks_doubted_ = false;
   std::atomic<SteadyTime::rep> doubted_at_ =
       (SteadyTime::clock::now() - kDoubtAgain).time_since_epoch().count();
   std::vector<std::string> warned_of_;  // in the schema that was verified last

@@ -24,6 +24,21 @@ SELECT DISTINCT coalesce(p.relname, c.relname)::text AS name, l.pid,
  ORDER BY name, l.pid
  LIMIT 20)sql";
 
+// What has no parent is locked as a whole: whoever wants a child asks for the parent's lock first.
+constexpr std::string_view kLockedToWorkers = R"sql(
+SELECT coalesce(p.relname, c.relname)::text AS name, bool_or(p.relname IS NULL) AS all_of_it
+  FROM pg_locks l
+  JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
+  JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p') AND c.relname LIKE 'ff\_%'
+  LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+  LEFT JOIN pg_class p ON p.oid = i.inhparent
+ WHERE l.locktype = 'relation' AND l.pid IS DISTINCT FROM pg_backend_pid()
+   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+   AND coalesce(p.relname, c.relname) IN ('ff_attempt', 'ff_exec_core', 'ff_lease_event', 'ff_worker_registry')
+ GROUP BY 1
+ ORDER BY all_of_it DESC, name
+ LIMIT 1)sql";
+
 // $1 older than so many milliseconds. Of sessions of other roles a role without pg_read_all_stats sees no times.
 constexpr std::string_view kLongTransactions = R"sql(
 SELECT pid, who, what, age_ms
@@ -84,6 +99,13 @@ Lines locked_tables(pg::Connection& connection) {
   }
   if (lines.empty()) lines.push_back({kCheck, Verdict::fine, "nobody has locked a whole table"});
   return lines;
+}
+
+std::optional<LockedTable> locked_to_workers(pg::Connection& connection) {
+  const pg::Result found = connection.execute(kLockedToWorkers);
+  for (const pg::Row row : found)
+    return LockedTable{row.get<std::string>("name"), row.get<bool>("all_of_it")};
+  return std::nullopt;
 }
 
 Lines long_transactions(pg::Connection& connection, Milliseconds older_than) {

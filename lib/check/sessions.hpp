@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "base/time.hpp"
 #include "check/line.hpp"
 #include "pg/connection.hpp"
@@ -11,6 +14,15 @@ namespace ff::check {
 /// locked_tables: that nobody keeps everybody else from reading or writing a table of FlowFabric's, as DDL and LOCK TABLE
 /// do. Reads none of them, and so waits for nobody.
 Lines locked_tables(pg::Connection& connection);
+
+/// A table in which workers renew their leases, or say that they live, and which somebody keeps all others from writing, or is
+/// about to: whoever comes after one that waits for its lock waits as well.
+struct LockedTable {
+  std::string name;
+  bool all = false;  ///< of it, not some of its hash children
+};
+/// One of them, of which all is locked if there is one. Reads none of them, and so waits for nobody.
+std::optional<LockedTable> locked_to_workers(pg::Connection& connection);
 
 /// long_transactions: sessions on this database whose transaction is older, and prepared transactions.
 Lines long_transactions(pg::Connection& connection, Milliseconds older_than);

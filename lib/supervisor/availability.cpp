@@ -1,6 +1,7 @@
 #include "supervisor/availability.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "supervisor/schedule.hpp"
 
@@ -17,25 +18,58 @@ void Availability::observe(const Observation& observation, SteadyTime now) {
   using Found = Observation::Found;
   const bool reached = observation.found == Found::writable || observation.found == Found::schema_outdated;
   failures_ = reached ? 0 : failures_ + 1;
-  if (reached) {
-    const bool another =
-        server_ && observation.server_started_at && *server_ != *observation.server_started_at;
-    const bool was_away = outage_ || another || observation.clock_was_set;
-    if (was_away || !server_)
-      why_recovering_ = another                     ? "is another than before, or was started anew"
-                        : outage_                   ? "was away"
-                        : observation.clock_was_set ? "had its clock set"
-                                                    : "was started a moment ago";
-    if (was_away)
-      trusted_from_ = std::max(trusted_from_, now + recovery_grace_);
-    else if (!server_)  // one whose clock was set back may not have been started yet
-      trusted_from_ = now + (recovery_grace_ - std::max(observation.server_uptime, Milliseconds{0}));
-    server_ = observation.server_started_at;
-  }
+  if (reached) see_server(observation, now);
+  // Whose lock is gone went after the observation before, so that the grace begins with this one.
+  if (!observation.locked.empty() || !last_.locked.empty())
+    see_lock(observation.locked, observation.all_locked, now);
   outage_ = !reached;
+  was_fit_ = was_fit_ || observation.found == Found::writable;
   seen_ = true;
   last_ = observation;
   observed_at_ = now;
+}
+
+void Availability::see_server(const Observation& observation, SteadyTime now) {
+  using Found = Observation::Found;
+  const bool another = server_ && observation.server_started_at && *server_ != *observation.server_started_at;
+  const bool was_unfit =
+      was_fit_ && last_.found == Found::schema_outdated && observation.found == Found::writable;
+  const char* const what_it_was = another                     ? "is another than before, or was started anew"
+                                  : outage_                   ? "was away"
+                                  : was_unfit                 ? "had a schema that was not fit"
+                                  : observation.clock_was_set ? "had its clock set"
+                                                              : nullptr;
+  if (what_it_was != nullptr)
+    hold_until(now + recovery_grace_, observation.server + " " + what_it_was);
+  else if (!server_)  // one whose clock was set back may not have been started yet
+    hold_until(now + (recovery_grace_ - std::max(observation.server_uptime, Milliseconds{0})),
+               observation.server + " was started a moment ago");
+  server_ = observation.server_started_at;
+}
+
+void Availability::met_lock(SteadyTime now) {
+  see_lock({}, false, now);
+}
+
+void Availability::see_lock(const std::string& table, bool all_locked, SteadyTime now) {
+  const Milliseconds most = kMostGraces * recovery_grace_;
+  if (!locked_since_ || now - locked_at_ > most) {
+    locked_since_ = now;
+    locked_.clear();
+  } else if (all_locked && all_locked_) {
+    *locked_since_ += now - locked_at_;
+  }
+  if (!table.empty()) locked_ = table;
+  locked_at_ = now;
+  all_locked_ = all_locked;
+  hold_until(std::min<SteadyTime>(now + recovery_grace_, *locked_since_ + most),
+             (locked_.empty() ? "a table" : locked_) + " was locked");
+}
+
+void Availability::hold_until(SteadyTime moment, std::string why) {
+  if (moment < trusted_from_) return;
+  trusted_from_ = moment;
+  why_recovering_ = std::move(why);
 }
 
 State Availability::state(SteadyTime now) const {

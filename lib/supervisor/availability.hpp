@@ -2,7 +2,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/time.hpp"
 #include "reconcile/server_clock.hpp"
@@ -23,6 +22,9 @@ struct Observation {
   std::optional<reconcile::TimeReading> reading{};  ///< of the server's clock
   bool clock_was_set = false;                       ///< forward, since the observation before
   std::string server = "the server";                ///< which it is and since when, for people
+  std::string
+      locked{};  ///< a table in which leases are renewed and that somebody has locked, if one is known
+  bool all_locked = false;  ///< not some of its hash children, but all of it
 };
 
 /// Decides from a series of observations whether reconcilers may run, whether leases may be taken, and when
@@ -31,7 +33,12 @@ struct Observation {
 /// Recovery grace: leases that lapsed while no server could be reached, or while the server was down, say
 /// nothing about their workers. Until `recovery_grace` after the server came back (from an outage that was
 /// seen, as another server than before, or by its own start) leases are not taken. The same holds when a server's clock is
-/// set forward, or its machine was asleep: all leases lapse at once.
+/// set forward, or its machine was asleep: all leases lapse at once; when a schema that was fit is fit again; and after a
+/// table was locked that leases are renewed in.
+///
+/// Of a lock nobody knows whom it kept from renewing. One child may be locked for ever, or again and again, and the others must not
+/// wait for that: from the first lock on, leases are held for kMostGraces times the grace at most, and no more before as
+/// long has passed without one. The time for which all of a table is locked does not count, since nothing could be taken in it.
 ///
 /// A server that stands still tells nobody, and goes on with whatever it was sent. So each check wants an answer
 /// within kLongestAnswer, none is an outage, and leases are taken only as long as the last good check is recent: a
@@ -43,9 +50,13 @@ class Availability {
   /// With half a second for the check itself.
   static constexpr Milliseconds kRecent = kWhileWell + kLongestAnswer + Milliseconds{500};
 
+  static constexpr int kMostGraces = 4;  ///< for which leases are held because of locks
+
   explicit Availability(Milliseconds recovery_grace) : recovery_grace_(recovery_grace) {}
 
   void observe(const Observation& observation, SteadyTime now);
+  /// Somebody who would have taken leases has met a table that is locked. Whether it still is, observations say.
+  void met_lock(SteadyTime now);
 
   State state(SteadyTime now) const;
   bool may_run() const { return seen_ && last_.found == Observation::Found::writable; }
@@ -54,8 +65,8 @@ class Availability {
   std::optional<SteadyTime> recovering_until() const {
     return may_run() && trusted_from_ > observed_at_ ? std::optional(trusted_from_) : std::nullopt;
   }
-  /// Why leases are not taken while a server is recovering, for people: the end of a sentence.
-  std::string_view why_recovering() const { return why_recovering_; }
+  /// Why leases are not taken while a server is recovering, for people: the beginning of a sentence.
+  const std::string& why_recovering() const { return why_recovering_; }
   /// The last check was no longer ago than it should be.
   bool is_recent(SteadyTime now) const { return now - observed_at_ <= kRecent; }
 
@@ -65,16 +76,24 @@ class Availability {
 
  private:
   bool is_trusted(SteadyTime now) const { return may_run() && now >= trusted_from_; }
+  void see_server(const Observation& observation, SteadyTime now);
+  void see_lock(const std::string& table, bool all_locked, SteadyTime now);
+  void hold_until(SteadyTime moment, std::string why);
 
   Milliseconds recovery_grace_;
   bool seen_ = false;
   bool outage_ = false;
+  bool was_fit_ = false;  // once
   int failures_ = 0;
   Observation last_;
   SteadyTime observed_at_{};
   std::optional<UnixMillis> server_;
   SteadyTime trusted_from_{SteadyTime::min()};
-  std::string_view why_recovering_;
+  std::string why_recovering_;
+  std::string locked_;                      // which table was, as far as it is known
+  std::optional<SteadyTime> locked_since_;  // later by as long as all of it was locked
+  SteadyTime locked_at_{};                  // as seen last
+  bool all_locked_ = false;                 // likewise
 };
 
 }  // namespace ff::supervisor

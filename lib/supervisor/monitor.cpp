@@ -72,6 +72,15 @@ void Monitor::told_time(const reconcile::TimeReading& reading) {
   wake_.notify_all();
 }
 
+void Monitor::met_lock() {
+  {
+    const std::lock_guard lock(mutex_);
+    availability_.met_lock(clock_.now());
+    soon_wanted_ = true;
+  }
+  wake_.notify_all();
+}
+
 void Monitor::check_soon() {
   {
     const std::lock_guard lock(mutex_);
@@ -124,8 +133,8 @@ void Monitor::check_once(const std::stop_token& stop) {
 // With mutex_ held. While one recovery lasts it is the same at each check.
 void Monitor::add_recovery(Observation& seen) const {
   if (!seen.reason.empty()) seen.reason += "; ";
-  seen.reason += seen.server + " " + std::string(availability_.why_recovering()) +
-                 ": leases are not taken until workers had time to renew them";
+  seen.reason +=
+      availability_.why_recovering() + ": leases are not taken until workers had time to renew them";
 }
 
 // Of a database that is ready, whoever checks says what is amiss all the same.

@@ -37,6 +37,9 @@ class Monitor {
   /// Where by this the database's clock was set forward, the same as check_now(), and
   /// then recovery grace: all leases have lapsed by it.
   void told_time(const reconcile::TimeReading& reading);
+  /// Somebody who would have taken leases has met a table that is locked: the workers may have met it, too, and get
+  /// recovery grace. The next check comes soon.
+  void met_lock();
   /// Something is to be read that goes with a check. Meanwhile what runs goes on.
   void check_soon();
 

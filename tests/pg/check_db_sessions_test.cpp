@@ -238,3 +238,32 @@ TEST_CASE("a connection that needs no TLS is fine without") {
   auto db = database.connect();
   check_fine(check::encryption(db, "prefer"));
 }
+
+TEST_CASE(
+    "a table that workers write is found locked, all of it or a child, by whoever has it or waits for it") {
+  const Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  CHECK_FALSE(check::locked_to_workers(db));
+  const auto found_under = [&](const std::string& lock) {
+    other.execute_script("BEGIN; LOCK TABLE " + lock);
+    const auto found = check::locked_to_workers(db);
+    other.execute_script("ROLLBACK");
+    return found ? found->name + (found->all ? ", all of it" : "") : "";
+  };
+  CHECK(found_under("ff_attempt") == "ff_attempt, all of it");
+  CHECK(found_under("ff_attempt IN SHARE MODE") == "ff_attempt, all of it");
+  CHECK(found_under("ff_attempt_p1, ff_exec_core_p0") == "ff_attempt");
+  CHECK(found_under("ff_attempt_p1, ff_worker_registry") == "ff_worker_registry, all of it");
+  CHECK(found_under("ff_attempt IN ROW EXCLUSIVE MODE").empty());
+  CHECK(found_under("ff_attempt IN SHARE UPDATE EXCLUSIVE MODE").empty());
+  CHECK(found_under("ff_budget_policy").empty());
+
+  db.execute_script("BEGIN; LOCK TABLE ff_lease_event IN ROW EXCLUSIVE MODE");
+  auto waits = std::async(std::launch::async,
+                          [&] { other.execute_script("BEGIN; LOCK TABLE ff_lease_event; ROLLBACK"); });
+  auto third = database.connect();
+  CHECK(wait_until([&] { return check::locked_to_workers(third).has_value(); }));
+  db.execute_script("ROLLBACK");
+  waits.get();
+}

@@ -318,3 +318,21 @@ TEST_CASE("a session of the check that somebody ends costs nobody else what is u
   CHECK(probe().found == Found::writable);
   CHECK_NOTHROW(statement.get());
 }
+
+TEST_CASE("a check looks for locks only when they are doubted, and then until none is there") {
+  Stage stage(AllPartitions{});
+  CHECK(stage.probe().locked.empty());
+  stage.db.execute_script("BEGIN; LOCK TABLE ff_attempt");
+  CHECK(stage.probe().locked.empty());
+  stage.probe.doubt_locks();
+  for (int i = 0; i < 2; ++i) {
+    const auto seen = stage.probe();
+    CHECK(seen.found == Found::writable);
+    CHECK(seen.locked == "ff_attempt");
+    CHECK(seen.all_locked);
+  }
+  stage.db.execute_script("ROLLBACK");
+  CHECK(stage.probe().locked.empty());
+  stage.db.execute_script("BEGIN; LOCK TABLE ff_attempt");
+  CHECK(stage.probe().locked.empty());
+}

@@ -319,3 +319,26 @@ TEST_CASE("a table that is gone makes the daemon unready with the first tick tha
   CHECK(daemon.process().err_has("ff_attempt"));
   CHECK(daemon.stop() == 0);
 }
+
+TEST_CASE("after a table was locked for longer than the grace no lease is taken until workers could renew") {
+  Database database;
+  auto db = database.connect();
+  auto other = database.connect();
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("2s")});
+  REQUIRE(wait_until([&] { return daemon.state() == "ready"; }));
+  const std::string mode = GENERATE("ACCESS EXCLUSIVE", "SHARE");
+  const Uuid id = insert_core(db, {.partition = {2}, .policy = max_retries(3)});
+  insert_attempt(db, {.partition = {2}, .execution = id, .lease_expires_at_ms = now_ms(db) + 1000});
+  other.execute_script("BEGIN; LOCK TABLE ff_attempt IN " + mode + " MODE");
+  const std::int64_t locked = now_ms(db);
+  REQUIRE(wait_until([&] { return daemon.state() == "recovering"; }));
+  CHECK(daemon.get("/readyz").status == 200);
+  CHECK_THAT(daemon.get("/readyz").body, Catch::Contains("ff_attempt was locked: leases are not taken"));
+  REQUIRE(wait_until([&] { return now_ms(db) >= locked + 5000; }));
+  other.execute_script("COMMIT");
+  const SteadyTime gone = Clock::system().now();
+  REQUIRE(wait_until([&] { return moved(db, id); }));
+  CHECK(Clock::system().now() - gone >= 2s);
+  CHECK(wait_until([&] { return daemon.state() == "ready"; }));
+  CHECK(daemon.stop() == 0);
+}

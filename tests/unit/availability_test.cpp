@@ -28,6 +28,13 @@ Observation bad(Found found, const std::string& reason = "why") {
   return seen;
 }
 
+Observation locked(const std::string& table, bool all) {
+  Observation seen = writable(1h);
+  seen.locked = table;
+  seen.all_locked = all;
+  return seen;
+}
+
 /// Everything a caller can ask, at one moment.
 struct Answers {
   State state;
@@ -180,6 +187,82 @@ TEST_CASE("an outdated schema stops everything, but it is no outage") {
   CHECK(ask(availability, kNow) == Answers{State::schema_outdated, false, false});
   availability.observe(writable(1h), kNow + 30s);
   CHECK(ask(availability, kNow + 30s) == kReady);
+}
+
+TEST_CASE("a schema that was fit, was not and is again gives workers the recovery grace") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  Observation outdated = writable(1h);
+  outdated.found = Found::schema_outdated;
+  availability.observe(outdated, kNow + 2s);
+  availability.observe(outdated, kNow + 32s);
+  availability.observe(writable(1h), kNow + 38s);
+  CHECK(ask(availability, kNow + 38s) == kRecovering);
+  CHECK(availability.why_recovering() == "the server had a schema that was not fit");
+  availability.observe(writable(1h), kNow + 50s);
+  CHECK(ask(availability, kNow + 53s - 1ms) == kRecovering);
+  CHECK(ask(availability, kNow + 53s) == kReady);
+}
+
+TEST_CASE("who has met a locked table gives workers the recovery grace") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  availability.met_lock(kNow + 1s);
+  CHECK(ask(availability, kNow + 1s) == kRecovering);
+  CHECK(availability.why_recovering() == "a table was locked");
+  availability.observe(writable(1h), kNow + 15s);
+  CHECK(ask(availability, kNow + 16s - 1ms) == kRecovering);
+  CHECK(ask(availability, kNow + 16s) == kReady);
+}
+
+TEST_CASE("the recovery grace after a lock begins with the first check that finds it gone") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  availability.met_lock(kNow + 1s);
+  const bool all = GENERATE(false, true);
+  for (SteadyTime now = kNow + 1s; now < kNow + 14s; now += 2s) {
+    availability.observe(locked("ff_attempt", all), now);
+    CHECK(ask(availability, now) == kRecovering);
+  }
+  CHECK(availability.why_recovering() == "ff_attempt was locked");
+  availability.observe(writable(1h), kNow + 15s);
+  availability.observe(writable(1h), kNow + 29s);
+  CHECK(ask(availability, kNow + 30s - 1ms) == kRecovering);
+  CHECK(availability.why_recovering() == "ff_attempt was locked");
+  CHECK(ask(availability, kNow + 30s) == kReady);
+}
+
+TEST_CASE("a hash child that is locked for ever, or again and again, holds leases for four graces at most") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  const bool for_ever = GENERATE(true, false);
+  const auto seen = [&](SteadyTime now) {
+    availability.met_lock(now);
+    availability.observe(for_ever ? locked("ff_attempt", false) : writable(1h), now);
+    return ask(availability, now);
+  };
+  const Milliseconds each = for_ever ? 2s : 10s;
+  SteadyTime now = kNow;
+  for (; now < kNow + 4 * kGrace; now += each) CHECK(seen(now) == kRecovering);
+  for (; now < kNow + 1h; now += each) CHECK(seen(now) == kReady);
+  // Once it has been quiet for as long, a lock counts again.
+  for (const SteadyTime last = now; now <= last + 4 * kGrace; now += 2s)
+    availability.observe(writable(1h), now);
+  CHECK(seen(now) == kRecovering);
+}
+
+TEST_CASE("however long all of a table is locked, afterwards workers get the recovery grace") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  SteadyTime now = kNow;
+  for (; now < kNow + 1h; now += 2s) {
+    availability.observe(locked("ff_exec_core", true), now);
+    CHECK(ask(availability, now) == kRecovering);
+  }
+  availability.observe(writable(1h), now);
+  availability.observe(writable(1h), now + kGrace - 1ms);
+  CHECK(ask(availability, now + kGrace - 1ms) == kRecovering);
+  CHECK(ask(availability, now + kGrace) == kReady);
 }
 
 TEST_CASE("a server that takes no writes is told from one that is away") {

@@ -133,6 +133,27 @@ TEST_CASE("a database's clock that was set forward gives workers the recovery gr
   CHECK(bench.monitor.may_take_leases());
 }
 
+TEST_CASE("once a locked table was met no lease is taken, and the check that says why comes soon") {
+  Bench bench(300ms);
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases() && bench.changes == 1; }));
+  {
+    const std::lock_guard lock(bench.mutex);
+    bench.now.locked = "ff_attempt";
+  }
+  const SteadyTime met = Clock::system().now();
+  bench.monitor.met_lock();
+  CHECK_FALSE(bench.monitor.may_take_leases());
+  CHECK(bench.monitor.may_run());
+  REQUIRE(test::wait_until([&] { return bench.is(State::recovering); }));
+  bench.becomes(Found::writable);
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
+  CHECK(Clock::system().now() - met >= 300ms);
+  REQUIRE(test::wait_until([&] { return bench.changes == 3; }));
+  CHECK(bench.all_told()[1].second ==
+        "ff_attempt was locked: leases are not taken until workers had time to renew them");
+}
+
 TEST_CASE(
     "a check itself notices a database's clock that was set forward, however long the rest of it takes") {
   Bench bench(300ms);
