@@ -346,15 +346,6 @@ class Checks {
   bool usable_ = false;
 };
 
-std::string way_to_reach(const pg::Error& error) {
-  if (error.too_many_connections())
-    return "end sessions that nobody needs, lower database.pool_size of the daemons, or raise "
-           "max_connections";
-  if (std::string_view(error.what()).find("password file") != std::string_view::npos)
-    return "see that the file is there, has the password in its first line, and may be read by this account";
-  return "see that the server runs, and that host, port, role, password and pg_hba.conf are right";
-}
-
 }  // namespace
 
 int check_db(const Arguments& arguments) {
@@ -366,7 +357,7 @@ int check_db(const Arguments& arguments) {
   } catch (const pg::Error& error) {
     const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
     if (!away) throw;
-    report.add({{"reachable", Verdict::problem, printable(error.what()), way_to_reach(error)}});
+    report.add({{"reachable", Verdict::problem, printable(error.what()), check::way_to_reach(error)}});
     report.end();
     return kUnreachable;
   }

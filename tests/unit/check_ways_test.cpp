@@ -1,0 +1,47 @@
+// What `check-db` advises where the database cannot be reached: the messages are libpq's and the server's.
+#include <catch2/catch.hpp>
+
+#include "check/ways.hpp"
+
+using namespace ff;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string way(const std::string& message, const std::string& sqlstate = {}) {
+  return check::way_to_reach({pg::Error::Kind::connection, message, sqlstate});
+}
+
+}  // namespace
+
+TEST_CASE("where our certificate or key is at fault, what to look at is sslcert and sslkey") {
+  const auto* const message = GENERATE(
+      "SSL error: tlsv1 alert unknown ca", "SSL error: sslv3 alert certificate expired",
+      "SSL error: tlsv13 alert certificate required",
+      "could not read certificate file \"c.crt\": bad end line",
+      "could not open certificate file \"c.crt\": Permission denied",
+      "certificate present, but not private key file \"c.key\"",
+      "private key file \"c.key\" has group or world access; file must have permissions u=rw (0600) or less",
+      "certificate does not match private key file \"c.key\": key values mismatch",
+      "FATAL:  connection requires a valid client certificate",
+      "FATAL:  certificate authentication failed for user \"ff\"");
+  CAPTURE(message);
+  CHECK_THAT(way(message), Contains("sslcert") && Contains("sslkey") && !Contains("sslrootcert") &&
+                               Contains("openssl x509 -noout -dates -subject -in FILE"));
+}
+
+TEST_CASE("where the server's certificate is not trusted, what to look at is it and sslrootcert") {
+  const auto* const message =
+      GENERATE("SSL error: certificate verify failed", "root certificate file \"root.crt\" does not exist",
+               "could not read root certificate file \"root.crt\": no certificate or crl found",
+               "server certificate for \"db\" does not match host name \"127.0.0.1\"");
+  CAPTURE(message);
+  CHECK_THAT(way(message), Contains("sslrootcert") && !Contains("sslkey") &&
+                               Contains("openssl x509 -noout -dates -subject -in FILE"));
+}
+
+TEST_CASE("where no certificate is at fault, what to look at is the server, the password or its sessions") {
+  CHECK_THAT(way("connection refused"), Contains("that the server runs"));
+  CHECK_THAT(way("the password file cannot be read"), Contains("first line"));
+  CHECK_THAT(way("too many clients", "53300"), Contains("database.pool_size"));
+}
