@@ -24,6 +24,20 @@ using namespace std::chrono_literals;
 
 constexpr Milliseconds kBeyondGrace = 5s;
 
+// Set by a SIGHUP that comes before the Service waits for any.
+volatile std::sig_atomic_t told_to_reload = 0;
+
+extern "C" void note_reload(int /*number*/) {
+  told_to_reload = 1;
+}
+
+// What would otherwise end the daemon: a pipe that nobody reads, a log that has reached the limit of a file (ulimit -f), a
+// reload while it starts.
+void outlive_signals() {
+  for (const int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_IGN);
+  std::signal(SIGHUP, note_reload);
+}
+
 /// The daemon's conversation with whoever started it: signals in, sd_notify out.
 class Service {
  public:
@@ -33,6 +47,7 @@ class Service {
     wait_for_signal();
     daemon_.start();
     say_ready();
+    if (told_to_reload != 0) reload();
     report();
     io_.run();
     daemon_.stop();
@@ -116,10 +131,10 @@ class Service {
 }  // namespace
 
 int run(const Arguments& arguments) {
+  outlive_signals();
   const config::Config config = load_config(arguments, ReadOnly::refused);
   set_up_log(config.log);
   raise_descriptor_limit(config);
-  std::signal(SIGPIPE, SIG_IGN);
   const auto file = arguments.text("config");
   Daemon daemon(config, file ? std::filesystem::absolute(*file).string() : std::string());
   Service(arguments, daemon).run();

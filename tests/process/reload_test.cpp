@@ -1,6 +1,11 @@
 // SIGHUP: what changes in place, what takes a restart, and what a bad file does.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <filesystem>
 #include <thread>
 
 #include "support/database.hpp"
@@ -169,4 +174,36 @@ TEST_CASE("what takes a restart is named in a warning and keeps its value") {
   const Uuid id = lapsed_of(db);
   CHECK(wait_until([&] { return moved(db, id); }));
   CHECK(daemon.stop() == 0);
+}
+
+// A pipe holds the start up at its first step.
+TEST_CASE("a reload that is asked for while the daemon starts is done once it has") {
+  const std::string http = "http: {listen: \"127.0.0.1:0\"}\n";
+  Database database;
+  auto db = database.connect();
+  const Uuid id = lapsed_of(db);
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "config.yaml";
+  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+  const int pipe = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(pipe >= 0);
+  Process daemon({FF_BINARY, "run", "--config", file.string()}, {{"FF_DATABASE_URL", database.conninfo()}});
+  const auto reads_it = [&] {
+    std::error_code gone;
+    for (const auto& each :
+         std::filesystem::directory_iterator("/proc/" + std::to_string(daemon.pid()) + "/fd", gone))
+      if (std::filesystem::read_symlink(each, gone) == file) return true;
+    return false;
+  };
+  REQUIRE(wait_until(reads_it));
+  daemon.signal(SIGHUP);
+  const std::string old = config("enabled: false", http);
+  const std::string now = config("interval: 20ms", http);
+  std::filesystem::rename(directory.write("new.yaml", now), file);
+  REQUIRE(::write(pipe, old.data(), old.size()) == static_cast<ssize_t>(old.size()));
+  ::close(pipe);
+  CHECK(wait_until([&] { return daemon.err_has("configuration reloaded"); }));
+  CHECK(wait_until([&] { return moved(db, id); }));
+  daemon.signal(SIGTERM);
+  CHECK(daemon.wait() == 0);
 }

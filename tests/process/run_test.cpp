@@ -326,3 +326,12 @@ TEST_CASE("the daemon takes as many file descriptors as it may need, and warns w
   CHECK(daemon.err_has("60 file descriptors are allowed and up to 106 may be needed") == !is_enough);
   CHECK(daemon.err_has("LimitNOFILE=") == !is_enough);
 }
+
+TEST_CASE("a log that has reached the limit of a file does not end the daemon") {
+  Database database;
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = kConfig});
+  daemon.wait_until_ready();
+  daemon.process().signal(SIGXFSZ);
+  CHECK(daemon.ready());
+  CHECK(daemon.stop() == 0);
+}
