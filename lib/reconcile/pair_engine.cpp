@@ -123,17 +123,23 @@ void PairEngine::scan_and_work_off(Worker& worker) {
       all_moved = work_off(any, pager.next(any, all_moved));
   });
   worker.wait_for_held();
-  if (!report.more && !report.failure && !reconciler().walk)
-    for (const GroupSlice& read : seen.slices) {
-      const Partitions& partitions = job_.groups.all()[read.group];
-      job_.still_rows.end_scan(partitions);
-      job_.quarantine.end_scan(partitions);
-    }
+  if (!report.more && !report.failure) forget_gone(seen);
   cursor_.end_scan(report, seen);
   if (job_.prelude && !report.failure && !report.more && !job_.options.dry_run &&
       !report.skipped.contains(Skip::locked))
     job_.prelude->settled();
   find_holders(job_, worker.connection());
+}
+
+// What was not shown is not due any more. A walk by rows may have read a part of a partition only, and forgets by and by.
+void PairEngine::forget_gone(const Seen& seen) {
+  const auto& walk = reconciler().walk;
+  if (walk && walk->phases.empty()) return;
+  for (const GroupSlice& read : seen.slices) {
+    const Partitions partitions = read.slice.partitions_of(job_.groups.all()[read.group]);
+    job_.still_rows.end_scan(partitions);
+    job_.quarantine.end_scan(partitions);
+  }
 }
 
 // While more is due than may be given back, all of it is read once, and then what has fallen due since; each namespace

@@ -55,6 +55,7 @@ class PairEngine {
  private:
   TickReport run(const TickOptions& options, const std::function<TickReport()>& work);
   void scan_and_work_off(Worker& worker);
+  void forget_gone(const Seen& seen);
   void work_off_queue(Worker& worker);
   TickReport work_off_upcoming();
   bool work_off(Worker& worker, std::vector<Candidate> rows);

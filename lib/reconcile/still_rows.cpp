@@ -6,8 +6,8 @@ namespace ff::reconcile {
 namespace {
 
 // What no scan has shown for so long is forgotten even where no scan has come to its end: it may be of partitions that are
-// no longer this engine's.
-constexpr std::chrono::hours kForgetAfter{1};
+// no longer this engine's. A walk through millions takes hours to come by again.
+constexpr std::chrono::hours kForgetAfter{24};
 
 // Ours is read when a scan begins, the database's when it reads the row: one scan may take so much longer to come to it than
 // another.

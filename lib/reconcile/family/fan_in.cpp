@@ -21,6 +21,35 @@ constexpr std::string_view kMakeEligible = R"sql(UPDATE {schema}.ff_exec_core c
      AND (v.partition_key, v.downstream_eid) NOT IN (SELECT partition_key, execution_id FROM ending)
      AND {in_partitions:c} AND {found_by:c, v, downstream_eid})sql";
 
+constexpr std::string_view kSettle = R"sql(settled AS MATERIALIZED (
+  SELECT v.*,
+         (SELECT array_agg(DISTINCT c.execution_id::text)
+            FROM {schema}.ff_edge d
+            JOIN {schema}.ff_exec_core c ON {found_by:c, d, upstream_eid}
+           WHERE {in_partitions:d} AND {in_partitions:c}
+             AND d.partition_key = v.partition_key AND d.flow_id = v.flow_id AND d.downstream_eid = v.downstream_eid
+             AND v.satisfied AND NOT v.was_satisfied AND v.kind IN ('any_of', 'quorum') AND NOT v.let_run
+             AND {has_not_ended:c} AND c.public_state <> 'skipped'
+             AND c.execution_id <> ALL (v.upstreams)) AS to_cancel
+    FROM verdict v
+),
+counted AS (
+  UPDATE {schema}.ff_edge_group g
+     SET success_count = v.success, fail_count = v.fail, skip_count = v.skip, running_count = v.running,
+         cancel_siblings_pending_flag = g.cancel_siblings_pending_flag OR v.to_cancel IS NOT NULL,
+         cancel_siblings_pending_members = coalesce(v.to_cancel, g.cancel_siblings_pending_members)
+    FROM settled v
+   WHERE {in_partitions:g} AND g.partition_key = v.partition_key AND g.flow_id = v.flow_id
+     AND g.downstream_eid = v.downstream_eid
+),
+pending AS (
+  INSERT INTO {schema}.ff_pending_cancel_groups (partition_key, flow_id, downstream_eid, enqueued_at_ms)
+  SELECT v.partition_key, v.flow_id, v.downstream_eid, clock.now_ms
+    FROM settled v, clock
+   WHERE v.to_cancel IS NOT NULL
+  ON CONFLICT DO NOTHING
+))sql";
+
 }  // namespace
 
 std::vector<Fragment> phrases() {
@@ -51,6 +80,8 @@ std::vector<Fragment> fragments() {
         R"sql(({doomed}.was_replayed
           AND ({doomed}.partition_key, {doomed}.execution_id) IN (
                 SELECT partition_key, downstream_eid FROM verdict WHERE was_impossible)))sql"},
+       {"lets_run(group)", "{group}.policy->>'on_satisfied' IS NOT DISTINCT FROM 'let_run'"},
+       {"settle", std::string(kSettle)},
        {"was_replayed(core)", "{core}.raw_fields->>'replay_count' IS NOT NULL AS was_replayed"},
        {"make_eligible", std::string(kMakeEligible)}});
 }

@@ -25,6 +25,11 @@ std::vector<Fragment> phrases();
 ///   {was_replayed:core}        a column of that name, for `doomed`
 ///   {brought_back:doomed}      "an operator has replayed this downstream, whose fan-in was impossible before": by `verdict`
 ///                              with was_impossible
+///   {lets_run:group}           "siblings go on when the group is satisfied"
+///   {settle}                   writes the counts of `verdict` into its groups, and where these have just been satisfied lists
+///                              the siblings still at work for edge_cancel_dispatcher, unless they are let run: `settled`,
+///                              `counted` and `pending`. Beside the columns below `verdict` has flow_id, success, fail, skip,
+///                              kind, let_run, and upstreams, a uuid[] of those whose ends it counts
 ///   {make_eligible}            an UPDATE of the downstreams of `verdict` that satisfies them: a relation with partition_key,
 ///                              downstream_eid, satisfied, was_satisfied (by the counts before) and running. None of those
 ///                              in `ending`
