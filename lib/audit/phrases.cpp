@@ -187,7 +187,9 @@ Fragments words() {
        "WHERE partition_key = {$partition_key} AND flow_id = '{$flow_id}' AND downstream_eid = '{$key}'"},
       {"core_set(assignments)", "UPDATE ff_exec_core SET {assignments} {of_it}"},
       {"core(assignments)", "{core_set:{assignments}};"},
-      // How an execution is put back into the queue, and how it is ended, by hand.
+      // How a downstream that waits goes on, how an execution is put back into the queue, and how it is ended, by hand.
+      {"eligible",
+       "lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'"},
       {"waits",
        "lifecycle_phase = 'runnable', ownership_state = 'unowned', eligibility_state = 'eligible_now', "
        "public_state = "

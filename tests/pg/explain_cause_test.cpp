@@ -133,6 +133,21 @@ TEST_CASE("explain names whom an execution waits for") {
          return made.downstream;
        },
        "tick group_recount --execution '{id}'"},
+      {"fan_in_misled",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {});
+         end_and_pass_on(s, made, {0});
+         return made.downstream;
+       },
+       "tick group_recount --execution '{id}'"},
+      {"fan_in_misled",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {});
+         end_and_pass_on(s, made, {0});
+         s.set(made.upstreams[1], "raw_fields = '{\"replay_count\": 1}'");
+         return made.downstream;
+       },
+       "wait: group_recount counts it anew"},
       {"upstream_without_event",
        [](auto& s) {
          return fan_in(s, {}, kEnded + (", terminal_at_ms = " + std::to_string(s.now - kMinute))).downstream;

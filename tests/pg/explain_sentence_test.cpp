@@ -137,6 +137,24 @@ TEST_CASE(
   CHECK(row(stage.db, "SELECT outcome FROM ff_completion_event")["outcome"] == "success");
 }
 
+TEST_CASE(
+    "explain says how many ends a fan-in has lost while a sibling lives, to who waits first and to a "
+    "parent") {
+  ExplainStage stage;
+  const FanIn made = fan_in(stage, {.policy = {{"kind", "any_of"}}});
+  end_and_pass_on(stage, made, {0});
+  const bool is_parent = GENERATE(false, true);
+  if (is_parent)
+    stage.set(made.downstream,
+              "lifecycle_phase = 'runnable', blocking_reason = 'waiting_for_children', attempt_state = "
+              "'attempt_interrupted'");
+  const Found found = found_of(stage, made.downstream);
+  CHECK_THAT(text_of(found, "fan_in_misled"),
+             Catch::Equals("1 of its 2 upstreams has ended and only 0 are counted (any_of: 0 success, 0 "
+                           "failed, 0 skipped, 2 running)"));
+  CHECK(finding(found, is_parent ? "waits_for_children" : "waits_for_upstreams") == nullptr);
+}
+
 TEST_CASE("explain calls no fan-in impossible to which edges are still being applied") {
   ExplainStage stage;
   const FanIn made = fan_in(stage, {.policy = {{"kind", "quorum"}, {"k", 3}}});

@@ -13,6 +13,8 @@ Damage group(const std::string& check, const std::string& assignments, const std
           several};
 }
 
+constexpr const char* kAnyOf = "policy = '{\"kind\": \"any_of\", \"on_satisfied\": \"let_run\"}'";
+
 // All that a downstream waits for has ended so.
 std::string all_ended(const std::string& downstream, const std::string& upstream) {
   return "UPDATE ff_edge SET upstream_eid = '{" + upstream + "}' WHERE downstream_eid = '{" + downstream +
@@ -66,7 +68,15 @@ TEST_CASE("audit finds fan-ins that count other than their edges, and what it sa
       group("group_miscounted", "success_count = 2", "blocked"),
       group("group_miscounted", "success_count = 0", "blocked"),
       group("group_miscounted", "skip_count = 1, running_count = 0", "blocked"),
-      group("group_miscounted", "running_count = 2, success_count = 0", "blocked"),
+      group("group_miscounted", "running_count = 2, success_count = 0, fail_count = 1", "blocked"),
+      group("group_waits_for_ended", "running_count = 2, success_count = 0", "blocked"),
+      group("group_waits_for_ended", std::string("running_count = 2, success_count = 0, ") + kAnyOf,
+            "parent"),
+      group("children_miscounted", std::string("success_count = 0, ") + kAnyOf, "parent"),
+      {"children_failed",
+       "UPDATE ff_edge SET upstream_eid = '{skipped_upstream}' WHERE upstream_eid = '{ended_upstream}' AND "
+       "downstream_eid = '{parent}'",
+       "parent"},
       {"group_waits_for_ended",
        all_ended("blocked", "ended_upstream") +
            "UPDATE ff_edge_group SET success_count = 1, running_count = 1 WHERE downstream_eid = '{blocked}'",

@@ -28,20 +28,32 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
  CROSS JOIN LATERAL (SELECT g.success_count::bigint AS success, g.fail_count::bigint + g.skip_count AS bad,
                             g.success_count::bigint + g.fail_count + g.skip_count + g.running_count AS in_all,
                             {policy_of:g}) n
+ -- What group_recount mends, once nobody lives or no end of a former run can be in the counts. Of anything else: right
+ -- counts alone wake no parent whose children they decide while one of these lives, as its event has passed.
+ CROSS JOIN LATERAL (
+   SELECT t.edges > t.running AND g.running_count > t.running
+            AND (t.running = 0
+                 OR NOT t.replayed AND g.success_count <= t.success AND g.fail_count <= t.fail
+                    AND g.skip_count <= t.skip) AS is_lost,
+          CASE WHEN c.blocking_reason IS DISTINCT FROM 'waiting_for_children'
+                    OR c.eligibility_state <> 'blocked_by_dependencies' OR t.running = 0 THEN 'group_miscounted'
+               WHEN n.kind = 'all_of' AND t.fail + t.skip > 0 THEN 'children_failed'
+               WHEN n.kind <> 'all_of' AND {satisfied:n, t.success, t.edges}
+                    AND NOT {satisfied:n, n.success, n.in_all} THEN 'children_miscounted'
+               ELSE 'group_miscounted' END AS problem
+ ) m
  CROSS JOIN LATERAL (
    SELECT CASE
      WHEN least(g.success_count, g.fail_count, g.skip_count, g.running_count) < 0 THEN 'group_below_nought'
      WHEN g.policy->>'kind' NOT IN ('all_of', 'any_of', 'quorum') THEN 'group_of_no_kind'
      WHEN t.unknown > 0 OR t.is_new OR NOT {not_replayed:c} THEN NULL
-     WHEN n.in_all <> t.edges OR g.running_count < t.running AND NOT t.replayed THEN 'group_miscounted'
-     -- Only when all are over is it group_recount's, and only while the downstream waits.
-     WHEN g.running_count > t.running THEN
-       CASE WHEN t.running = 0 AND NOT g.cancel_siblings_pending_flag
-                 AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
-            THEN 'group_waits_for_ended' ELSE 'group_miscounted' END
+     WHEN m.is_lost AND NOT g.cancel_siblings_pending_flag AND c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+       THEN 'group_waits_for_ended'
+     WHEN n.in_all <> t.edges OR g.running_count < t.running AND NOT t.replayed OR g.running_count > t.running
+       THEN m.problem
      -- What a replayed upstream counted in its former run stands there while it runs again.
      WHEN (g.success_count, g.fail_count, g.skip_count, g.running_count) <> (t.success, t.fail, t.skip, t.running) THEN
-       CASE WHEN NOT (t.replayed AND t.running > 0) THEN 'group_miscounted' END
+       CASE WHEN NOT (t.replayed AND t.running > 0) THEN m.problem END
      -- From here on it counts what its upstreams say.
      WHEN c.lifecycle_phase NOT IN ('submitted', 'runnable', 'blocked') THEN NULL
      -- A flow may still be built: its policy is set before its first edge, and edges come one by one.
@@ -116,9 +128,10 @@ std::vector<Check> of_groups() {
   const std::string recount =
       "UPDATE ff_edge_group SET success_count = {$success}, fail_count = {$fail}, skip_count = {$skip}, "
       "running_count = "
-      "{$running} {of_group}; -- then audit again: the counts may decide it";
+      "{$running} {of_group};";
+  const std::string recount_and_look = recount + " -- then audit again: the counts may decide it";
   return {
-      {"group_below_nought", "a count of its fan-in is below nought", recount},
+      {"group_below_nought", "a count of its fan-in is below nought", recount_and_look},
       {"group_of_no_kind",
        "the policy of its fan-in is of a kind that nobody knows: it waits for all, whatever was meant",
        "UPDATE ff_edge_group SET policy = policy || '{\"kind\": \"all_of\"}' {of_group}; -- as it is decided "
@@ -126,17 +139,25 @@ std::vector<Check> of_groups() {
       {"group_miscounted",
        "its fan-in counts otherwise than its edges and how their upstreams ended: one ended twice or was "
        "replayed, or counts were lost",
-       recount},
+       recount_and_look},
+      {"children_miscounted",
+       "it waits for its children, and its fan-in counts otherwise than they ended: enough of them have "
+       "succeeded, and nobody wakes it while others live",
+       recount + " {core:{eligible}}"},
+      {"children_failed",
+       "it waits for its children, and its fan-in counts otherwise than they ended: one has failed, and "
+       "nobody ends it while others live",
+       recount + " -- then cancel it (FlowFabric's cancel_execution): all are needed"},
       {"group_waits_for_ended",
-       "its fan-in waits for upstreams that have ended and were passed on, as an edge that is applied too "
-       "late does",
+       "its fan-in counts upstreams as running that have ended and were passed on, as an edge that is "
+       "applied too late does",
        "{tick:group_recount}"},
       {"children_ended", "its children have ended, and nobody has woken it", "{tick:dependency}"},
       {"blocked_without_edges",
        "it has waited for others for more than an hour, but no edge says for whom: it waits for ever",
-       "{core:lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'}"},
+       "{core:{eligible}}"},
       {"satisfied_but_blocked", "what it waits for has happened, and nobody has made it eligible",
-       "{core:lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = 'waiting'}"},
+       "{core:{eligible}}"},
       {"impossible_but_waiting", "what it waits for cannot happen any more, and nobody has ended it",
        "WITH ended AS ({core_set:public_state = 'skipped', lifecycle_phase = 'terminal', {ended}} RETURNING "
        "*) "
@@ -153,8 +174,7 @@ std::vector<Sweep> sweeps_of_fan_ins() {
       {.sql = std::string(kWithoutGroup),
        .checks = {{"blocked_without_group",
                    "it waits for others, but no fan-in is there that could end that: it waits for ever",
-                   "{core:lifecycle_phase = 'runnable', eligibility_state = 'eligible_now', public_state = "
-                   "'waiting'}"}}},
+                   "{core:{eligible}}"}}},
       {.sql = std::string(kCancels),
        .checks =
            {{"cancel_list_left", "its fan-in lists siblings to cancel, but does not say that they are to be",
