@@ -251,6 +251,26 @@ TEST_CASE("a fan-in whose end a dispatcher marked and did not live to pass on is
   CHECK(world.real.refusal("complete", {{"handle", "parent"}}).empty());
 }
 
+TEST_CASE(
+    "a fan-in that one success decides is counted anew while a sibling lives, which is then cancelled") {
+  World world;
+  Flow flow(world, {{"policy", "any_of"}, {"on_satisfied", "cancel_remaining"}});
+  flow.claim("downstream", "parent");
+  world.real.call("wait_children", {{"handle", "parent"}});
+  flow.succeeds(0);
+  world.connection.execute("UPDATE ff_completion_event SET dispatched_at_ms = committed_at_ms");
+  REQUIRE(world.tick("dependency", Flow::at_once()).empty());
+
+  CHECK(world.tick("group_recount") == "recounted=1");
+
+  CHECK(number(world.connection, "SELECT success_count FROM ff_edge_group") == 1);
+  CHECK(number(world.connection, "SELECT running_count FROM ff_edge_group") == 1);
+  flow.claim("downstream", "parent");
+  CHECK(world.tick("edge_cancel_dispatcher") == "dispatched=1");
+  CHECK(world.core(flow.upstream[1]).at("public_state") == "cancelled");
+  CHECK(world.real.refusal("complete", {{"handle", "parent"}}).empty());
+}
+
 TEST_CASE("a fan-in that is still being staged is not counted anew, nor one that an operator replayed") {
   World world;
   Flow flow(world, {{"policy", "all_of"}}, 1);

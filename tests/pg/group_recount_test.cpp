@@ -1,85 +1,18 @@
-// group_recount: fan-ins of which all upstreams are over, and that still count one as running.
+// group_recount: fan-ins that count one as running that is over, once all upstreams are. group_recount_siblings_test has those
+// of which one lives.
 #include <catch2/catch.hpp>
 #include <utility>
 
-#include "support/flow.hpp"
-#include "support/still_stage.hpp"
+#include "recount_stage.hpp"
 
 using namespace ff;
 using namespace ff::test;
 
-namespace {
-
-const reconcile::Reconciler& recount() {
-  return *reconcile::find_reconciler("group_recount");
-}
-
-Json policy(const std::string& kind, int k = 1) {
-  return {{"kind", kind}, {"k", k}};
-}
-
-struct Stage : StillStage {
-  Stage() : StillStage(recount()) {}
-
-  /// An upstream that has ended this long ago, told of and passed on unless it is to be told with no word.
-  void end(const FanIn& fan_in, std::size_t number, const std::string& outcome = "success",
-           std::int64_t ago_ms = 90'000) {
-    db.execute(
-        "UPDATE ff_exec_core SET lifecycle_phase = 'terminal', public_state = 'failed', terminal_at_ms = $2"
-        " WHERE execution_id = $1",
-        pg::Params::of(fan_in.upstreams.at(number), kNow - ago_ms));
-    if (!outcome.empty()) tell(fan_in, number, outcome, ago_ms, kNow);
-  }
-  void tell(const FanIn& fan_in, std::size_t number, const std::string& outcome, std::int64_t ago_ms,
-            const Json& dispatched_at_ms) {
-    insert(db, "ff_completion_event",
-           {{"partition_key", 3},
-            {"execution_id", to_string(fan_in.upstreams.at(number))},
-            {"flow_id", to_string(fan_in.flow)},
-            {"outcome", outcome},
-            {"occurred_at_ms", kNow - ago_ms},
-            {"committed_at_ms", kNow - ago_ms},
-            {"dispatched_at_ms", dispatched_at_ms}});
-  }
-  /// A group of one upstream that has ended as a success, and counts it as running.
-  FanIn add_misled(CoreRow downstream = {.state = blocked()}) {
-    FanIn fan_in = insert_fan_in(db, 1, {.policy = policy("all_of")}, std::move(downstream));
-    end(fan_in, 0);
-    return fan_in;
-  }
-  /// The flow of a fan-in, which is looked at for its graph only.
-  void add_flow(const FanIn& fan_in) {
-    insert(db, "ff_flow_core",
-           {{"partition_key", 3},
-            {"flow_id", to_string(fan_in.flow)},
-            {"graph_revision", 7},
-            {"public_flow_state", "open"},
-            {"created_at_ms", 1}});
-  }
-  void set_core(const Uuid& execution, const std::string& what) {
-    db.execute("UPDATE ff_exec_core SET " + what + " WHERE execution_id = $1", pg::Params::of(execution));
-  }
-  void check_left_alone() {
-    const auto before = snapshot(db);
-    const auto report = tick();
-    CHECK(report.scanned == 0);
-    CHECK(report.watched == 0);
-    CHECK(diff(before, snapshot(db)).empty());
-  }
-  std::string state(const FanIn& fan_in) {
-    const Json row = core(db, fan_in.downstream);
-    return row["lifecycle_phase"].get<std::string>() + "/" + row["eligibility_state"].get<std::string>() +
-           "/" + row["public_state"].get<std::string>();
-  }
-};
-
-}  // namespace
-
 TEST_CASE(
     "group_recount counts an edge that was applied after its upstream's end, and the downstream goes on") {
-  Stage t;
+  RecountStage t;
   const FanIn misled = t.add_misled();
-  FanIn lives = insert_fan_in(t.db, 2, {.policy = policy("all_of")});
+  FanIn lives = insert_fan_in(t.db, 2, {.policy = policy("all_of"), .success = 1, .running = 1});
   t.end(lives, 0);
   const auto before = snapshot(t.db);
   const auto report = t.tick();
@@ -87,13 +20,13 @@ TEST_CASE(
   CHECK(outcomes(report) == "recounted=1");
   CHECK(counts(t.db, misled.downstream) == "1/0/0/0");
   CHECK(t.state(misled) == "runnable/eligible_now/waiting");
-  CHECK(counts(t.db, lives.downstream) == "0/0/0/2");
+  CHECK(counts(t.db, lives.downstream) == "1/0/0/1");
   CHECK(diff(before, snapshot(t.db)).size() == 4);
   CHECK(t.tick().scanned == 0);
 }
 
 TEST_CASE("group_recount waits until all of it has stood still for a minute") {
-  Stage t;
+  RecountStage t;
   const FanIn misled = t.add_misled();
   EngineFixture engine(t.database, recount(), {.still_for = std::nullopt});
   int at = 0;
@@ -126,7 +59,7 @@ TEST_CASE("group_recount waits until all of it has stood still for a minute") {
 }
 
 TEST_CASE("group_recount does not wait for ever for a flow that goes on growing") {
-  Stage t;
+  RecountStage t;
   const FanIn misled = t.add_misled();
   t.add_flow(misled);
   EngineFixture engine(t.database, recount(), {.still_for = std::nullopt});
@@ -141,7 +74,7 @@ TEST_CASE("group_recount does not wait for ever for a flow that goes on growing"
 }
 
 TEST_CASE("group_recount tells an end by the newest event of its present run") {
-  Stage t;
+  RecountStage t;
   const FanIn misled = insert_fan_in(t.db, 4, {.policy = policy("quorum", 2), .success = 1, .running = 1});
   for (std::size_t i = 0; i < 4; ++i) t.end(misled, i, "", 50'000);
   t.tell(misled, 0, "failed", 90'000, kNow);  // of the run before
@@ -166,7 +99,7 @@ TEST_CASE("group_recount tells an end by the newest event of its present run") {
 
 TEST_CASE("group_recount tells an end without an event only once completion_repair no longer does") {
   constexpr std::int64_t kDay = 86'400'000;
-  Stage t;
+  RecountStage t;
   const FanIn old = insert_fan_in(t.db, 1, {.policy = policy("any_of")});
   const FanIn young = insert_fan_in(t.db, 1, {.policy = policy("any_of")});
   const FanIn unclear = insert_fan_in(t.db, 1, {.policy = policy("any_of")});
@@ -182,7 +115,7 @@ TEST_CASE("group_recount tells an end without an event only once completion_repa
 }
 
 TEST_CASE("group_recount ends a downstream as skipped whose group the right counts make impossible") {
-  Stage t;
+  RecountStage t;
   const FanIn misled =
       insert_fan_in(t.db, 2, {.policy = policy("all_of"), .success = 1}, {.state = submitted()});
   insert_attempt(t.db, {.partition = {3}, .execution = misled.downstream});
@@ -199,7 +132,7 @@ TEST_CASE("group_recount ends a downstream as skipped whose group the right coun
 }
 
 TEST_CASE("group_recount only counts anew a group that was satisfied before") {
-  Stage t;
+  RecountStage t;
   // Of three, two had been counted as successes: any_of is satisfied. They have been replayed since, and failed.
   const FanIn misled = insert_fan_in(t.db, 3, {.policy = policy("any_of"), .success = 2, .running = 1},
                                      {.state = delayed(), .deadline_at_ms = kNow + 5'000});
@@ -211,7 +144,7 @@ TEST_CASE("group_recount only counts anew a group that was satisfied before") {
 }
 
 TEST_CASE("group_recount wakes one that waits for its children") {
-  Stage t;
+  RecountStage t;
   const FanIn misled = t.add_misled(
       {.state = {"runnable", "unowned", "blocked_by_dependencies", "running", "attempt_interrupted"}});
   t.set_core(misled.downstream, "blocking_reason = 'waiting_for_children'");
@@ -220,7 +153,7 @@ TEST_CASE("group_recount wakes one that waits for its children") {
 }
 
 TEST_CASE("group_recount leaves a group alone that may be right, or in the hands of others") {
-  Stage t;
+  RecountStage t;
   const FanIn misled = t.add_misled();
   const Uuid upstream = misled.upstreams.at(0);
   SECTION("an upstream lives") {
@@ -258,7 +191,7 @@ TEST_CASE("group_recount leaves a group alone that may be right, or in the hands
 TEST_CASE(
     "group_recount leaves alone what an operator replayed after the end of an upstream, unless it is "
     "blocked") {
-  Stage t;
+  RecountStage t;
   const FanIn misled = t.add_misled({.state = runnable(), .raw_fields = {{"replay_count", 1}}});
   const auto replayed = [&](std::int64_t ago_ms) {
     insert(t.db, "ff_operator_event",
@@ -287,7 +220,7 @@ TEST_CASE(
 }
 
 TEST_CASE("group_recount wakes whom an operator has replayed after its fan-in had become impossible") {
-  Stage t;
+  RecountStage t;
   const bool replayed = GENERATE(true, false);
   const Json raw_fields = replayed ? Json{{"replay_count", 1}} : Json::object();
   const FanIn misled = insert_fan_in(t.db, 2, {.policy = policy("all_of"), .fail = 1, .running = 1},
@@ -302,7 +235,7 @@ TEST_CASE("group_recount wakes whom an operator has replayed after its fan-in ha
 }
 
 TEST_CASE("group_recount leaves a group alone that changes between its scan and its act") {
-  Stage t;
+  RecountStage t;
   const FanIn misled = t.add_misled();
   const std::string sql =
       GENERATE("UPDATE ff_edge_group SET running_count = 2 WHERE downstream_eid = $1",
@@ -315,7 +248,7 @@ TEST_CASE("group_recount leaves a group alone that changes between its scan and 
 }
 
 TEST_CASE("group_recount goes by the filter of the downstream") {
-  Stage t;
+  RecountStage t;
   const FanIn ours = t.add_misled({.state = blocked(), .raw_fields = origin("a", "i")});
   const FanIn theirs = t.add_misled({.state = blocked(), .raw_fields = origin("b", "i")});
   CHECK(t.tick({.filter = for_namespace("a")}).processed == 1);

@@ -93,6 +93,20 @@ std::string edge_after_the_end(Side& side) {
   return eligibility(side.world, flow.downstream);
 }
 
+// The one that decides it had ended, and been told of, before its edge was applied. The other lives on.
+std::string deciding_edge_after_the_end(Side& side) {
+  World& world = side.world;
+  Flow flow(world, {{"policy", "any_of"}, {"on_satisfied", "cancel_remaining"}}, 1);
+  flow.upstream.push_back(world.execution({{"flow", flow.id}, {"lane", "u1"}}));
+  flow.succeeds(1);
+  side.scan("dependency");
+  flow.edge(1);
+  flow.claim("downstream", "parent");
+  world.real.call("wait_children", {{"handle", "parent"}});
+  side.look_all();
+  return eligibility(world, flow.downstream);
+}
+
 // The header's cancel alone, of a member that works and one that is suspended: its server acknowledged nothing.
 std::string cancelled_header(Side& side) {
   World& world = side.world;
@@ -172,6 +186,8 @@ std::vector<Line> lines_of_flows() {
        "blocked_by_dependencies", "eligible_now"},
       {"an edge that is applied after its upstream's end counts it as running for ever", edge_after_the_end,
        "blocked_by_dependencies", "eligible_now"},
+      {"an end before its edge was applied that decides a fan-in is missed for as long as a sibling lives",
+       deciding_edge_after_the_end, "blocked_by_dependencies", "eligible_now"},
       {"a downstream that becomes impossible while it runs or is suspended keeps its lease",
        impossible_downstream, "taken, 1 success", "Contention.LeaseConflict, 0 success"},
       {"a replayed downstream of a failed fan-in is ended once more by each end of an upstream",

@@ -30,7 +30,7 @@ struct Recounted {
   Json group;
   std::int64_t at_ms = 0;
 };
-/// "" where the counts of such a group are how its upstreams have ended, all of them, each over every edge.
+/// "" where the counts of such a group are how its upstreams have ended, and how many live, each over every edge.
 std::string wrongly_recounted(const Snapshot& before, const Json& group);
 /// Whether group_recount has to have seen to it by the end: all are over, and it still counts one as running.
 bool should_be_recounted(const Snapshot& end, const std::string& downstream, const Json& group);
@@ -38,7 +38,7 @@ bool should_be_recounted(const Snapshot& end, const std::string& downstream, con
 /// The counts that a group should have.
 class Tally {
  public:
-  /// Those that it had at some moment, when nobody was running.
+  /// Those that it had at some moment, before all that is added.
   void begin_with(const Json& group);
   void add(std::int64_t applied_at_ms, const std::vector<Word>& words);
   /// What was told over an edge that is counted already.
