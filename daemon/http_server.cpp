@@ -232,8 +232,6 @@ asio::awaitable<void> HttpServer::Impl::serve(std::unique_ptr<Connection> connec
     parser.body_limit(server.limits.body_bytes);
     stream.expires_after(server.limits.idle);
     auto error = co_await read_request(stream, buffer, parser);
-    // Closed to make place for another, with its request read already: nobody is left to hear an answer.
-    if (!stream.socket().is_open()) co_return;
     auto refused = error ? refusal(error) : std::nullopt;
     if (error && !refused) break;
     Response response = refused ? std::move(*refused) : server.answer(parser.get());
