@@ -112,8 +112,9 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, const reconcile:
           [this, &daemon](const reconcile::TickOptions& options) { return tick(daemon, options); },
           {.first =
                [this, &daemon](SteadyTime since) {
-                 return none_announced(engine.reconciler(), daemon.notifications_, since) ||
-                        daemon.snapshots_.nothing_written_since(since);
+                 return engine.reconciler().announced(engine.scope().settings)
+                            ? none_announced(engine.reconciler(), daemon.notifications_, since)
+                            : daemon.snapshots_.nothing_written_since(since);
                },
            .companions =
                [&daemon](SteadyTime since) { return daemon.snapshots_.nothing_written_since(since); },

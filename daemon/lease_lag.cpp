@@ -49,7 +49,7 @@ void LeaseLag::warn_if_gone(std::optional<lease::Cursor> first) {
       first ? fmt::format("up to {} events behind it", between) : "whatever was behind it";
   spdlog::warn(
       "lease history: event {}, whose cursor this is, is not there any more: outbox_retention has gone past "
-      "it, and {} may have been deleted unread{}",
+      "it, and {} may have been deleted unread, or a failover has lost it{}",
       gone->event_id, events,
       !first || beginning_.reads_all
           ? ""

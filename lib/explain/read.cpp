@@ -227,7 +227,8 @@ void try_upstream(Facts& facts, pg::Pool& pool, const std::vector<Member>& famil
   const auto its = std::ranges::find_if(
       family, [](const Member& member) { return member.reconciler->name == "dependency"; });
   const Upstream* const first = facts.undispatched();
-  if (first == nullptr || its == family.end()) return;
+  if (first == nullptr || its == family.end() || !its->enabled || !its->scope.filter.matches_everything())
+    return;
   facts.upstreams[static_cast<std::size_t>(first - facts.upstreams.data())].passing_on =
       tried(*its, first->id, pool);
 }

@@ -8,29 +8,35 @@ namespace {
 constexpr std::string_view kUser = "snapshot";
 
 constexpr std::string_view kSnapshot = R"sql(
-SELECT pg_current_snapshot()::text AS snapshot, pg_backend_pid() AS session)sql";
+SELECT pg_current_snapshot()::text AS snapshot, pg_backend_pid() AS session,
+       floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint AS server)sql";
 
 }  // namespace
 
-bool SnapshotWatch::nothing_written_since(SteadyTime moment) {
-  const std::lock_guard lock(mutex_);
-  try {
-    read();
-  } catch (const Error&) {
-    snapshot_.clear();
-  }
-  return !snapshot_.empty() && since_ <= moment;
+Snapshot read_snapshot(const Row& row) {
+  return {row.get<std::string>("snapshot"), row.get<std::int32_t>("session"),
+          row.get<std::int64_t>("server")};
 }
 
-void SnapshotWatch::read() {
+// Who would have to wait for another's answer scans: it may be the server that is slow.
+bool SnapshotWatch::nothing_written_since(SteadyTime moment) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  try {
+    Snapshot now = ask();
+    if (now != last_) {
+      last_ = std::move(now);
+      since_ = clock_.now();
+    }
+  } catch (const Error&) {
+    last_.reset();
+  }
+  return last_ && since_ <= moment;
+}
+
+Snapshot SnapshotWatch::ask() {
   const Result result = pool_.acquire(kUser)->execute(kSnapshot);
-  const Row row = result.one();
-  auto snapshot = row.get<std::string>("snapshot");
-  const auto session = row.get<std::int32_t>("session");
-  if (snapshot == snapshot_ && session == session_) return;
-  snapshot_ = std::move(snapshot);
-  session_ = session;
-  since_ = clock_.now();
+  return read_snapshot(result.one());
 }
 
 }  // namespace ff::pg

@@ -41,9 +41,12 @@ void PairEngine::adopt_upcoming_of(PairEngine& shortcut) {
 
 TickReport PairEngine::tick(const TickOptions& options) {
   TickReport report = run(options, [&] {
-    const bool scan =
-        (options.scan || job_.is_time_to_ask_again()) && (limits_.queue().is_in_use() || !cursor_.rests());
-    return scan ? crew_.lead([&](Worker& worker) { scan_and_work_off(worker); }) : work_off_upcoming();
+    const bool rests = !limits_.queue().is_in_use() && cursor_.rests();
+    if (!rests && (options.scan || job_.is_time_to_ask_again()))
+      return crew_.lead([&](Worker& worker) { scan_and_work_off(worker); });
+    TickReport its = work_off_upcoming();
+    its.rested = rests && options.scan;
+    return its;
   });
   if (const auto next = upcoming_.next()) report.next_due = *next + job_.holdoff();
   if (job_.told && job_.told->ask_again) report.next_due = *job_.told->ask_again + job_.holdoff();
@@ -131,10 +134,11 @@ void PairEngine::scan_and_work_off(Worker& worker) {
   find_holders(job_, worker.connection());
 }
 
-// What was not shown is not due any more. A walk by rows may have read a part of a partition only, and forgets by and by.
+// What was not shown is not due any more. A walk by rows may have read a part of a partition only, and a shortcut sees what
+// was announced lately: these forget by and by.
 void PairEngine::forget_gone(const Seen& seen) {
   const auto& walk = reconciler().walk;
-  if (walk && walk->phases.empty()) return;
+  if (reconciler().is_shortcut || (walk && walk->phases.empty())) return;
   for (const GroupSlice& read : seen.slices) {
     const Partitions partitions = read.slice.partitions_of(job_.groups.all()[read.group]);
     job_.still_rows.end_scan(partitions);

@@ -47,6 +47,7 @@ void TickReport::add_companion(TickReport&& companions) {
   quarantined += companions.quarantined;
   append(quarantine_rows, std::move(companions.quarantine_rows));
   append(held, std::move(companions.held));
+  companions_rested = companions_rested || companions.rested;
   add(std::move(companions));
 }
 

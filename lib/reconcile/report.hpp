@@ -97,8 +97,10 @@ struct TickReport {
       errors;  ///< rows, or the tick itself, by pg::Error::error_class()
 
   bool complete = false;  ///< a scan: it saw all rows that were due, not only those that had been seen coming
-  bool paged = false;     ///< some partitions had much due: what falls due in them next was not seen
-  bool more = false;      ///< the tick ended with due rows it had not read: run again at once
+  bool rested = false;    ///< a scan was asked for and left out: it is too soon for what it costs
+  bool companions_rested = false;  ///< the same of any of the companions
+  bool paged = false;              ///< some partitions had much due: what falls due in them next was not seen
+  bool more = false;               ///< the tick ended with due rows it had not read: run again at once
   Milliseconds wait{
       0};  ///< with `more`: not at once, but so much later, because storm control, or RateLimit, holds them
   std::optional<bool> companions_more;   ///< the same of the companions alone; nothing: they did not scan

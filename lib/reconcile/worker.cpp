@@ -340,10 +340,10 @@ bool Worker::is_forbidden(pg::Transaction& transaction, Candidates moved) const 
 }
 
 void Worker::blame(const Candidate& row, const pg::Error& error) {
-  const Fault fault{&job_.reconciler, row.key, execution_of(row), error};
   if (error.is_of_the_data())
-    job_.put_in_quarantine(fault, report_);
-  else if (!job_.suspects.add(fault))
+    job_.put_in_quarantine({&job_.reconciler, row.key, execution_of(row), error}, report_);
+  else if (!job_.suspects.add(
+               {&job_.reconciler, row.key, reconcile::execution_of(job_.reconciler, row.key), error}))
     throw error;
 }
 
@@ -357,7 +357,8 @@ std::optional<ExecutionId> Worker::execution_of(const Candidate& row) try {
   if (results.front().empty()) return std::nullopt;
   const auto execution = results.front().one().get<std::optional<Uuid>>("its_execution");
   return execution ? std::optional(ExecutionId{row.key.partition, *execution}) : std::nullopt;
-} catch (const pg::Error&) {
+} catch (const pg::Error& error) {
+  if (error.connection_lost()) throw;
   return std::nullopt;
 }
 

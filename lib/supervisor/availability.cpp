@@ -48,7 +48,7 @@ void Availability::see_server(const Observation& observation, SteadyTime now) {
 }
 
 void Availability::met_lock(SteadyTime now) {
-  see_lock({}, false, now);
+  see_lock({}, all_locked_, now);
 }
 
 void Availability::see_lock(const std::string& table, bool all_locked, SteadyTime now) {

@@ -104,6 +104,8 @@ Runner::Step Runner::step(SteadyTime planned, const std::stop_token& stop) {
                                               .failed = report.failure.has_value(),
                                               .has_waited = has_waited,
                                               .database_away = away,
+                                              .rested = report.rested,
+                                              .companions_rested = report.companions_rested,
                                               .more = report.more,
                                               .wait = report.wait,
                                               .paged = report.paged,

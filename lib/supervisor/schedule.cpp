@@ -74,7 +74,11 @@ Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unch
     return interval && first_.next && !line.had_turn && (!line.next || now >= *line.next);
   };
   const auto stands_still = [](const UnchangedSince& unchanged_since, const Line& line) {
-    return unchanged_since && line.last && unchanged_since(line.last->at);
+    return unchanged_since && line.last && line.last->settled && unchanged_since(line.last->at);
+  };
+  // Where nobody knows what falls due next, no scan is skipped.
+  const auto nothing_new = [&](const UnchangedSince& unchanged_since, const Line& line) {
+    return line.last && line.last->known_until && stands_still(unchanged_since, line);
   };
   // As far as the next scan is away, which is further while nothing is new.
   Turn turn{.ahead = 2 * timing.interval,
@@ -82,7 +86,7 @@ Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unch
 
   // Not between the tries of what fails, which would scan as if it worked again.
   turn.shortcuts = is_due(timing.shortcuts, shortcuts_) && first_.failures == 0;
-  if (turn.shortcuts && stands_still(unchanged.shortcuts, shortcuts_) && shortcuts_.last->settled) {
+  if (turn.shortcuts && stands_still(unchanged.shortcuts, shortcuts_)) {
     turn.shortcuts = false;
     shortcuts_.next = next_scan(*timing.shortcuts, now, {}, jitter_());
   }
@@ -90,21 +94,20 @@ Turn Schedule::begin(const Timing& timing, SteadyTime now, const Unchanged& unch
   if (turn.shortcuts) return turn;
 
   turn.companions = is_due(timing.companions, companions_);
-  if (turn.companions) {
-    const bool nothing_new = stands_still(unchanged.companions, companions_);
-    if (nothing_new) turn.companions_ahead += safety_interval(*timing.companions);
-    if (nothing_new && companions_.failures == 0 && is_settled(companions_, *timing.companions, now)) {
+  if (turn.companions && nothing_new(unchanged.companions, companions_)) {
+    turn.companions_ahead += safety_interval(*timing.companions);
+    if (companions_.failures == 0 && has_seen(companions_, *timing.companions, now)) {
       turn.companions = false;
       companions_.next = next_scan(*timing.companions, now, {}, jitter_());
     }
   }
   companions_.had_turn = turn.companions;
   turn.first = !turn.companions && (!first_.next || now >= *first_.next || first_.failures > 0);
-  if (!turn.first) return turn;
-  const bool nothing_new = stands_still(unchanged.first, first_);
-  if (nothing_new) turn.ahead += safety_interval(timing.interval);
-  turn.scan =
-      !nothing_new || !first_.next || first_.failures > 0 || !is_settled(first_, timing.interval, now);
+  turn.scan = turn.first;
+  if (turn.first && nothing_new(unchanged.first, first_)) {
+    turn.ahead += safety_interval(timing.interval);
+    turn.scan = !first_.next || first_.failures > 0 || !has_seen(first_, timing.interval, now);
+  }
   return turn;
 }
 
@@ -130,10 +133,9 @@ SteadyTime Schedule::end(const Timing& timing, const Run& run) {
   return next.at;
 }
 
-// All that the last scan showed has been moved, and it has seen what falls due by now.
-bool Schedule::is_settled(const Line& line, Milliseconds interval, SteadyTime now) {
-  return line.last->settled && line.last->known_until && now < *line.last->known_until &&
-         now < line.last->at + safety_interval(interval);
+// The last scan has seen what falls due by now, and is not so long ago that somebody should make sure.
+bool Schedule::has_seen(const Line& line, Milliseconds interval, SteadyTime now) {
+  return now < *line.last->known_until && now < line.last->at + safety_interval(interval);
 }
 
 // Without a database all fail, whoever had the turn.
@@ -160,8 +162,10 @@ void Schedule::note_last(const Run& run) {
   const bool settled = !run.paged && !run.more && !run.failed && run.moved == run.found && run.watched == 0;
   for (Line* const line : {&first_, &companions_})
     if (line->last) line->last->settled = line->last->settled && settled;
-  if (run.turn.scan) first_.last = {run.started, settled, run.known_until};
-  if (run.turn.companions) companions_.last = {run.started, settled, run.companions_known_until};
+  // Who rested has only taken what was seen before.
+  if (run.turn.scan && !run.rested) first_.last = {run.started, settled, run.known_until};
+  if (run.turn.companions && !run.companions_rested)
+    companions_.last = {run.started, settled, run.companions_known_until};
   if (run.turn.shortcuts) shortcuts_.last = {run.started, settled};
 }
 

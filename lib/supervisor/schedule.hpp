@@ -100,7 +100,9 @@ struct Run {
   bool failed = false;
   bool has_waited = false;     ///< why: as long as it may, for a lock or an answer
   bool database_away = false;  ///< why: see LastRun
-  bool more = false;           ///< as in LastRun, as is the next
+  bool rested = false;         ///< the first pair was to scan and did not: it is too soon for what that costs
+  bool companions_rested = false;
+  bool more = false;  ///< as in LastRun, as is the next
   Milliseconds wait{0};
   bool paged = false;  ///< what falls due next was not seen everywhere
   std::int64_t found = 0;
@@ -147,7 +149,7 @@ class Schedule {
     bool had_turn = false;  // in the last run
     int failures = 0;       // in a row
   };
-  static bool is_settled(const Line& line, Milliseconds interval, SteadyTime now);
+  static bool has_seen(const Line& line, Milliseconds interval, SteadyTime now);
   Line* line_of(const Run& run);
   void count_failure(const Run& run);
   int failures_to_pause_for(const Run& run);

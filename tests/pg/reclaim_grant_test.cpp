@@ -86,7 +86,7 @@ TEST_CASE("a lease that was promised is taken at the next look after the grant's
   supervisor::Runner runner(
       name, true, {true, interval},
       [&](const reconcile::TickOptions& options) { return engine->tick(options); },
-      {[](SteadyTime) { return true; }, {}}, last, clock);
+      {.first = [](SteadyTime) { return true; }, .companions = {}, .shortcuts = {}}, last, clock);
   const auto next = runner.step(clock.now(), {}).next;
   CHECK(last.processed == 0);
 

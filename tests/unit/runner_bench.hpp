@@ -1,5 +1,7 @@
 #pragma once
 
+#include <catch2/catch.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -64,5 +66,34 @@ struct RunnerBench {
                 listener,
                 clock};
 };
+
+/// Steps whenever the runner wants to for half a minute, and tells at which seconds the first pair scanned and at
+/// which its companions did, with an interval of a second for the one and of five for the others.
+struct Scans {
+  std::vector<int> first, companions;
+};
+inline Scans scans_in_half_a_minute(RunnerBench& bench, const std::function<void(TickReport&)>& found = {}) {
+  Scans seen;
+  const SteadyTime started = bench.clock.now();
+  bench.runner.change({true, 1000ms, 5000ms}, [] {});
+  bench.tick = [&](const TickOptions& options) {
+    const int second = static_cast<int>((bench.clock.now() - started) / 1s);
+    CHECK(options.in_slices);
+    CHECK((!options.companions_scan || options.companions_scan_ahead >= 10s));
+    CHECK_FALSE((options.scan && options.companions_scan));
+    if (options.scan) seen.first.push_back(second);
+    if (options.companions_scan) seen.companions.push_back(second);
+    TickReport report;
+    report.database_time = unix_millis(5'000'000);
+    report.known_until = report.companions_known_until = report.database_time + 10min;
+    if (found) found(report);
+    return report;
+  };
+  while (bench.clock.now() < started + 30s) {
+    const auto step = bench.step();
+    bench.clock.advance(std::chrono::ceil<Milliseconds>(step.next - bench.clock.now()));
+  }
+  return seen;
+}
 
 }  // namespace ff::supervisor

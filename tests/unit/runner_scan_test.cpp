@@ -172,7 +172,9 @@ TEST_CASE("a scan that may be followed by silence scans far ahead") {
   std::vector<Milliseconds> ahead;
   bench.tick = [&](const TickOptions& options) {
     ahead.push_back(options.scan_ahead);
-    return TickReport{};
+    TickReport report;
+    report.known_until = report.database_time + 1s;
+    return report;
   };
   bench.step();
   bench.clock.advance(1100ms);
@@ -180,39 +182,6 @@ TEST_CASE("a scan that may be followed by silence scans far ahead") {
   bench.step();
   CHECK(ahead == std::vector<Milliseconds>{2s, 12s});
 }
-
-namespace {
-
-/// Steps whenever the runner wants to for half a minute, and tells at which seconds the first pair scanned and at
-/// which its companions did, with an interval of a second for the one and of five for the others.
-struct Scans {
-  std::vector<int> first, companions;
-};
-Scans scans_in_half_a_minute(RunnerBench& bench, const std::function<void(TickReport&)>& found = {}) {
-  Scans seen;
-  const SteadyTime started = bench.clock.now();
-  bench.runner.change({true, 1000ms, 5000ms}, [] {});
-  bench.tick = [&](const TickOptions& options) {
-    const int second = static_cast<int>((bench.clock.now() - started) / 1s);
-    CHECK(options.in_slices);
-    CHECK((!options.companions_scan || options.companions_scan_ahead >= 10s));
-    CHECK_FALSE((options.scan && options.companions_scan));
-    if (options.scan) seen.first.push_back(second);
-    if (options.companions_scan) seen.companions.push_back(second);
-    TickReport report;
-    report.database_time = unix_millis(5'000'000);
-    report.known_until = report.companions_known_until = report.database_time + 10min;
-    if (found) found(report);
-    return report;
-  };
-  while (bench.clock.now() < started + 30s) {
-    const auto step = bench.step();
-    bench.clock.advance(std::chrono::ceil<Milliseconds>(step.next - bench.clock.now()));
-  }
-  return seen;
-}
-
-}  // namespace
 
 TEST_CASE("companions are scanned in their own interval, also while scans of the first pair are skipped") {
   RunnerBench bench;
@@ -228,70 +197,6 @@ TEST_CASE("companions do not slow down the first pair, nor are they scanned as o
   const Scans seen = scans_in_half_a_minute(bench);
   CHECK(seen.first.size() >= 26);
   CHECK(seen.companions.size() <= 7);
-}
-
-TEST_CASE("companions, too, are not scanned while nothing can be new") {
-  RunnerBench bench;
-  bench.unchanged_for_companions = [](SteadyTime) { return true; };
-  SECTION("and all of theirs was moved") {
-    CHECK(scans_in_half_a_minute(bench).companions.size() == 1);
-  }
-  SECTION("but are while a row was locked") {
-    CHECK(scans_in_half_a_minute(bench, [](TickReport& report) { report.scanned = 1; }).companions.size() >=
-          5);
-  }
-  SECTION("but are while a row has to stand still") {
-    CHECK(scans_in_half_a_minute(bench, [](TickReport& report) { report.watched = 1; }).companions.size() >=
-          5);
-  }
-  SECTION("but are where nobody knows what falls due") {
-    CHECK(scans_in_half_a_minute(bench, [](TickReport& report) {
-            report.companions_known_until.reset();
-          }).companions.size() >= 5);
-  }
-}
-
-TEST_CASE("a scan that finds nothing new sees ahead until the next one that is not skipped") {
-  RunnerBench bench;
-  bench.unchanged = bench.unchanged_for_companions = [](SteadyTime) { return true; };
-  Milliseconds first{0};
-  Milliseconds companions{0};
-  const Scans seen = scans_in_half_a_minute(bench, [&](TickReport& report) {
-    report.known_until = report.companions_known_until = report.database_time + 12s;
-  });
-  bench.tick = [&, before = bench.tick](const TickOptions& options) {
-    if (options.scan) first = options.scan_ahead;
-    if (options.companions_scan) companions = options.companions_scan_ahead;
-    return TickReport{};
-  };
-  for (int i = 0; i < 3; ++i, bench.clock.advance(30s)) bench.step();
-  CHECK(seen.first.size() <= 4);
-  CHECK(first == 2 * 1s + 10s);
-  CHECK(companions == 2 * 5s + 30s);
-}
-
-TEST_CASE("whether anything is new is asked where a scan is due, and not before each tick") {
-  RunnerBench bench;
-  int asked = 0;
-  bench.unchanged = [&](SteadyTime) {
-    ++asked;
-    return false;
-  };
-  bench.tick = [&](const TickOptions&) {
-    TickReport report;
-    report.database_time = unix_millis(5'000'000);
-    report.known_until = report.database_time + 10min;
-    return report;
-  };
-  bench.step();
-  for (int i = 0; i < 9; ++i) {
-    bench.clock.advance(100ms);
-    bench.step();
-  }
-  CHECK(asked == 0);
-  bench.clock.advance(300ms);
-  bench.step();
-  CHECK(asked == 1);
 }
 
 TEST_CASE("a first pair and its companions take turns while there is more to do than a tick can") {

@@ -28,13 +28,15 @@ SELECT p.problem, g.partition_key, g.downstream_eid::text AS key, concat_ws(',',
  CROSS JOIN LATERAL (SELECT g.success_count::bigint AS success, g.fail_count::bigint + g.skip_count AS bad,
                             g.success_count::bigint + g.fail_count + g.skip_count + g.running_count AS in_all,
                             {policy_of:g}) n
- -- What group_recount mends, once nobody lives or no end of a former run can be in the counts. Of anything else: right
+ -- What group_recount mends, once nobody lives, or where it decides the group and no end of a former run can be in the
+ -- counts. Of anything else: right
  -- counts alone wake no parent whose children they decide while one of these lives, as its event has passed.
  CROSS JOIN LATERAL (
    SELECT t.edges > t.running AND g.running_count > t.running
             AND (t.running = 0
                  OR NOT t.replayed AND g.success_count <= t.success AND g.fail_count <= t.fail
-                    AND g.skip_count <= t.skip) AS is_lost,
+                    AND g.skip_count <= t.skip AND {is_decided:n, t.success, (t.fail + t.skip), t.running}
+                    AND NOT {is_decided:n, n.success, n.bad, g.running_count}) AS is_lost,
           CASE WHEN c.blocking_reason IS DISTINCT FROM 'waiting_for_children'
                     OR c.eligibility_state <> 'blocked_by_dependencies' OR t.running = 0 THEN 'group_miscounted'
                WHEN n.kind = 'all_of' AND t.fail + t.skip > 0 THEN 'children_failed'

@@ -65,7 +65,11 @@ std::vector<Fragment> phrases() {
           {"impossible(policy, success, bad, running)",
            R"sql(CASE {policy}.kind WHEN 'any_of' THEN {success} + {running} <= 0 AND {bad} > 0
                     WHEN 'quorum' THEN {success} + {running} < {policy}.k
-                    ELSE {bad} > 0 END)sql"}};
+                    ELSE {bad} > 0 END)sql"},
+          {"is_decided(policy, success, bad, running)",
+           R"sql(({success} + {bad} > 0
+            AND ({satisfied:{policy}, {success}, ({success} + {bad} + {running})}
+                 OR {impossible:{policy}, {success}, {bad}, {running}})))sql"}};
 }
 
 std::vector<Fragment> fragments() {

@@ -16,6 +16,8 @@ namespace ff::reconcile::fan_in {
 ///                              the row `policy`
 ///   {impossible:policy, success, bad, running}
 ///                              "with so many successes, failures or skips, and running, it cannot be satisfied any more"
+///   {is_decided:policy, success, bad, running}
+///                              "some have ended, and with these counts it is one or the other"
 std::vector<Fragment> phrases();
 
 /// For whoever changes the counts, beside those of waiting_children:

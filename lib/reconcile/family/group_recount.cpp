@@ -6,7 +6,8 @@
 //          end is counted as running for ever, and so is one whose event a dispatcher marked and did not live to pass on.
 //          Both look for a moment like what is being done right now (FlowFabric marks an event first, and changes groups
 //          later), so a digest of all that is asked for has to stand still for a minute; of a sibling that lives only that it
-//          does, for it may work for ever. While one lives, the counts have to be no more than what the ends say, and no
+//          does, for it may work for ever. While one lives, the true counts have to decide the group, and the old ones must
+//          not: an end that a frozen dispatcher counts once more could else begin a downstream too early. They have to be no less than those that stand there, and no
 //          upstream may ever have been replayed: an end of a former run may stand in the counts, and rightly so. Due since
 //          the last of the ends.
 // Changes  the counts, which become how the upstreams have ended: as the newest event of the present run of each says, or
@@ -141,6 +142,7 @@ constexpr std::string_view kEndsOf = R"sql(
             coalesce(bool_or(e.raw_fields->>'replay_count' IS NOT NULL), false) AS any_replayed,
             min(e.terminal_at_ms) FILTER (WHERE NOT w.lives) AS first_end,
             max(e.terminal_at_ms) FILTER (WHERE NOT w.lives) AS last_end,
+            {policy_of:{group}},
             string_agg(concat_ws(' ', d.edge_id, d.upstream_eid, d.policy->>'edge_state',
                                  CASE WHEN w.lives THEN 'lives'
                                       ELSE concat_ws(' ', e.lifecycle_phase, e.terminal_at_ms, w.word) END),
@@ -163,12 +165,16 @@ std::vector<Fragment> own_fragments() {
       {{"ends_of(group)", std::string(kEndsOf)},
        {"may_be_misled(group)", "{group}.running_count > 0 AND NOT {group}.cancel_siblings_pending_flag"},
        {"lives(edge, upstream)", "{is_applied:{edge}} AND {has_not_ended:{upstream}}"},
-       // "It counts one as running that is over." While somebody lives, only where that is not the end of a former run.
+       // "It counts one as running that is over." While somebody lives, only where that is not the end of a former run, and
+       // only where it decides the group.
        {"is_misled(group, ends)",
         R"sql(({ends}.all_told AND {ends}.last_end IS NOT NULL AND {group}.running_count > {ends}.living
           AND ({ends}.living = 0
                OR NOT {ends}.any_replayed AND {group}.success_count <= {ends}.success
-                  AND {group}.fail_count <= {ends}.fail AND {group}.skip_count <= {ends}.skip)))sql"},
+                  AND {group}.fail_count <= {ends}.fail AND {group}.skip_count <= {ends}.skip
+                  AND {is_decided:{ends}, {ends}.success, ({ends}.fail + {ends}.skip), {ends}.living}
+                  AND NOT {is_decided:{ends}, {group}.success_count, ({group}.fail_count + {group}.skip_count),
+                           {group}.running_count})))sql"},
        // "The edge is applied, its upstream has ended, and nothing that told of it is still to be passed on." Events are
        // found by ff_completion_event_lookup_idx, not by the index of what is undispatched, where a backlog stands.
        {"is_over(edge, upstream)",

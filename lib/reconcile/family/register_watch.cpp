@@ -99,7 +99,6 @@ Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
   const bool reads_all = !is_known && (!round.wary || !begun_ || inquiry.scan);
   if (!reads_all) round.registered = registered_;
   if (!is_known) read_register(round, reads_all ? all_of_register() : partitions_of_expected(round));
-  if (round.wary && reads_all) all_read_at_ = round.snapshot;
   if (round.wary) note_gone(round);
   const Instances suspected = suspects(round);
   if (round.wary) round.gone.insert(gone_.begin(), gone_.end());
@@ -122,6 +121,7 @@ Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
     told_ = round.dead;
     told_at_ms_ = round.now_ms;
     registered_ = std::move(round.registered);
+    if (reads_all) all_read_at_ = std::move(round.snapshot);
   }
   Answer answer;
   std::vector<std::string> instances;
@@ -145,9 +145,8 @@ void RegisterWatch::read_clock(Round& round) {
   round.now_ms = read.get<std::int64_t>("now_ms");
   round.flow_partitions = read.get<std::int32_t>("flow_partitions");
   if (!round.wary) return;
-  const auto snapshot = read.get<std::string>("snapshot");
-  round.snapshot = {snapshot, read.get<std::int32_t>("session")};
-  sightings_.note(unix_millis(round.now_ms), snapshot, read.get<std::int64_t>("server"));
+  round.snapshot = pg::read_snapshot(read);
+  sightings_.note(unix_millis(round.now_ms), round.snapshot.text, round.snapshot.server);
   if (sightings_.size() == 1) begun_ = false;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "pg/snapshot_watch.hpp"
 #include "reconcile/family/liveness.hpp"
 #include "reconcile/prelude.hpp"
 #include "reconcile/sightings.hpp"
@@ -12,7 +13,7 @@
 namespace ff::reconcile {
 
 /// Watches the register of workers, and tells whose leases are to be ended: what dead_worker asks first. Each scan reads all
-/// of the register, a row a worker; when the moment comes that a worker would die, only the partitions of those who may be dead
+/// of the register, a row a worker, unless nobody has written anything since the last one; when the moment comes that a worker would die, only the partitions of those who may be dead
 /// by then are read. Only where somebody may have died are the leases looked through, and then all of them, whatever partitions
 /// the engine has: each is a sign of life. Once after the beginning they are looked through as well, for those who were taken
 /// off the register before.
@@ -29,19 +30,13 @@ class RegisterWatch final : public Prelude {
   using Instances = std::set<std::string>;
   using PartitionSet = std::set<PartitionKey>;
   using Registered = std::pair<const Name, liveness::Registration>;
-  /// Two that are equal show the same rows: see pg::SnapshotWatch.
-  struct Snapshot {
-    std::string text;
-    std::int32_t session = 0;
-    friend bool operator==(const Snapshot&, const Snapshot&) = default;
-  };
   /// What is found out in one round.
   struct Round {
     Round(pg::Transaction& its, bool is_wary) : transaction(its), wary(is_wary) {}
     pg::Transaction& transaction;
     const bool wary;
     std::int64_t now_ms = 0;
-    Snapshot snapshot;  ///< where it is wary
+    pg::Snapshot snapshot;  ///< where it is wary
     int flow_partitions = 0;
     std::map<Name, liveness::Registration> registered;
     std::map<Name, std::int64_t> gone;  ///< and how long they live
@@ -80,7 +75,7 @@ class RegisterWatch final : public Prelude {
   Sightings sightings_;
   bool begun_ = false;                                 // the leases have been looked through once
   std::map<Name, liveness::Registration> registered_;  // as it was read last
-  Snapshot all_read_at_;                               // the whole register
+  pg::Snapshot all_read_at_;                           // the whole register
   std::map<Name, std::int64_t> gone_;                  // who has left it, and how long they lived
   std::map<std::string, Rest> resting_;
   std::vector<Name> told_;  // to be dead

@@ -94,6 +94,7 @@ std::vector<Reconciler> woken(Reconciler dependency) {
   dependency.rows_meet = false;
   dependency.holdoff = [](const Settings&) { return Milliseconds{0}; };
   dependency.searches = true;
+  dependency.foreseen = false;  // what is only staged stops counting by time alone
   return {shortcut_of(dependency, kAnnouncedScan, 2s), dependency};
 }
 
