@@ -63,11 +63,13 @@ struct Supervisor::Scheduler {
     });
   }
 
-  // Where only what is parked is armed, a pause after a failure is kept.
+  // Where only what is parked is armed, a pause after a failure is kept. Else what was known may be of another server, or by a
+  // clock that has been set.
   void arm_all(bool only_parked) {
     for (auto& slot : slots) {
       const auto spread = std::chrono::duration_cast<Milliseconds>(kFirstTickWithin * random_share());
       asio::post(slot->strand, [this, only_parked, spread, &its = *slot] {
+        if (!only_parked) its.runner.wake();
         if (may_run(its.runner) && (its.parked || !only_parked)) arm(its, clock.now() + spread);
       });
     }
