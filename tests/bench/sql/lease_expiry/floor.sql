@@ -11,6 +11,9 @@ UPDATE ff_exec_core c
 
 UPDATE ff_attempt a
    SET outcome = 'lease_expired_reclaimable', lease_expires_at_ms = NULL, lease_epoch = lease_epoch + 1,
-       raw_fields = raw_fields
-         || jsonb_build_object('lease_reclaims', coalesce((raw_fields->>'lease_reclaims')::bigint, 0) + 1)
- WHERE {mine:a} AND a.lease_expires_at_ms <= $4;
+       raw_fields = CASE c.lifecycle_phase WHEN 'runnable'
+                            THEN a.raw_fields || jsonb_build_object(
+                                   'lease_reclaims', coalesce((a.raw_fields->>'lease_reclaims')::bigint, 0) + 1)
+                            ELSE a.raw_fields END
+  FROM ff_exec_core c
+ WHERE {same_execution:c, a} AND {mine:c} AND {mine:a} AND a.lease_expires_at_ms <= $4;

@@ -17,8 +17,10 @@ SELECT CASE WHEN lifecycle_phase = 'active' AND attempt_index = $5::integer THEN
 -- for each: judge
 UPDATE ff_attempt
    SET outcome = 'lease_expired_reclaimable', lease_expires_at_ms = NULL, lease_epoch = lease_epoch + 1,
-       raw_fields = raw_fields
-         || jsonb_build_object('lease_reclaims', coalesce((raw_fields->>'lease_reclaims')::bigint, 0) + 1)
+       raw_fields = CASE $6 WHEN 'reclaimable'
+                            THEN raw_fields || jsonb_build_object(
+                                   'lease_reclaims', coalesce((raw_fields->>'lease_reclaims')::bigint, 0) + 1)
+                            ELSE raw_fields END
  WHERE {this_execution:$4} AND attempt_index = $5::integer;
 
 -- for each: judge
