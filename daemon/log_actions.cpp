@@ -8,15 +8,8 @@
 #include "report_json.hpp"
 
 namespace ff::daemon {
-namespace {
 
 using nlohmann::ordered_json;
-
-ordered_json execution_json(const std::optional<ExecutionId>& execution) {
-  return execution ? ordered_json(to_string(*execution)) : ordered_json(nullptr);
-}
-
-}  // namespace
 
 ActionLog::ActionLog(bool on)
     : on_(on), host_(host_name()), log_([] {

@@ -25,6 +25,10 @@ std::string with_controls_escaped(std::string_view json) {
 
 }  // namespace
 
+nlohmann::ordered_json execution_json(const std::optional<ExecutionId>& execution) {
+  return execution ? nlohmann::ordered_json(to_string(*execution)) : nlohmann::ordered_json(nullptr);
+}
+
 nlohmann::ordered_json key_json(const reconcile::Reconciler& pair, const reconcile::RowKey& key) {
   auto json = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < key.columns.size(); ++i) {

@@ -17,6 +17,7 @@ nlohmann::ordered_json or_null(const std::optional<Value>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
 }
 
+nlohmann::ordered_json execution_json(const std::optional<ExecutionId>& execution);
 /// The key of a row of this pair by the names of its columns.
 nlohmann::ordered_json key_json(const reconcile::Reconciler& pair, const reconcile::RowKey& key);
 nlohmann::ordered_json counts_json(const reconcile::TickReport& report);

@@ -24,7 +24,7 @@ ordered_json held_json(const reconcile::TickReport& report, UnixMillis told_at) 
                          {"since_ms", time_json(holder.since)}});
     rows.push_back({{"partition", row.key.partition.value},
                     {"key", key_json(*row.pair, row.key)},
-                    {"execution", row.execution ? ordered_json(to_string(*row.execution)) : ordered_json()},
+                    {"execution", execution_json(row.execution)},
                     {"held_since_ms", count(told_at - row.held_for)},
                     {"ticks", row.ticks},
                     {"holders", holders}});
@@ -43,7 +43,7 @@ ordered_json quarantine_json(const reconcile::TickReport& report, UnixMillis tol
   for (const reconcile::QuarantinedRow& row : report.quarantine_rows) {
     rows.push_back({{"partition", row.key.partition.value},
                     {"key", key_json(*row.pair, row.key)},
-                    {"execution", row.execution ? ordered_json(to_string(*row.execution)) : ordered_json()},
+                    {"execution", execution_json(row.execution)},
                     {"sqlstate", row.sqlstate},
                     {"message", row.message},
                     {"tries", row.tries},

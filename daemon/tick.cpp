@@ -120,10 +120,6 @@ reconcile::Scope scope(const Arguments& arguments, const config::Config& config,
   return scope;
 }
 
-ordered_json execution_json(const std::optional<ExecutionId>& execution) {
-  return execution ? ordered_json(to_string(*execution)) : ordered_json();
-}
-
 // An execution is named so that it can be pasted behind `explain` or --execution.
 std::string text_of(const Reconciler& pair, const reconcile::RowKey& key,
                     const std::optional<ExecutionId>& execution) {
