@@ -135,11 +135,18 @@ TEST_CASE("explain names whom an execution waits for") {
        "tick group_recount --execution '{id}'"},
       {"fan_in_misled",
        [](auto& s) {
-         const FanIn made = fan_in(s, {});
+         const FanIn made = fan_in(s, {.policy = policy("any_of")});
          end_and_pass_on(s, made, {0});
          return made.downstream;
        },
        "tick group_recount --execution '{id}'"},
+      {"fan_in_misled",
+       [](auto& s) {
+         const FanIn made = fan_in(s, {});
+         end_and_pass_on(s, made, {0});
+         return made.downstream;
+       },
+       "wait: group_recount counts it anew"},
       {"fan_in_misled",
        [](auto& s) {
          const FanIn made = fan_in(s, {});
