@@ -135,7 +135,7 @@ TEST_CASE("explain names whom an execution waits for") {
        "tick group_recount --execution '{id}'"},
       {"fan_in_misled",
        [](auto& s) {
-         const FanIn made = fan_in(s, {.policy = policy("any_of")});
+         const FanIn made = fan_in(s, {.policy = Json{{"kind", "any_of"}}});
          end_and_pass_on(s, made, {0});
          return made.downstream;
        },
