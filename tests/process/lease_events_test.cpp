@@ -6,6 +6,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <set>
 #include <sstream>
 
 #include "pg/lease_outbox.hpp"
@@ -250,12 +251,14 @@ TEST_CASE(
   const auto low = Outbox::add(late, {.partition = 7});
   bench.add({});
   Following following(bench, {"--partition", "7"});
+  // When it asks once more who is still open, it has begun.
+  std::set<std::string> asked;
   REQUIRE(wait_until([&] {
-    return !bench.db
-                .execute(
-                    "SELECT FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd'"
-                    " AND datname = current_database() AND query LIKE '%pg_locks%'")
-                .empty();
+    for (const pg::Row row : bench.db.execute(
+             "SELECT query_start::text FROM pg_stat_activity WHERE application_name = 'ff-reconcilerd'"
+             " AND datname = current_database() AND query LIKE '%pg_locks AS held%'"))
+      asked.insert(row.get<std::string>(0));
+    return asked.size() > 1;
   }));
   late.execute_script("COMMIT");
   CHECK(following.printed(1));
