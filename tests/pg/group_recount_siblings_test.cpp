@@ -123,32 +123,24 @@ TEST_CASE(
 TEST_CASE("group_recount does not wait for a sibling that goes on working") {
   SiblingStage t;
   const FanIn lost = t.add_lost(policy("any_of"));
-  EngineFixture engine(t.database, recount(), {.still_for = std::nullopt});
-  int at = 0;
-  const auto tick_at = [&](int seconds) {
-    t.advance(engine, std::chrono::seconds{seconds - std::exchange(at, seconds)});
-    return outcomes(engine->tick());
-  };
-  CHECK(tick_at(0).empty());
+  Looks looks(t);
+  CHECK(looks.at(0).empty());
   t.set_core(lost.upstreams.at(1), "lifecycle_phase = 'suspended', public_state = 'suspended'");
-  CHECK(tick_at(30).empty());
+  CHECK(looks.at(30).empty());
   t.set_core(lost.upstreams.at(1), "lifecycle_phase = 'runnable', attempt_index = 3");
-  CHECK(tick_at(59).empty());
-  CHECK(tick_at(61) == "recounted=1");
+  CHECK(looks.at(59).empty());
+  CHECK(looks.at(61) == "recounted=1");
 }
 
 TEST_CASE("group_recount begins its minute anew when a sibling ends") {
   SiblingStage t;
   const FanIn lost = t.add_lost(policy("any_of"), 3);
-  EngineFixture engine(t.database, recount(), {.still_for = std::nullopt});
-  CHECK(outcomes(engine->tick()).empty());
-  t.advance(engine, std::chrono::seconds{40});
+  Looks looks(t);
+  CHECK(looks.at(0).empty());
   t.end(lost, 1);
-  CHECK(outcomes(engine->tick()).empty());
-  t.advance(engine, std::chrono::seconds{40});
-  CHECK(outcomes(engine->tick()).empty());
-  t.advance(engine, std::chrono::seconds{21});
-  CHECK(outcomes(engine->tick()) == "recounted=1");
+  CHECK(looks.at(40).empty());
+  CHECK(looks.at(80).empty());
+  CHECK(looks.at(101) == "recounted=1");
   CHECK(counts(t.db, lost.downstream) == "2/0/0/1");
 }
 

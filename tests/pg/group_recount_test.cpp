@@ -1,7 +1,6 @@
 // group_recount: fan-ins that count one as running that is over, once all upstreams are. group_recount_siblings_test has those
 // of which one lives.
 #include <catch2/catch.hpp>
-#include <utility>
 
 #include "recount_stage.hpp"
 
@@ -28,13 +27,8 @@ TEST_CASE(
 TEST_CASE("group_recount waits until all of it has stood still for a minute") {
   RecountStage t;
   const FanIn misled = t.add_misled();
-  EngineFixture engine(t.database, recount(), {.still_for = std::nullopt});
-  int at = 0;
-  const auto tick_at = [&](int seconds) {
-    t.advance(engine, std::chrono::seconds{seconds - std::exchange(at, seconds)});
-    return outcomes(engine->tick());
-  };
-  CHECK(tick_at(0).empty());
+  Looks looks(t);
+  CHECK(looks.at(0).empty());
   SECTION("the counts") {
     t.db.execute("UPDATE ff_edge_group SET running_count = 2");
   }
@@ -53,9 +47,9 @@ TEST_CASE("group_recount waits until all of it has stood still for a minute") {
   SECTION("the policy") {
     t.db.execute(R"(UPDATE ff_edge_group SET policy = '{"kind": "any_of"}')");
   }
-  CHECK(tick_at(30).empty());
-  CHECK(tick_at(89).empty());
-  CHECK(tick_at(91) == "recounted=1");
+  CHECK(looks.at(30).empty());
+  CHECK(looks.at(89).empty());
+  CHECK(looks.at(91) == "recounted=1");
 }
 
 TEST_CASE("group_recount does not wait for ever for a flow that goes on growing") {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "support/flow.hpp"
 #include "support/still_stage.hpp"
@@ -69,6 +70,21 @@ struct RecountStage : StillStage {
     return row["lifecycle_phase"].get<std::string>() + "/" + row["eligibility_state"].get<std::string>() +
            "/" + row["public_state"].get<std::string>();
   }
+};
+
+/// A daemon that looks at a stage so many seconds after its first look, and what comes of each.
+class Looks {
+ public:
+  explicit Looks(RecountStage& stage) : stage_(stage) {}
+  std::string at(int seconds) {
+    stage_.advance(engine_, std::chrono::seconds{seconds - std::exchange(at_, seconds)});
+    return outcomes(engine_->tick());
+  }
+
+ private:
+  RecountStage& stage_;
+  EngineFixture engine_{stage_.database, recount(), {.still_for = std::nullopt}};
+  int at_ = 0;
 };
 
 }  // namespace ff::test

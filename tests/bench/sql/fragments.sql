@@ -92,6 +92,13 @@ partition_key = $1 AND execution_id = {parameter}::uuid;
 -- name: this_group
 partition_key = $1 AND flow_id = $4::uuid AND downstream_eid = $5::uuid;
 
+-- name: last_attempt(execution)
+SELECT attempt_index, CASE WHEN lease_expires_at_ms IS NULL THEN 'released' ELSE 'leased' END
+  FROM ff_attempt
+ WHERE {this_execution:{execution}}
+ ORDER BY attempt_index DESC LIMIT 1
+   FOR UPDATE;
+
 -- name: lease_event(execution, type)
 INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms, partition_key, namespace, instance_tag)
 SELECT execution_id::text, {type}, $2, partition_key, raw_fields->>'namespace',

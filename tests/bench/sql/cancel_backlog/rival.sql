@@ -28,11 +28,7 @@ UPDATE ff_exec_core
 
 -- name: attempt
 -- for each: lock
-SELECT attempt_index, CASE WHEN lease_expires_at_ms IS NULL THEN 'released' ELSE 'leased' END
-  FROM ff_attempt
- WHERE {this_execution:$6}
- ORDER BY attempt_index DESC LIMIT 1
-   FOR UPDATE;
+{last_attempt:$6};
 
 -- for each: attempt
 -- when: leased

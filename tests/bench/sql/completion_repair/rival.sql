@@ -24,11 +24,7 @@ SELECT FROM ff_exec_core c
 
 -- name: attempt
 -- for each: lock
-SELECT attempt_index, CASE WHEN lease_expires_at_ms IS NULL THEN 'released' ELSE 'leased' END
-  FROM ff_attempt
- WHERE {this_execution:$4}
- ORDER BY attempt_index DESC LIMIT 1
-   FOR UPDATE;
+{last_attempt:$4};
 
 -- for each: attempt
 -- when: leased
