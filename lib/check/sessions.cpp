@@ -8,32 +8,32 @@
 namespace ff::check {
 namespace {
 
-// The stronger modes are those that no write gets by; autovacuum's truncation takes one for moments.
-constexpr std::string_view kLockedTables = R"sql(
-SELECT DISTINCT coalesce(p.relname, c.relname)::text AS name, l.pid,
-       coalesce(nullif(a.application_name, ''), 'no application_name') AS who, coalesce(a.state, 'state unknown') AS what,
-       floor(extract(epoch FROM statement_timestamp() - a.xact_start) * 1000)::bigint AS age_ms
+// Locks in the modes that no write gets by, on FlowFabric's tables and their children; autovacuum's truncation takes one for
+// moments.
+const std::string kWriteLocks = R"sql(
   FROM pg_locks l
   JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
   JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p') AND c.relname LIKE 'ff\_%'
   LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
   LEFT JOIN pg_class p ON p.oid = i.inhparent
   LEFT JOIN pg_stat_activity a ON a.pid = l.pid
- WHERE l.granted AND l.locktype = 'relation' AND l.pid <> pg_backend_pid()
-   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+ WHERE l.locktype = 'relation' AND l.pid IS DISTINCT FROM pg_backend_pid()
+   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'))sql";
+
+const std::string kLockedTables = R"sql(
+SELECT DISTINCT coalesce(p.relname, c.relname)::text AS name, l.pid,
+       coalesce(nullif(a.application_name, ''), 'no application_name') AS who, coalesce(a.state, 'state unknown') AS what,
+       floor(extract(epoch FROM statement_timestamp() - a.xact_start) * 1000)::bigint AS age_ms)sql" +
+                                  kWriteLocks + R"sql(
+   AND l.granted AND l.pid IS NOT NULL
  ORDER BY name, l.pid
  LIMIT 20)sql";
 
 // What has no parent is locked as a whole: whoever wants a child asks for the parent's lock first.
-constexpr std::string_view kLockedToWorkers = R"sql(
-SELECT coalesce(p.relname, c.relname)::text AS name, bool_or(p.relname IS NULL) AS all_of_it
-  FROM pg_locks l
-  JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
-  JOIN pg_class c ON c.oid = l.relation AND c.relkind IN ('r', 'p') AND c.relname LIKE 'ff\_%'
-  LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
-  LEFT JOIN pg_class p ON p.oid = i.inhparent
- WHERE l.locktype = 'relation' AND l.pid IS DISTINCT FROM pg_backend_pid()
-   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+const std::string kLockedToWorkers = R"sql(
+SELECT coalesce(p.relname, c.relname)::text AS name, bool_or(p.relname IS NULL) AS all_of_it)sql" +
+                                     kWriteLocks +
+                                     R"sql(
    AND coalesce(p.relname, c.relname) IN ('ff_attempt', 'ff_exec_core', 'ff_lease_event', 'ff_worker_registry')
  GROUP BY 1
  ORDER BY all_of_it DESC, name
