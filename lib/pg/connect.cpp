@@ -267,11 +267,9 @@ void Connector::stayed_dark(const Place& place) const {
 
 // The schema of our tables, which server it is, and whether a pooler is in between: to its clients it gives process numbers of its own.
 void Connector::get_to_know(Connection& connection, SteadyTime deadline) const {
-  const Params none;
-  const Params relation = Params::of(options_.relation);
-  std::vector<Call> questions{{kSession, none}};
-  if (!options_.relation.empty()) questions.push_back({kSchema, relation});
-  const std::vector<Result> answers = connection.execute_all(questions, deadline);
+  std::vector<Call> questions{{std::string(kSession)}};
+  if (!options_.relation.empty()) questions.push_back({std::string(kSchema), Params::of(options_.relation)});
+  const std::vector<Result> answers = connection.execute_all(std::move(questions), deadline);
   understood(connection, [&] {
     const Row session = answers[0].one();
     connection.may_prepare_ = session.get<std::int32_t>(0) == PQbackendPID(connection.connection_.get());

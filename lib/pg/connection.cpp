@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <future>
+#include <iterator>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -150,31 +151,27 @@ Result Connection::execute(std::string_view sql, const Params& params) {
 }
 
 Result Connection::execute(std::string_view sql, const Params& params, SteadyTime deadline) {
-  const Call call{sql, params};
-  return std::move(execute_all({&call, 1}, deadline).front());
+  return std::move(execute_all({{std::string(sql), params}}, deadline).front());
 }
 
 Result Connection::execute_prepared(std::string_view sql, const Params& params) {
-  const Call call{sql, params, Plan::generic};
-  return std::move(execute_all({&call, 1}, default_deadline()).front());
+  return std::move(execute_all({{std::string(sql), params, Plan::generic}}, default_deadline()).front());
 }
 
 // What belongs in front of the statements goes with them.
-std::vector<Result> Connection::execute_all(std::span<const Call> calls, SteadyTime deadline) {
+std::vector<Result> Connection::execute_all(std::vector<Call> calls, SteadyTime deadline) {
   const bool alone = !lost() && !opening_ && is_outside_transaction(connection_.get());
   if (alone || opening_) give_back_surplus();
-  const std::optional<Opening> opening = std::exchange(opening_, std::nullopt);
-  const Params none;
-  const Params own = Params::of(std::to_string(timeout_until(deadline).count()));
   std::vector<Call> all;
-  if (opening) {
-    all.push_back({opening->begin, none});
-    all.push_back({opening->settings, opening->values, Plan::generic});
+  if (auto opening = std::exchange(opening_, std::nullopt)) {
+    all.push_back({std::string(opening->begin)});
+    all.push_back({std::string(opening->settings), std::move(opening->values), Plan::generic});
   } else if (alone && catalog_only_) {
-    all.push_back({kOwnSettings, own, Plan::generic});
+    all.push_back({std::string(kOwnSettings), Params::of(std::to_string(timeout_until(deadline).count())),
+                   Plan::generic});
   }
   const auto before = static_cast<std::ptrdiff_t>(all.size());
-  all.insert(all.end(), calls.begin(), calls.end());
+  std::ranges::move(calls, std::back_inserter(all));
   std::vector<Result> results = exchange(all, deadline);
   results.erase(results.begin(), results.begin() + before);
   return results;
@@ -219,7 +216,7 @@ void Connection::await_sync(std::string_view sql, SteadyTime deadline, std::opti
 std::string Connection::send(const Call& call) {
   const Pointers values(call.params);
   std::string text = located(call.sql);
-  const unsigned* types = call.params.get().types().data();
+  const unsigned* types = call.params.types().data();
   using Way = StatementCache::Way;
   Way way = Way::unprepared;
   std::string name;
@@ -247,9 +244,7 @@ std::string Connection::send(const Call& call) {
 // nothing is given back, nor prepared any more. After any other error it is tried again before the next statement.
 void Connection::give_back_surplus() {
   for (auto surplus = prepared_.surplus(); may_prepare_ && surplus; surplus = prepared_.surplus()) {
-    const std::string sql = "DEALLOCATE " + *surplus;
-    const Params none;
-    const Call call{sql, none};
+    const Call call{"DEALLOCATE " + *surplus};
     try {
       exchange({&call, 1}, default_deadline());
       prepared_.erase(*surplus);

@@ -29,12 +29,12 @@ enum class Plan {
 
 /// One statement with its values, of several that are sent together.
 struct Call {
-  std::string_view sql;
-  std::reference_wrapper<const Params> params;
+  std::string sql;
+  Params params = {};
   Plan plan = Plan::custom;
   /// The same statement, right for these values only and far cheaper to plan: sent in place of `sql` while the session has no
   /// plan of that, and has not been asked for one often enough for it to pay. Empty: there is none.
-  std::string_view narrower = {};
+  std::string narrower = {};
 };
 
 /// One session with a server. Every wait ends at an absolute deadline or when the interrupt is raised; a
@@ -57,7 +57,7 @@ class Connection {
   ///
   /// Behind a pooler that hands the session to others, prepared statements get lost or clash: the error is retryable(),
   /// and this connection then goes on without.
-  std::vector<Result> execute_all(std::span<const Call> calls, SteadyTime deadline);
+  std::vector<Result> execute_all(std::vector<Call> calls, SteadyTime deadline);
   /// One of them.
   Result execute(std::string_view sql, const Params& params, SteadyTime deadline);
   /// The same with a deadline of the connection's own statement timeout from now.

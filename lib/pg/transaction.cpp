@@ -92,19 +92,18 @@ Transaction::~Transaction() {
 }
 
 Result Transaction::execute(std::string_view sql, const Params& params) {
-  return std::move(execute_all({{sql, params}}).front());
+  return std::move(execute_all({{std::string(sql), params}}).front());
 }
 
 std::vector<Result> Transaction::execute_all(std::vector<Call> calls) {
   for (Call& call : calls) call.plan = plan_;
-  return connection_.execute_all(calls, connection_.default_deadline());
+  return connection_.execute_all(std::move(calls), connection_.default_deadline());
 }
 
 std::vector<Result> Transaction::read_all(std::vector<Call> calls) {
   for (Call& call : calls) call.plan = plan_;
-  const Params none;
-  calls.push_back({"ROLLBACK", none});
-  std::vector<Result> results = connection_.execute_all(calls, connection_.default_deadline());
+  calls.push_back({"ROLLBACK"});
+  std::vector<Result> results = connection_.execute_all(std::move(calls), connection_.default_deadline());
   open_ = false;
   results.pop_back();
   return results;

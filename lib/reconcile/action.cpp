@@ -5,7 +5,7 @@
 namespace ff::reconcile {
 namespace {
 
-// The columns of Statements::act_telling behind partition_key and key.
+// The columns of Statements::act behind partition_key and key.
 struct ActionColumns {
   explicit ActionColumns(const Reconciler& pair) : due_at(static_cast<int>(pair.key.size()) + 1) {}
   int due_at;
@@ -20,10 +20,27 @@ std::optional<ExecutionId> execution_in(const pg::Row& row, int column) {
   return uuid ? std::optional(ExecutionId{row.get<PartitionKey>(0), *uuid}) : std::nullopt;
 }
 
+// The row stands for an execution that was ended beside those of the batch.
+bool is_beside(const pg::Row& row, const Reconciler& pair) {
+  return !pair.ends_others.empty() && row.get<bool>(ActionColumns(pair).is_beside);
+}
+
 }  // namespace
 
-bool is_beside(const pg::Row& row, const Reconciler& pair) {
-  return row.get<bool>(ActionColumns(pair).is_beside);
+std::vector<pg::Row> rows_of_batch(std::span<const pg::Result> results, const Reconciler& pair) {
+  std::vector<pg::Row> its;
+  for (const pg::Result& rows : results)
+    for (const pg::Row row : rows)
+      if (!is_beside(row, pair)) its.push_back(row);
+  return its;
+}
+
+// Each row says the same of all of its statement.
+std::int64_t weight_of(std::span<const pg::Result> results) {
+  std::int64_t weight = 0;
+  for (const pg::Result& rows : results)
+    if (!rows.empty()) weight += (*rows.begin()).get<std::int64_t>(rows.columns() - 1);
+  return weight;
 }
 
 std::vector<Action> actions_of(std::span<const pg::Result> results, const Reconciler& pair, bool committed) {

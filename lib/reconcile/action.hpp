@@ -29,11 +29,14 @@ struct Action {
       true;  ///< false: the connection broke while COMMIT was under way, it may or may not have happened
 };
 
-/// Of what Statements::act_telling has returned: whether the row stands for an execution that was ended beside the rows,
-/// and is none of them.
-bool is_beside(const pg::Row& row, const Reconciler& pair);
+/// Of what Statements::act has returned, the rows that were moved, without the executions that were ended beside them.
+/// The results must outlive it.
+std::vector<pg::Row> rows_of_batch(std::span<const pg::Result> results, const Reconciler& pair);
 
-/// What Statements::act_telling has returned of those that were ended or deleted, in its order.
+/// Of a pair that weighs (Reconciler::weighs): how many rows those that were moved stood for.
+std::int64_t weight_of(std::span<const pg::Result> results);
+
+/// What Statements::act has returned of those that were ended or deleted, in its order.
 std::vector<Action> actions_of(std::span<const pg::Result> results, const Reconciler& pair, bool committed);
 
 }  // namespace ff::reconcile

@@ -5,12 +5,18 @@
 #include <optional>
 #include <vector>
 
+#include "pg/pool.hpp"
 #include "reconcile/backlog.hpp"
-#include "reconcile/pair_engine.hpp"
+#include "reconcile/fork_join.hpp"
+#include "reconcile/hold_limit.hpp"
+#include "reconcile/report.hpp"
+#include "reconcile/scope.hpp"
 
 namespace ff::reconcile {
 
-/// Runs one reconciler: its pair of statements, and behind it those of its companions, each with a PairEngine. What
+class PairEngine;
+
+/// Runs one reconciler: its pair of statements, and behind it those of its companions, each one after the other. What
 /// concerns them all together is decided here: whose turn it is, what a shortcut shows sooner than the pair behind it, and
 /// what the report says of the whole.
 ///
@@ -19,9 +25,11 @@ class Engine {
  public:
   Engine(const Reconciler& reconciler, const Scope& scope, pg::Pool& pool,
          const Clock& clock = Clock::system(), ForkJoin& fork_join = ForkJoin::none());
+  Engine(Engine&&) noexcept;
+  ~Engine();
 
-  const Reconciler& reconciler() const { return pairs_.front()->reconciler(); }
-  const Scope& scope() const { return pairs_.front()->scope(); }
+  const Reconciler& reconciler() const;
+  const Scope& scope() const;
   /// For the ticks to come. Quarantine is kept, and what an operator has released (see Hold) unless settings or filter
   /// are others.
   void set_scope(const Scope& scope);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "reconcile/pager.hpp"
-
 namespace ff::reconcile {
 
 // While rows are held, the first pair counts again at every scan, even an empty one, so that the hold can end.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "reconcile/hold.hpp"
-#include "reconcile/scan_cursor.hpp"
+#include "reconcile/pager.hpp"
 #include "reconcile/worker.hpp"
 
 namespace ff::reconcile {

@@ -57,7 +57,7 @@ pg::Params Job::params(const Partitions& partitions, const Slice& slice) const {
   return params;
 }
 
-Question Job::of_execution(const ExecutionId& execution) const {
+pg::Call Job::of_execution(const ExecutionId& execution) const {
   pg::Params its = params({execution.partition});
   its.add(execution.uuid);
   return {statements.of_execution.over({execution.partition}), std::move(its)};

@@ -26,13 +26,6 @@ struct SharedByPairs {
   ServerClock server_clock;
 };
 
-/// A statement to read rows with, and its values.
-struct Question {
-  std::string sql;
-  pg::Params params;
-  std::string narrower = {};  ///< see pg::Call
-};
-
 /// What all workers of a pair share: the pair they run, over what, and what was learned on the way. Between ticks
 /// only its engine changes it; what changes in a tick is safe from any thread.
 struct Job {
@@ -50,7 +43,7 @@ struct Job {
   /// The parameters that every statement begins with.
   pg::Params params(const Partitions& partitions, const Slice& slice = {}) const;
   /// For the rows of one execution, due or not, oldest first. Only where names_executions().
-  Question of_execution(const ExecutionId& execution) const;
+  pg::Call of_execution(const ExecutionId& execution) const;
   bool names_executions() const { return !statements.of_execution.empty(); }
   /// What is of a tick begins anew; at its end the report has who is in quarantine.
   void begin_tick(const TickOptions& its);

@@ -66,9 +66,8 @@ pg::Params params_of(const Partitions& partitions, const ScannerFilter& filter, 
 
 pg::Result ask(pg::Connection& connection, const Statement& statement, const Partitions& group,
                const pg::Params& params) {
-  const std::string sql = statement.over(group);
   pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
-  return std::move(transaction.read_all({{sql, params}}).front());
+  return std::move(transaction.read_all({{statement.over(group), params}}).front());
 }
 
 /// The leases of one holder, and how long the last of them has left.

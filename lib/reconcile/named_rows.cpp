@@ -16,7 +16,7 @@ std::vector<NamedRow> NamedRows::of(pg::Transaction& transaction, const Executio
   std::vector<NamedRow> rows;
   for (const std::unique_ptr<Job>& job : jobs_) {
     job->ask(transaction);
-    const Question question = job->of_execution(execution);
+    const pg::Call question = job->of_execution(execution);
     for (const pg::Row row : transaction.execute(question.sql, question.params))
       rows.push_back(
           {job->takeable_at(unix_millis(row.get<std::int64_t>("due_at_ms"))), row.get<bool>("is_due")});

@@ -140,16 +140,10 @@ constexpr std::string_view kAct = R"sql(
 WITH {clock},
 {key},
 {act}
-SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms{and_weight} FROM moved, clock)sql";
+SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms{and_execution}{and_weight} FROM moved, clock{ended_beside})sql";
 
-// The columns behind now_ms are of a row that ended or deleted something, and of each execution that was ended beside the
-// rows, which has no key.
-constexpr std::string_view kActTelling = R"sql(
-WITH {clock},
-{key},
-{act}
-SELECT partition_key, {keys}, due_at_ms, outcome, clock.now_ms, {execution}::text AS execution, false AS is_beside{and_weight}
-  FROM moved, clock{ended_beside})sql";
+// Of a row that ended or deleted something, and of each execution that was ended beside the rows, which has no key.
+constexpr std::string_view kAndExecution = ", {execution}::text AS execution, false AS is_beside";
 
 constexpr std::string_view kEndedBeside = R"sql(
  UNION ALL
@@ -283,9 +277,9 @@ std::array<Statement, 4> pages_of(const Reconciler& reconciler, Numbering number
   return pages;
 }
 
-/// `make` as in Statements().
-template <typename Make>
-Statement telling(const Reconciler& reconciler, const Make& make) {
+/// What `act` returns of who was ended or deleted.
+std::vector<Fragment> told_of(const Reconciler& reconciler) {
+  if (!ends_or_deletes(reconciler)) return {{"and_execution", ""}, {"ended_beside", ""}};
   std::string no_keys;
   for (const KeyColumn& column : reconciler.key)
     no_keys += fmt::format("{}NULL::{}", no_keys.empty() ? "" : ", ", column.type);
@@ -293,10 +287,10 @@ Statement telling(const Reconciler& reconciler, const Make& make) {
                              std::ranges::any_of(reconciler.outcomes, [](const Outcome& outcome) {
                                return ends_or_deletes(outcome.effect);
                              });
-  return make("act", kActTelling,
-              {{"execution", has_execution ? std::string(reconciler.execution_column) : "NULL"},
-               {"ended_beside", reconciler.ends_others.empty() ? "" : std::string(kEndedBeside)},
-               {"no_keys", no_keys}});
+  return {{"and_execution", std::string(kAndExecution)},
+          {"execution", has_execution ? std::string(reconciler.execution_column) : "NULL"},
+          {"ended_beside", reconciler.ends_others.empty() ? "" : std::string(kEndedBeside)},
+          {"no_keys", no_keys}};
 }
 
 }  // namespace
@@ -374,8 +368,7 @@ Statements::Statements(const Reconciler& reconciler) try {
   if (!reconciler.lock.empty()) lock = make("lock", kLock, {{"lock", std::string(reconciler.lock)}});
   if (!reconciler.queues_in.empty())
     wait = make("wait", kWait, {{"queue", std::string(reconciler.queues_in)}});
-  act = make("act", kAct);
-  if (ends_or_deletes(reconciler)) act_telling = telling(reconciler, make);
+  act = make("act", kAct, told_of(reconciler));
   if (!reconciler.forbidden.empty())
     forbidden = make("check", kForbidden, {{"forbidden", std::string(reconciler.forbidden)}});
   backlog = make("count", kBacklog, with(page_along(reconciler, one), {{"cap", one}}));

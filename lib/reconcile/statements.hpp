@@ -95,11 +95,9 @@ struct Statements {
   Statement wait;
 
   /// Moves the given rows. Parameters as in `still_due`. Columns: partition_key, key columns, due_at_ms,
-  /// outcome, now_ms.
+  /// outcome, now_ms; where the pair ends or deletes anything, also execution (text) and is_beside, and besides a row for
+  /// each execution that was ended beside those moved (see actions_of()).
   Statement act;
-
-  /// The same, and what actions_of() reads of it: who was ended or deleted. Empty where nobody ever is.
-  Statement act_telling;
 
   /// Returns a row where any of the given rows must not be moved. Parameters as in `still_due`. Empty where nothing
   /// forbids it.

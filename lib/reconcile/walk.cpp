@@ -55,7 +55,7 @@ std::vector<GroupSlice> Walker::next_rows(const Job& job, pg::Connection& connec
   Place at = from_.group < job.groups.size() ? from_ : Place{};
   const std::int64_t wanted = rows;
   for (std::size_t together = 1; rows > 0 && at.group < job.groups.size(); together = kAskedTogether) {
-    std::vector<Question> questions;
+    std::vector<pg::Call> questions;
     for (std::size_t group = at.group; group < std::min(at.group + together, job.groups.size()); ++group) {
       const Slice::Place after = group == at.group ? at.row : Slice::before_all();
       const Partitions& partitions = job.groups.all()[group];
@@ -63,7 +63,7 @@ std::vector<GroupSlice> Walker::next_rows(const Job& job, pg::Connection& connec
                            pg::Params::of(partitions, after.partition, after.key, rows)});
     }
     pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
-    for (const pg::Result& end : transaction.read_all(calls_of(questions))) {
+    for (const pg::Result& end : transaction.read_all(std::move(questions))) {
       if (rows <= 0) break;
       const std::int64_t found = end.empty() ? 0 : end.one().get<std::int64_t>("rows");
       const Slice::Place last =
@@ -86,7 +86,7 @@ std::vector<GroupSlice> Walker::next_partitions(const Job& job, pg::Connection& 
   std::int64_t wanted = rows - at.too_many;
   at.too_many = std::max<std::int64_t>(0, -wanted);
   for (std::size_t together = 1; wanted > 0 && at.group < job.groups.size(); together = kAskedTogether) {
-    std::vector<Question> questions;
+    std::vector<pg::Call> questions;
     std::vector<GroupSlice> asked;
     for (std::size_t group = at.group; group < std::min(at.group + together, job.groups.size()); ++group) {
       Partitions left = job.groups.all()[group];
@@ -99,7 +99,7 @@ std::vector<GroupSlice> Walker::next_partitions(const Job& job, pg::Connection& 
     at = {std::min(at.group + together, job.groups.size())};
     if (questions.empty()) continue;
     pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
-    const auto ends = transaction.read_all(calls_of(questions));
+    const auto ends = transaction.read_all(std::move(questions));
     for (std::size_t i = 0; i < ends.size() && wanted > 0; ++i) {
       const auto found = ends[i].one().get<std::int64_t>("rows");
       if (found >= wanted) {

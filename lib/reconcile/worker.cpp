@@ -1,8 +1,11 @@
 #include "reconcile/worker.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
+
+#include "reconcile/action.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -39,15 +42,11 @@ std::vector<Candidate> read_moved(const std::vector<pg::Row>& rows, std::size_t 
   return moved;
 }
 
-}  // namespace
-
-std::vector<pg::Call> calls_of(const std::vector<Question>& questions) {
-  std::vector<pg::Call> calls;
-  calls.reserve(questions.size());
-  for (const Question& question : questions)
-    calls.push_back({.sql = question.sql, .params = question.params, .narrower = question.narrower});
-  return calls;
+Effect effect_of(const Outcome* outcome) {
+  return outcome != nullptr ? outcome->effect : Effect::moved;
 }
+
+}  // namespace
 
 bool Worker::may_write() const {
   return !job_.options.may_write || job_.options.may_write();
@@ -59,17 +58,6 @@ bool Worker::has_to_stop() {
   return has;
 }
 
-bool Worker::ask_first() {
-  if (!job_.prelude) return true;
-  pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
-  const SteadyTime sent = job_.clock.now();
-  const bool worth_a_scan = job_.ask(transaction);
-  transaction.rollback();
-  job_.learn_time({sent, job_.clock.now(), job_.told->database_time});
-  if (report_.database_time == UnixMillis{}) report_.database_time = job_.told->database_time;
-  return worth_a_scan;
-}
-
 bool Worker::out_of_time() {
   const bool is_out = job_.clock.now() >= job_.deadline || job_.options.stop.stop_requested() ||
                       !may_write() || job_.has_to_rest();
@@ -79,45 +67,26 @@ bool Worker::out_of_time() {
 
 bool Worker::may_begin_one() {
   const bool may = !job_.options.stop.stop_requested() && may_write() && !job_.has_to_rest();
-  if (read_in_time_ && may) return true;
+  if (asked_in_time_ && may) return true;
   return !out_of_time();
 }
 
-std::vector<Candidate> Worker::read(const std::vector<Question>& questions) {
+Answers Worker::ask(const std::vector<pg::Call>& calls) {
+  const auto ask = [&] {
+    pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
+    const SteadyTime sent = job_.clock.now();
+    asked_in_time_ = sent < job_.deadline;
+    Answers answers{transaction.read_all(calls), sent, job_.clock.now()};
+    note_answer();
+    return answers;
+  };
   try {
-    return read_once(questions);
+    return ask();
   } catch (const pg::Error& error) {
     if (!error.connection_lost()) note_answer();
     if (!error.retryable()) throw;
   }
-  return read_once(questions);
-}
-
-std::vector<Candidate> Worker::read_once(const std::vector<Question>& questions) {
-  pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
-  const SteadyTime sent = job_.clock.now();
-  read_in_time_ = sent < job_.deadline;
-  const std::vector<pg::Result> results = transaction.read_all(calls_of(questions));
-  const SteadyTime answered = job_.clock.now();
-  note_answer();
-
-  const std::size_t columns = job_.reconciler.key.size();
-  const int due_at = static_cast<int>(columns) + 1;
-  std::vector<Candidate> found;
-  for (const pg::Result& rows : results)
-    for (const pg::Row row : rows) {
-      const auto now = unix_millis(row.get<std::int64_t>(due_at + 2));
-      if (found.empty()) job_.learn_time({sent, answered, now});
-      if (report_.database_time == UnixMillis{}) report_.database_time = now;
-      if (row.is_null(0)) break;  // nothing was found: the row tells the time only
-      found.push_back({read_key(row, columns), unix_millis(row.get<std::int64_t>(due_at)),
-                       row.get<bool>(due_at + 1), now});
-      if (job_.whose() && rows.columns() > due_at + 3) {
-        found.back().name_space = row.get<std::optional<std::string>>(due_at + 3).value_or("");
-        found.back().holder = row.get<std::optional<std::string>>(due_at + 4).value_or("");
-      }
-    }
-  return found;
+  return ask();
 }
 
 void Worker::move_rows(Candidates batch) {
@@ -237,10 +206,9 @@ std::vector<Candidate> Worker::lock(pg::Transaction& transaction, Candidates bat
 // False: a row was moved that must not be. Nothing is written, and the next try sees what forbids it.
 bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candidates batch,
                     SteadyTime started) {
-  const std::vector<pg::Result> results =
-      ask_of(transaction, tells() ? job_.statements.act_telling : job_.statements.act, rows_to_move);
+  const std::vector<pg::Result> results = ask_of(transaction, job_.statements.act, rows_to_move);
   const SteadyTime answered = job_.clock.now();
-  const std::vector<pg::Row> rows = rows_of_batch(results);
+  const std::vector<pg::Row> rows = rows_of_batch(results, job_.reconciler);
   const std::vector<Candidate> moved = read_moved(rows, job_.reconciler.key.size());
   if (is_forbidden(transaction, moved)) {
     transaction.rollback();
@@ -260,7 +228,8 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
     transaction.rollback();
   else
     commit(transaction, results);
-  if (!job_.options.dry_run && job_.reconciler.weighs) count_weight(results);
+  if (!job_.options.dry_run && job_.reconciler.weighs)
+    job_.shared->rate_limit.did(weight_of(results), job_.clock.now());
   const auto took = std::chrono::duration_cast<Milliseconds>(job_.clock.now() - started);
   if (!job_.options.dry_run) tell(results, true);
   job_.batch_size.learn(batch.size(), took, std::chrono::duration_cast<Milliseconds>(answered - started));
@@ -270,30 +239,6 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
   if (!moved.empty()) job_.suspects.another_went_well();
   if (moved.size() < batch.size()) count_left(batch, moved);
   return true;
-}
-
-bool Worker::tells() const {
-  return job_.options.tell && !job_.options.dry_run && !job_.statements.act_telling.empty();
-}
-
-// Without the executions that were ended beside them. The results must outlive it.
-std::vector<pg::Row> Worker::rows_of_batch(std::span<const pg::Result> results) const {
-  std::vector<pg::Row> its;
-  for (const pg::Result& rows : results)
-    for (const pg::Row row : rows)
-      if (!tells() || !is_beside(row, job_.reconciler)) its.push_back(row);
-  return its;
-}
-
-// Each row says the same of all.
-void Worker::count_weight(std::span<const pg::Result> results) const {
-  std::int64_t weight = 0;
-  for (const pg::Result& rows : results)
-    for (const pg::Row row : rows) {
-      weight += row.get<std::int64_t>(rows.columns() - 1);
-      break;
-    }
-  job_.shared->rate_limit.did(weight, job_.clock.now());
 }
 
 // Where the connection breaks during COMMIT, the actions are told of as unknown.
@@ -307,7 +252,7 @@ void Worker::commit(pg::Transaction& transaction, std::span<const pg::Result> re
 }
 
 void Worker::tell(std::span<const pg::Result> results, bool committed) const {
-  if (!tells()) return;
+  if (!job_.options.tell || !ends_or_deletes(job_.reconciler)) return;
   if (const auto actions = actions_of(results, job_.reconciler, committed); !actions.empty())
     job_.options.tell(actions);
 }
@@ -316,7 +261,7 @@ void Worker::tell(std::span<const pg::Result> results, bool committed) const {
 // group must not wait for a plan over all of it.
 std::vector<pg::Result> Worker::ask_of(pg::Transaction& transaction, const Statement& statement,
                                        Candidates rows) const {
-  std::vector<Question> questions;
+  std::vector<pg::Call> calls;
   for (std::size_t from = 0; from < rows.size();) {
     const Partitions group = job_.groups.around(rows[from].key.partition);
     std::size_t to = from;
@@ -326,11 +271,12 @@ std::vector<pg::Result> Worker::ask_of(pg::Transaction& transaction, const State
     const bool are_few = partitions.size() * kFewOfAGroup <= group.size();
     pg::Params params = job_.params(partitions);
     add_keys(params, job_.reconciler, its);
-    questions.push_back(
-        {statement.over(group), std::move(params), are_few ? statement.over(partitions) : std::string()});
+    calls.push_back({.sql = statement.over(group),
+                     .params = std::move(params),
+                     .narrower = are_few ? statement.over(partitions) : std::string()});
     from = to;
   }
-  return transaction.execute_all(calls_of(questions));
+  return transaction.execute_all(std::move(calls));
 }
 
 bool Worker::is_forbidden(pg::Transaction& transaction, Candidates moved) const {
@@ -360,6 +306,88 @@ std::optional<ExecutionId> Worker::execution_of(const Candidate& row) try {
 } catch (const pg::Error& error) {
   if (error.connection_lost()) throw;
   return std::nullopt;
+}
+
+void Worker::count_moved(const std::vector<pg::Row>& rows, Candidates moved, Milliseconds took) {
+  const int outcome_at = static_cast<int>(job_.reconciler.key.size()) + 2;
+  const std::int64_t before = report_.processed;
+  std::size_t next = 0;
+  for (const pg::Row row : rows) {
+    const RowKey& key = moved[next].key;
+    const UnixMillis due_at = moved[next++].due_at;
+    const auto outcome = row.get<std::string>(outcome_at);
+    ++report_.outcomes[outcome];
+    if (!job_.options.dry_run) job_.quarantine.release(key);
+    const Outcome* const declared = outcome_of(job_.reconciler, outcome);
+    if (!job_.options.dry_run && declared != nullptr && declared->goes_on) report_.more = true;
+    if (effect_of(declared) == Effect::left_alone) continue;
+    ++report_.processed;
+    if (effect_of(declared) == Effect::given_back) ++report_.given_back;
+    // A time before 1970 is no time; a difference from it might not even fit.
+    const auto acted_at = unix_millis(row.get<std::int64_t>(outcome_at + 1));
+    report_.lateness.add(acted_at - job_.late_since(std::max(due_at, UnixMillis{}), key) + took);
+    if (job_.options.list_moves) report_.moves.push_back({key, outcome, due_at, &job_.reconciler});
+  }
+  if (job_.options.progress) job_.options.progress->processed += report_.processed - before;
+}
+
+// Whose leases went, for the breaker: also those of whom it ends.
+void Worker::note_taken(const std::vector<pg::Row>& rows, Candidates moved, Candidates batch) const {
+  if (job_.storm() == nullptr || !job_.reconciler.takes_leases || !job_.whose()) return;
+  const int outcome_at = static_cast<int>(job_.reconciler.key.size()) + 2;
+  const UnixMillis counts_after = job_.storm()->counts_after();
+  std::map<RowKey, std::string_view> holders;
+  for (const Candidate& row : batch) holders.emplace(row.key, row.holder);
+  LeasesOf taken;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Effect effect = effect_of(outcome_of(job_.reconciler, rows[i].get<std::string>(outcome_at)));
+    if ((effect == Effect::given_back || effect == Effect::ended) && moved[i].due_at > counts_after)
+      ++taken[std::string(holders[moved[i].key])];
+  }
+  job_.storm()->taken(taken);
+}
+
+// What `act` left alone was either held by somebody, and then it is due still, or it had been moved in the
+// meantime. The batch is committed already: an error here is reported, but does not fail it.
+void Worker::count_left(Candidates batch, Candidates moved) {
+  std::set<RowKey> keys;
+  for (const Candidate& row : moved) keys.insert(row.key);
+  std::vector<Candidate> left;
+  std::ranges::copy_if(batch, std::back_inserter(left),
+                       [&](const Candidate& row) { return !keys.contains(row.key); });
+  try {
+    count_each_left(left);
+  } catch (const pg::Error& error) {
+    if (error.connection_lost()) throw;
+    if (!report_.failure) report_.failure = error;
+  }
+}
+
+void Worker::count_each_left(Candidates left) {
+  if (left.empty()) return;
+  pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
+  const std::vector<pg::Result> results = ask_of(transaction, job_.statements.still_due, left);
+  transaction.rollback();
+  const std::size_t columns = job_.reconciler.key.size();
+  const bool may_wait = !queues_ && !job_.statements.wait.empty();
+  std::set<RowKey> locked;
+  for (const pg::Result& rows : results)
+    for (const pg::Row row : rows) {
+      RowKey key = read_key(row, columns);
+      if (!job_.options.dry_run && !may_wait) {
+        const auto execution = row.get<std::optional<Uuid>>(static_cast<int>(columns) + 1);
+        job_.held_rows.found(key,
+                             execution ? std::optional(ExecutionId{key.partition, *execution}) : std::nullopt,
+                             job_.clock.now());
+      }
+      locked.insert(std::move(key));
+    }
+  for (const Candidate& row : left) {
+    const bool is_locked = locked.contains(row.key);
+    if (is_locked && may_wait) held_.push_back(row);
+    ++report_.skipped[is_locked ? Skip::locked : Skip::no_longer_due];
+    if (!is_locked && !job_.options.dry_run) job_.quarantine.release(row.key);
+  }
 }
 
 }  // namespace ff::reconcile

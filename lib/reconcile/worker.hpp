@@ -13,10 +13,14 @@
 
 namespace ff::reconcile {
 
-/// As they are sent; the questions must outlive them.
-std::vector<pg::Call> calls_of(const std::vector<Question>& questions);
+/// What the server said to some statements, and when.
+struct Answers {
+  std::vector<pg::Result> results;
+  SteadyTime asked;
+  SteadyTime answered;
+};
 
-/// One connection at work in a tick, and the report of what it did: reads what is due, moves rows, splits a batch that
+/// One connection at work in a tick, and the report of what it did: asks what is due, moves rows, splits a batch that
 /// fails until the row at fault is alone, and counts. Every member throws pg::Error where it cannot go on; what it did
 /// before is in the report. One thread at a time.
 class Worker {
@@ -26,11 +30,8 @@ class Worker {
   TickReport& report() { return report_; }
   pg::Connection& connection() { return *connection_; }
 
-  /// Of the pair's prelude, whether a scan is worth it; without one it is.
-  bool ask_first();
-
-  /// The rows that page, rest or of_execution show, of several questions in one round trip.
-  std::vector<Candidate> read(const std::vector<Question>& questions);
+  /// Reads with these, in one round trip and one transaction.
+  Answers ask(const std::vector<pg::Call>& calls);
 
   /// No further batch is to be started; what is left makes the report's `more`.
   bool out_of_time();
@@ -47,7 +48,6 @@ class Worker {
   void wait_for_held();
 
  private:
-  std::vector<Candidate> read_once(const std::vector<Question>& questions);
   bool may_write() const;
   bool has_to_stop();
   bool move_whole(Candidates batch);
@@ -60,9 +60,6 @@ class Worker {
   std::vector<pg::Result> ask_of(pg::Transaction& transaction, const Statement& statement,
                                  Candidates rows) const;
   bool is_forbidden(pg::Transaction& transaction, Candidates moved) const;
-  bool tells() const;
-  std::vector<pg::Row> rows_of_batch(std::span<const pg::Result> results) const;
-  void count_weight(std::span<const pg::Result> results) const;
   void commit(pg::Transaction& transaction, std::span<const pg::Result> results) const;
   void tell(std::span<const pg::Result> results, bool committed) const;
   void count_moved(const std::vector<pg::Row>& rows, Candidates moved, Milliseconds took);
@@ -75,7 +72,7 @@ class Worker {
 
   Job& job_;
   TickReport report_;
-  bool read_in_time_ = true;     // the last page was asked for before the deadline
+  bool asked_in_time_ = true;    // the last page was asked for before the deadline
   bool hurried_ = false;         // a row of the batch that is being halved takes far too long
   bool queues_ = false;          // for the row that is moved
   std::vector<Candidate> held_;  // of those that are waited for, the ones that were held

@@ -232,19 +232,17 @@ TEST_CASE("several statements go in one round trip, and end with the first that 
   db.execute("CREATE TABLE t (n int)");
   const auto one = pg::Params::of(1);
   const auto two = pg::Params::of(2);
-  const pg::Params none;
   const auto deadline = db.default_deadline();
-  const auto both = db.execute_all(std::vector<pg::Call>{{"INSERT INTO t VALUES ($1)", one},
-                                                         {"SELECT $1::int + 1", two, pg::Plan::generic}},
-                                   deadline);
+  const auto both = db.execute_all(
+      {{"INSERT INTO t VALUES ($1)", one}, {"SELECT $1::int + 1", two, pg::Plan::generic}}, deadline);
   REQUIRE(both.size() == 2);
   CHECK(both[0].affected() == 1);
   CHECK(both[1].one().get<int>(0) == 3);
 
   const auto error = error_of([&] {
-    db.execute_all(std::vector<pg::Call>{{"INSERT INTO t VALUES ($1)", one},
-                                         {"SELECT 1 / 0", none},
-                                         {"SELECT $1::int + 7", two, pg::Plan::generic}},
+    db.execute_all({{"INSERT INTO t VALUES ($1)", one},
+                    {"SELECT 1 / 0"},
+                    {"SELECT $1::int + 7", two, pg::Plan::generic}},
                    deadline);
   });
   CHECK(error.sqlstate() == "22012");
@@ -291,8 +289,7 @@ TEST_CASE("a statement by itself has the time that the connection gives it, what
   };
   auto patient = connect(20s);
   const std::string slow = "SELECT current_setting('statement_timeout') FROM pg_sleep(2.5)";
-  const pg::Params none;
-  const std::vector<pg::Call> both{{slow, none}, {slow, none, pg::Plan::generic}};
+  const std::vector<pg::Call> both{{slow}, {slow, {}, pg::Plan::generic}};
   for (const pg::Result& result : patient.execute_all(both, patient.default_deadline()))
     CHECK(result.one().get<std::string>(0) == "20s");
   // For this transaction only, as a pooler's other clients need it.
@@ -310,8 +307,9 @@ TEST_CASE("a narrower statement goes in the place of one that is not worth a pla
   const std::string wide = "SELECT $1::int + 1, 'wide'";
   const std::string narrow = "SELECT $1::int + 1, 'narrow'";
   const auto answer = [&](std::string_view narrower) {
-    const pg::Call call{.sql = wide, .params = one, .plan = pg::Plan::generic, .narrower = narrower};
-    const auto results = db.execute_all({&call, 1}, db.default_deadline());
+    const auto results = db.execute_all(
+        {{.sql = wide, .params = one, .plan = pg::Plan::generic, .narrower = std::string(narrower)}},
+        db.default_deadline());
     CHECK(results.front().one().get<int>(0) == 2);
     return results.front().one().get<std::string>(1);
   };

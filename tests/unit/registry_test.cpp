@@ -104,7 +104,7 @@ TEST_CASE("each pair whose act ends executions or deletes rows says by which out
     CHECK(ends_or_deletes(pair) == (ends || deletes));
     CHECK((with(Effect::ended) || !pair.ends_others.empty()) == ends);
     if (!pair.ends_others.empty()) CHECK(has("\nending AS MATERIALIZED"));
-    CHECK(Statements(pair).act_telling.empty() == !ends_or_deletes(pair));
+    CHECK(has("AS is_beside") == ends_or_deletes(pair));
     for (const Outcome& outcome : pair.outcomes)
       CHECK(outcome.reason.empty() == !ends_or_deletes(outcome.effect));
   }

@@ -77,10 +77,6 @@ std::uint32_t xmin_of(const pg::Row& row, std::string_view column) {
   return static_cast<std::uint32_t>(row.get<std::int64_t>(column));
 }
 
-std::vector<pg::Result> ask_each(pg::Transaction& transaction, const std::vector<Question>& questions) {
-  return transaction.execute_all(calls_of(questions));
-}
-
 }  // namespace
 
 bool RegisterWatch::Round::is_registered(const std::string& instance) const {
@@ -140,8 +136,8 @@ Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
 
 void RegisterWatch::read_clock(Round& round) {
   static const std::string clock = worded(kClock).over({});
-  const auto results = ask_each(round.transaction, {{clock, {}}});
-  const pg::Row read = results.front().one();
+  const pg::Result result = round.transaction.execute(clock);
+  const pg::Row read = result.one();
   round.now_ms = read.get<std::int64_t>("now_ms");
   round.flow_partitions = read.get<std::int32_t>("flow_partitions");
   if (!round.wary) return;
@@ -161,7 +157,7 @@ RegisterWatch::PartitionSet RegisterWatch::partitions_of_expected(Round& round) 
 
 void RegisterWatch::read_register(Round& round, const PartitionSet& partitions) {
   static const Statement statement = worded(kRegister);
-  std::vector<Question> questions;
+  std::vector<pg::Call> questions;
   for (const Partitions& group : register_groups().all()) {
     Partitions its;
     std::ranges::copy_if(group, std::back_inserter(its),
@@ -172,7 +168,7 @@ void RegisterWatch::read_register(Round& round, const PartitionSet& partitions) 
   std::erase_if(round.registered, [&](const auto& row) {
     return partitions.contains({liveness::register_partition(row.first.instance)});
   });
-  for (const pg::Result& result : ask_each(round.transaction, questions))
+  for (const pg::Result& result : round.transaction.execute_all(std::move(questions)))
     for (const pg::Row row : result) {
       if (row.get<std::string>(0) == "operator") continue;
       round.registered.insert_or_assign(
@@ -209,12 +205,12 @@ void RegisterWatch::read_leases(Round& round, const Instances* of) {
   static const Statement statement = worded(kLeases);
   std::vector<std::string> wanted;
   if (of != nullptr) wanted.assign(of->begin(), of->end());
-  std::vector<Question> questions;
+  std::vector<pg::Call> questions;
   round.lease_groups = Groups(all_partitions(round.flow_partitions)).all();
   for (const Partitions& group : round.lease_groups)
     questions.push_back(
         {statement.over(group), pg::Params::of(group, of == nullptr ? std::nullopt : std::optional(wanted))});
-  const std::vector<pg::Result> results = ask_each(round.transaction, questions);
+  const std::vector<pg::Result> results = round.transaction.execute_all(std::move(questions));
   for (std::size_t i = 0; i < results.size(); ++i)
     for (const pg::Row row : results[i]) {
       const auto instance = row.get<std::string>(0);
@@ -249,13 +245,13 @@ void RegisterWatch::read_events(Round& round, const std::vector<Name>& of) {
     asked.name_spaces.push_back(name.name_space);
     asked.instances.push_back(name.instance);
   }
-  std::vector<Question> questions;
+  std::vector<pg::Call> questions;
   questions.reserve(by_group.size());
   for (const auto& [group, asked] : by_group)
     questions.push_back({statement.over(register_groups().all()[group]),
                          pg::Params::of(asked.partitions, asked.name_spaces, asked.instances)});
   if (questions.empty()) return;
-  for (const pg::Result& result : ask_each(round.transaction, questions))
+  for (const pg::Result& result : round.transaction.execute_all(std::move(questions)))
     for (const pg::Row row : result) {
       liveness::LastEvents& its = round.events[{row.get<std::string>(0), row.get<std::string>(1)}];
       if (const auto at = row.get<std::optional<std::int64_t>>("life_at_ms"))
