@@ -69,6 +69,10 @@ bool Error::lacks_resources() const {
   return class_of(sqlstate_) == "53" && sqlstate_ != "53400";
 }
 
+bool Error::disk_full() const {
+  return kind_ == Kind::server && sqlstate_ == "53100" && !has_context_;
+}
+
 bool Error::lacks_privilege() const {
   return sqlstate_ == "42501";
 }

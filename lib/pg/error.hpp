@@ -54,6 +54,8 @@ class Error : public std::runtime_error {
   /// The server has no room, memory or connections left: that passes without anybody touching the rows. (A limit that
   /// somebody has set, 53400, does not.)
   bool lacks_resources() const;
+  /// The server had no room on its disk, and nobody can write much. Not what a function raises: it may mean one row.
+  bool disk_full() const;
   /// The role may not do that.
   bool lacks_privilege() const;
   /// A table, a column or a type is not what the statement was written or planned for. Not what a function raises: it has

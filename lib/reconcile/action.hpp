@@ -36,7 +36,7 @@ std::vector<pg::Row> rows_of_batch(std::span<const pg::Result> results, const Re
 /// Of a pair that weighs (Reconciler::weighs): how many rows those that were moved stood for.
 std::int64_t weight_of(std::span<const pg::Result> results);
 
-/// What Statements::act has returned of those that were ended or deleted, in its order.
+/// What Statements::act has returned of those that were ended or deleted, in its order. Only of a pair that ends or deletes.
 std::vector<Action> actions_of(std::span<const pg::Result> results, const Reconciler& pair, bool committed);
 
 }  // namespace ff::reconcile

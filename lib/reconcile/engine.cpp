@@ -145,7 +145,7 @@ TickReport PairEngine::tick_one(const ExecutionId& execution, const TickOptions&
   const auto work = [&](Worker& worker) {
     ask_first(job_, worker);
     job_.still_rows.begin_scan(job_.clock.now());
-    auto rows = job_.names_executions() ? read(job_, worker, {job_.of_execution(execution)})
+    auto rows = job_.names_executions() ? candidates_of(job_, worker, {job_.of_execution(execution)})
                                         : std::vector<Candidate>{};
     limits_.leave_restless(worker.report(), rows);
     for (const Candidate& row : rows) {

@@ -109,7 +109,7 @@ void Job::put_in_quarantine(const Fault& row, TickReport& report) {
   }
   // Where it is full, one that it had to forget would be told as new, again and again.
   const bool is_known = quarantine.contains(row.key) || quarantine.is_full();
-  const Milliseconds pause = quarantine.add(row.key, clock.now(), error, row.execution);
+  const Milliseconds pause = quarantine.add(row.key, clock.now(), error, row.execution, row.took);
   if (is_known) return;
   const auto& execution = row.execution;
   const LogFields fields(

@@ -81,7 +81,7 @@ bool is_of_one_group(const pg::Error& error, const Job& job) {
 
 }  // namespace
 
-std::vector<Candidate> read(Job& job, Worker& worker, const std::vector<pg::Call>& calls) {
+std::vector<Candidate> candidates_of(Job& job, Worker& worker, const std::vector<pg::Call>& calls) {
   const Answers answers = worker.ask(calls);
   const std::size_t columns = job.reconciler.key.size();
   const int due_at = static_cast<int>(columns) + 1;
@@ -138,7 +138,7 @@ std::vector<Candidate> Pager::first(Worker& worker) {
   // Of several, half a batch of each: so that the rows of all of them fit into little memory.
   const int batch = job_.scope.batch_size;
   const int most = partitions_.size() == 1 ? batch : std::max(1, batch / 2);
-  auto rows = read(job_, worker, {page(job_, partitions_, slice_, most, Milliseconds{0}, from_)});
+  auto rows = candidates_of(job_, worker, {page(job_, partitions_, slice_, most, Milliseconds{0}, from_)});
   ends_ = ends_of_full_pages(rows, static_cast<std::size_t>(most));
   return rows;
 }
@@ -160,9 +160,10 @@ std::vector<Pager::End> Pager::ends_of_full_pages(const std::vector<Candidate>& 
 // Once a row has stayed it goes by due time and key, which costs a sort of all rows of the moment.
 std::vector<Candidate> Pager::more_of(End& end, Worker& worker, bool& full) {
   const int most = kBatchesAPage * job_.scope.batch_size;
-  auto rows = read(job_, worker,
-                   {end.by_key ? rest_of(end, most)
-                               : page(job_, {end.partition}, slice_, most, Milliseconds{0}, end.due_at)});
+  auto rows =
+      candidates_of(job_, worker,
+                    {end.by_key ? rest_of(end, most)
+                                : page(job_, {end.partition}, slice_, most, Milliseconds{0}, end.due_at)});
   full = rows.size() == static_cast<std::size_t>(most);
   if (full && end.by_key) {
     end.last = rows.back();
@@ -320,7 +321,7 @@ std::vector<Candidate> ScanCursor::scan(Worker& worker, std::vector<GroupSlice> 
       calls.push_back(page(job_, slices[i].slice.partitions_of(job_.groups.all()[slices[i].group]),
                            slices[i].slice, depth(), ahead));
     try {
-      std::ranges::move(reconcile::read(job_, worker, calls), std::back_inserter(all));
+      std::ranges::move(candidates_of(job_, worker, calls), std::back_inserter(all));
       read += to - from;
       for (std::size_t i = from; i < to; ++i) slow_.was_read(slices[i].group);
     } catch (const pg::Error& error) {

@@ -22,7 +22,7 @@ pg::Call page(const Job& job, const Partitions& partitions, const Slice& slice, 
               UnixMillis from = UnixMillis::min());
 
 /// The rows that page, rest or of_execution show, of several statements in one round trip. Throws pg::Error.
-std::vector<Candidate> read(Job& job, Worker& worker, const std::vector<pg::Call>& calls);
+std::vector<Candidate> candidates_of(Job& job, Worker& worker, const std::vector<pg::Call>& calls);
 
 /// How much is due in these slices, up to `cap`. Throws pg::Error.
 Backlog count_due(const Job& job, pg::Connection& connection, const std::vector<GroupSlice>& slices,

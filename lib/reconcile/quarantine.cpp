@@ -11,6 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr Milliseconds kFirstPause = 5s;
 constexpr Milliseconds kLongestPause = 10min;
+constexpr int kRestToTry = 4;
 
 }  // namespace
 
@@ -38,7 +39,7 @@ void Quarantine::end_scan(const Partitions& partitions) {
 }
 
 Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, const pg::Error& error,
-                             const std::optional<ExecutionId>& execution) {
+                             const std::optional<ExecutionId>& execution, Milliseconds took) {
   const std::lock_guard lock(mutex_);
   const auto [found, fresh] = rows_.try_emplace(key);
   Row& row = *found;
@@ -47,7 +48,9 @@ Milliseconds Quarantine::add(const RowKey& key, SteadyTime now, const pg::Error&
     leave(entry);
   else if (rows_.size() > kMost)
     forget(*turns_.begin()->second);  // not itself: it has no turn yet
-  entry.pause = fresh || error.lacks_resources() ? kFirstPause : std::min(entry.pause * 2, kLongestPause);
+  entry.pause = fresh || error.lacks_resources()
+                    ? kFirstPause
+                    : std::clamp(kRestToTry * took, std::min(entry.pause * 2, kLongestPause), kLongestPause);
   ++entry.tries;
   entry.scan = scan_;
   entry.turn = turns_.emplace(now + entry.pause, &row);

@@ -15,8 +15,8 @@
 
 namespace ff::reconcile {
 
-/// Rows that failed by themselves, each left out for a growing while: 5 s, doubling, to 10 min; for 5 s each time where
-/// the server lacked something. Kept in memory only: another process, or a restart, tries them at once. Safe from any
+/// Rows that failed by themselves, each left out for a growing while: 5 s, doubling, to 10 min, and from the second time on four
+/// times as long as its try took, if that is longer: others waited for it. For 5 s each time where the server lacked something. Kept in memory only: another process, or a restart, tries them at once. Safe from any
 /// thread.
 class Quarantine {
  public:
@@ -38,7 +38,7 @@ class Quarantine {
   void end_scan(const Partitions& partitions);
   /// The row failed (again), for this reason. Returns for how long it is left out.
   Milliseconds add(const RowKey& key, SteadyTime now, const pg::Error& error,
-                   const std::optional<ExecutionId>& execution = {});
+                   const std::optional<ExecutionId>& execution = {}, Milliseconds took = {});
   /// The row was moved, or is no longer due.
   void release(const RowKey& key);
   /// Forgets rows that nobody has met for long after their time was up: something else has moved them.

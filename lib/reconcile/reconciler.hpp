@@ -246,6 +246,9 @@ std::int64_t limit_of(const Settings& own, const SettingDecl& limit);
 
 /// What the pair declares of an outcome; null: nothing.
 const Outcome* outcome_of(const Reconciler& pair, std::string_view name);
+inline Effect effect_of(const Outcome* outcome) {
+  return outcome != nullptr ? outcome->effect : Effect::moved;
+}
 
 /// Whether it ends executions or deletes rows, with any of its outcomes.
 bool ends_or_deletes(const Reconciler& pair);

@@ -60,6 +60,7 @@ struct Fault {
   RowKey key;
   std::optional<ExecutionId> execution;  ///< that it is of, where that is known
   pg::Error error;
+  Milliseconds took{};  ///< the try that failed
 };
 
 /// A row that failed by itself and is left out for a while.

@@ -56,6 +56,11 @@ struct TickOptions {
   std::function<bool()> may_write{};
   /// Told whenever the database has said what time it is, by any thread, and before may_write is asked. Empty: nobody is.
   std::function<void(const TimeReading&)> told_time{};
+  /// Told at once, by any thread, when a batch could not be written for want of room on the server's disk. Empty: nobody is.
+  std::function<void()> met_full_disk{};
+  /// Asked by any thread when a batch has been written, and is to be committed. False: it is the first for which there was
+  /// room again, and is rolled back, as what may_write forbids. Empty: it was not.
+  std::function<bool()> found_room{};
   /// How far into the future to scan for rows that will fall due: as far as the next scan is away anyway.
   Milliseconds scan_ahead{0};
   /// Otherwise only what an earlier scan of the same engine has seen coming is taken, if it is due by now.
@@ -80,7 +85,7 @@ struct TickOptions {
   /// Fill the report's `moves`.
   bool list_moves = false;
   /// Told of each execution that was ended and each row that was deleted, once their transaction is over, by the thread
-  /// that did it: any. Must not throw. Empty: nobody is, which costs nothing.
+  /// that did it: any. Must not throw. Empty: nobody is.
   std::function<void(const std::vector<Action>&)> tell{};
   /// Counted up while the tick runs. Null: nobody looks on.
   Progress* progress = nullptr;

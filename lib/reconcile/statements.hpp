@@ -96,7 +96,7 @@ struct Statements {
 
   /// Moves the given rows. Parameters as in `still_due`. Columns: partition_key, key columns, due_at_ms,
   /// outcome, now_ms; where the pair ends or deletes anything, also execution (text) and is_beside, and besides a row for
-  /// each execution that was ended beside those moved (see actions_of()).
+  /// each execution that was ended beside those moved (see actions_of()); last, of a pair that weighs, weight.
   Statement act;
 
   /// Returns a row where any of the given rows must not be moved. Parameters as in `still_due`. Empty where nothing

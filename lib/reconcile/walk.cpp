@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "pg/transaction.hpp"
-#include "reconcile/worker.hpp"
+#include "reconcile/job.hpp"
 
 namespace ff::reconcile {
 namespace {
@@ -55,15 +55,15 @@ std::vector<GroupSlice> Walker::next_rows(const Job& job, pg::Connection& connec
   Place at = from_.group < job.groups.size() ? from_ : Place{};
   const std::int64_t wanted = rows;
   for (std::size_t together = 1; rows > 0 && at.group < job.groups.size(); together = kAskedTogether) {
-    std::vector<pg::Call> questions;
+    std::vector<pg::Call> calls;
     for (std::size_t group = at.group; group < std::min(at.group + together, job.groups.size()); ++group) {
       const Slice::Place after = group == at.group ? at.row : Slice::before_all();
       const Partitions& partitions = job.groups.all()[group];
-      questions.push_back({job.statements.slice_end.over(partitions),
-                           pg::Params::of(partitions, after.partition, after.key, rows)});
+      calls.push_back({job.statements.slice_end.over(partitions),
+                       pg::Params::of(partitions, after.partition, after.key, rows)});
     }
     pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
-    for (const pg::Result& end : transaction.read_all(std::move(questions))) {
+    for (const pg::Result& end : transaction.read_all(std::move(calls))) {
       if (rows <= 0) break;
       const std::int64_t found = end.empty() ? 0 : end.one().get<std::int64_t>("rows");
       const Slice::Place last =
@@ -86,20 +86,19 @@ std::vector<GroupSlice> Walker::next_partitions(const Job& job, pg::Connection& 
   std::int64_t wanted = rows - at.too_many;
   at.too_many = std::max<std::int64_t>(0, -wanted);
   for (std::size_t together = 1; wanted > 0 && at.group < job.groups.size(); together = kAskedTogether) {
-    std::vector<pg::Call> questions;
+    std::vector<pg::Call> calls;
     std::vector<GroupSlice> asked;
     for (std::size_t group = at.group; group < std::min(at.group + together, job.groups.size()); ++group) {
       Partitions left = job.groups.all()[group];
       if (group == at.group) std::erase_if(left, [&](PartitionKey each) { return each <= at.row.partition; });
       if (left.empty()) continue;
-      questions.push_back(
-          {job.statements.slice_end.over(job.groups.all()[group]), pg::Params::of(left, wanted)});
+      calls.push_back({job.statements.slice_end.over(job.groups.all()[group]), pg::Params::of(left, wanted)});
       asked.push_back({group, {{left.front(), Uuid{}}, Slice::after_all()}});
     }
     at = {std::min(at.group + together, job.groups.size())};
-    if (questions.empty()) continue;
+    if (calls.empty()) continue;
     pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
-    const auto ends = transaction.read_all(std::move(questions));
+    const auto ends = transaction.read_all(std::move(calls));
     for (std::size_t i = 0; i < ends.size() && wanted > 0; ++i) {
       const auto found = ends[i].one().get<std::int64_t>("rows");
       if (found >= wanted) {

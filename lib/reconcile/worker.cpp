@@ -42,14 +42,14 @@ std::vector<Candidate> read_moved(const std::vector<pg::Row>& rows, std::size_t 
   return moved;
 }
 
-Effect effect_of(const Outcome* outcome) {
-  return outcome != nullptr ? outcome->effect : Effect::moved;
-}
-
 }  // namespace
 
 bool Worker::may_write() const {
   return !job_.options.may_write || job_.options.may_write();
+}
+
+bool Worker::found_room() const {
+  return !job_.options.found_room || job_.options.dry_run || job_.options.found_room();
 }
 
 bool Worker::has_to_stop() {
@@ -72,7 +72,7 @@ bool Worker::may_begin_one() {
 }
 
 Answers Worker::ask(const std::vector<pg::Call>& calls) {
-  const auto ask = [&] {
+  const auto try_once = [&] {
     pg::Transaction transaction(*connection_, {.plan = pg::Plan::generic});
     const SteadyTime sent = job_.clock.now();
     asked_in_time_ = sent < job_.deadline;
@@ -81,12 +81,12 @@ Answers Worker::ask(const std::vector<pg::Call>& calls) {
     return answers;
   };
   try {
-    return ask();
+    return try_once();
   } catch (const pg::Error& error) {
     if (!error.connection_lost()) note_answer();
     if (!error.retryable()) throw;
   }
-  return ask();
+  return try_once();
 }
 
 void Worker::move_rows(Candidates batch) {
@@ -108,10 +108,12 @@ bool Worker::move_whole(Candidates batch) {
     } catch (const pg::Error& error) {
       if (error.connection_lost()) throw;
       note_answer();
+      if (error.disk_full() && job_.options.met_full_disk) job_.options.met_full_disk();
       if (error.retryable() && tries < kTries) continue;
-      const bool at_once = Clock::system().now() - tried < shortest_lock_wait(*connection_);
+      const auto took = std::chrono::duration_cast<Milliseconds>(Clock::system().now() - tried);
+      const bool at_once = took < shortest_lock_wait(*connection_);
       if (!error.may_be_one_row() && !(error.table_locked() && at_once)) throw;
-      if (batch.size() == 1) blame(batch.front(), error);
+      if (batch.size() == 1) blame(batch.front(), error, took);
       hurried_ = hurried_ || error.canceled();
       return false;
     }
@@ -218,8 +220,8 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
     const int acted_at = static_cast<int>(job_.reconciler.key.size()) + 3;
     job_.learn_time({started, answered, unix_millis(rows.back().get<std::int64_t>(acted_at))});
   }
-  // The server may have stood still while it acted, and its workers with it, or its clock was set.
-  if (!may_write()) {
+  // The server may have stood still while it acted, and its workers with it, or its clock was set; or its disk was full.
+  if (!may_write() || !found_room()) {
     transaction.rollback();
     report_.more = true;
     return true;
@@ -285,12 +287,14 @@ bool Worker::is_forbidden(pg::Transaction& transaction, Candidates moved) const 
   return std::ranges::any_of(answers, [](const pg::Result& rows) { return !rows.empty(); });
 }
 
-void Worker::blame(const Candidate& row, const pg::Error& error) {
-  if (error.is_of_the_data())
-    job_.put_in_quarantine({&job_.reconciler, row.key, execution_of(row), error}, report_);
-  else if (!job_.suspects.add(
-               {&job_.reconciler, row.key, reconcile::execution_of(job_.reconciler, row.key), error}))
+void Worker::blame(const Candidate& row, const pg::Error& error, Milliseconds took) {
+  Fault fault{&job_.reconciler, row.key, reconcile::execution_of(job_.reconciler, row.key), error, took};
+  if (error.is_of_the_data()) {
+    fault.execution = execution_of(row);
+    job_.put_in_quarantine(fault, report_);
+  } else if (!job_.suspects.add(fault)) {
     throw error;
+  }
 }
 
 // People know an execution, and not the id of its event. What cannot be told now is not worth a tick.

@@ -49,6 +49,7 @@ class Worker {
 
  private:
   bool may_write() const;
+  bool found_room() const;
   bool has_to_stop();
   bool move_whole(Candidates batch);
   void note_answer() const;
@@ -67,7 +68,7 @@ class Worker {
   void count_left(Candidates batch, Candidates moved);
   void count_each_left(Candidates left);
   bool wait(pg::Transaction& transaction, Candidates row) const;
-  void blame(const Candidate& row, const pg::Error& error);
+  void blame(const Candidate& row, const pg::Error& error, Milliseconds took);
   std::optional<ExecutionId> execution_of(const Candidate& row);
 
   Job& job_;

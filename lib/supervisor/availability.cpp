@@ -45,10 +45,25 @@ void Availability::see_server(const Observation& observation, SteadyTime now) {
     hold_until(now + (recovery_grace_ - std::max(observation.server_uptime, Milliseconds{0})),
                observation.server + " was started a moment ago");
   server_ = observation.server_started_at;
+  if (another) is_full_ = false;
 }
 
 void Availability::met_lock(SteadyTime now) {
   see_lock({}, all_locked_, now);
+}
+
+void Availability::met_full_disk(SteadyTime now) {
+  if (room_at_ && now - *room_at_ < kMostGraces * recovery_grace_) return;
+  is_full_ = recovery_grace_ > Milliseconds{0};
+  hold_until(now + std::min(recovery_grace_, kTryRoomAgain), last_.server + " has no room on its disk");
+}
+
+bool Availability::found_room(SteadyTime now) {
+  if (!is_full_) return true;
+  is_full_ = false;
+  room_at_ = now;
+  hold_until(now + recovery_grace_, last_.server + " had no room on its disk");
+  return false;
 }
 
 void Availability::see_lock(const std::string& table, bool all_locked, SteadyTime now) {
@@ -76,7 +91,7 @@ State Availability::state(SteadyTime now) const {
   if (!seen_) return State::starting;
   switch (last_.found) {
     case Observation::Found::writable:
-      return is_trusted(now) ? State::ready : State::recovering;
+      return is_trusted(now) && !is_full_ ? State::ready : State::recovering;
     case Observation::Found::read_only:
       return State::read_only;
     case Observation::Found::unreachable:
@@ -92,7 +107,7 @@ SteadyTime Availability::next_check(SteadyTime now, double jitter) const {
     case State::ready:
       return now + kWhileWell;
     case State::recovering:
-      return std::min<SteadyTime>(now + kWhileWell, trusted_from_);
+      return trusted_from_ > now ? std::min<SteadyTime>(now + kWhileWell, trusted_from_) : now + kWhileWell;
     case State::schema_outdated:
       return now + kWhileSchemaIsOld;
     default:

@@ -33,12 +33,17 @@ struct Observation {
 /// Recovery grace: leases that lapsed while no server could be reached, or while the server was down, say
 /// nothing about their workers. Until `recovery_grace` after the server came back (from an outage that was
 /// seen, as another server than before, or by its own start) leases are not taken. The same holds when a server's clock is
-/// set forward, or its machine was asleep: all leases lapse at once; when a schema that was fit is fit again; and after a
-/// table was locked that leases are renewed in.
+/// set forward, or its machine was asleep: all leases lapse at once; when a schema that was fit is fit again; after a
+/// table was locked that leases are renewed in; and after its disk
+/// was full.
 ///
 /// Of a lock nobody knows whom it kept from renewing. One child may be locked for ever, or again and again, and the others must not
 /// wait for that: from the first lock on, leases are held for kMostGraces times the grace at most, and no more before as
 /// long has passed without one. The time for which all of a table is locked does not count, since nothing could be taken in it.
+///
+/// Of a disk that is full only who writes knows. From the first write that failed for it leases are tried now and then, and the first
+/// that could be taken is not: the grace begins. Where some rows find room and others do not, that must not go on for ever: for as
+/// long as kMostGraces times the grace after room was found, no such write counts.
 ///
 /// A server that stands still tells nobody, and goes on with whatever it was sent. So each check wants an answer
 /// within kLongestAnswer, none is an outage, and leases are taken only as long as the last good check is recent: a
@@ -51,12 +56,18 @@ class Availability {
   static constexpr Milliseconds kRecent = kWhileWell + kLongestAnswer + Milliseconds{500};
 
   static constexpr int kMostGraces = 4;  ///< for which leases are held because of locks
+  /// While a disk is full, it is tried so often whether leases can be taken.
+  static constexpr Milliseconds kTryRoomAgain{5000};
 
   explicit Availability(Milliseconds recovery_grace) : recovery_grace_(recovery_grace) {}
 
   void observe(const Observation& observation, SteadyTime now);
   /// Somebody who would have taken leases has met a table that is locked. Whether it still is, observations say.
   void met_lock(SteadyTime now);
+  /// Somebody could not write, because the server's disk is full.
+  void met_full_disk(SteadyTime now);
+  /// Somebody can. False: for the first time since the disk was full, and what he would have committed may be a living worker's.
+  bool found_room(SteadyTime now);
 
   State state(SteadyTime now) const;
   bool may_run() const { return seen_ && last_.found == Observation::Found::writable; }
@@ -94,6 +105,8 @@ class Availability {
   std::optional<SteadyTime> locked_since_;  // later by as long as all of it was locked
   SteadyTime locked_at_{};                  // as seen last
   bool all_locked_ = false;                 // likewise
+  bool is_full_ = false;                    // the disk, as far as it is known
+  std::optional<SteadyTime> room_at_;       // when it was not any more, the last time
 };
 
 }  // namespace ff::supervisor

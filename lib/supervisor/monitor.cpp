@@ -81,6 +81,25 @@ void Monitor::met_lock() {
   wake_.notify_all();
 }
 
+void Monitor::met_full_disk() {
+  {
+    const std::lock_guard lock(mutex_);
+    availability_.met_full_disk(clock_.now());
+    soon_wanted_ = true;
+  }
+  wake_.notify_all();
+}
+
+bool Monitor::found_room() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (availability_.found_room(clock_.now())) return true;
+    soon_wanted_ = true;
+  }
+  wake_.notify_all();
+  return false;
+}
+
 void Monitor::check_soon() {
   {
     const std::lock_guard lock(mutex_);

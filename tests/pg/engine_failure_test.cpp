@@ -190,3 +190,34 @@ TEST_CASE("a tick without a server reports that as its failure") {
   CHECK(report.errors == decltype(report.errors){{"connection", 1}});
   CHECK_THROWS_AS(lost.backlog(10), pg::Error);
 }
+
+TEST_CASE("the first batch for which there is room again is rolled back, and comes with a later tick") {
+  const Database database;
+  auto db = database.connect();
+  insert_many_lapsed(db, {.count = 20, .partitions = {{3}}});
+  EngineFixture engine(database, "lease_expiry", {.batch_size = 10});
+  int asked = 0;
+  const reconcile::TickOptions options{.found_room = [&] { return asked++ > 0; }};
+
+  const TickReport report = engine->tick(options);
+  CHECK_FALSE(report.failure);
+  CHECK(report.more);
+  CHECK(report.processed + leases_left(db) == 20);
+  CHECK(leases_left(db) >= 10);
+  const TickReport next = engine->tick(options);
+  CHECK(report.processed + next.processed == 20);
+  CHECK(leases_left(db) == 0);
+}
+
+TEST_CASE("what a trigger says of a full disk is of its row, and nobody is told of one") {
+  const Database database;
+  auto db = database.connect();
+  insert_trap(db, 60'000);
+  set_trap(db, "RAISE EXCEPTION 'no room' USING ERRCODE = '53100';");
+  EngineFixture engine(database, "lease_expiry");
+  int told = 0;
+  const TickReport report = engine->tick({.met_full_disk = [&] { ++told; }});
+  REQUIRE(report.failure);
+  CHECK(report.failure->sqlstate() == "53100");
+  CHECK(told == 0);
+}

@@ -215,6 +215,55 @@ TEST_CASE("who has met a locked table gives workers the recovery grace") {
   CHECK(ask(availability, kNow + 16s) == kReady);
 }
 
+TEST_CASE("however long a disk is full, workers get the recovery grace once there is room again") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  CHECK(availability.found_room(kNow));
+  SteadyTime now = kNow;
+  for (; now < kNow + 1h; now += 6s) {
+    CHECK(availability.may_take_leases(now));
+    availability.met_full_disk(now);
+    CHECK_FALSE(availability.may_take_leases(now));
+    CHECK(availability.next_check(now, 0) > now);
+    availability.observe(writable(1h), now + 5s);
+    CHECK(availability.state(now + 5s) == State::recovering);
+    CHECK(availability.next_check(now + 5s, 0) > now + 5s);
+  }
+  CHECK(availability.why_recovering() == "the server has no room on its disk");
+  CHECK_FALSE(availability.found_room(now));
+  CHECK(availability.found_room(now));
+  CHECK(availability.why_recovering() == "the server had no room on its disk");
+  availability.observe(writable(1h), now + kGrace - 1ms);
+  CHECK(ask(availability, now + kGrace - 1ms) == kRecovering);
+  CHECK(ask(availability, now + kGrace) == kReady);
+}
+
+TEST_CASE("where some rows find room and others do not, leases are held for a part of the time only") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  availability.met_full_disk(kNow);
+  CHECK_FALSE(availability.found_room(kNow + 5s));
+  for (SteadyTime now = kNow + 5s + kGrace; now < kNow + 5s + 4 * kGrace; now += 2s) {
+    availability.observe(writable(1h), now);
+    availability.met_full_disk(now);
+    CHECK(ask(availability, now) == kReady);
+    CHECK(availability.found_room(now));
+  }
+  const SteadyTime later = kNow + 5s + 4 * kGrace;
+  availability.met_full_disk(later);
+  CHECK_FALSE(availability.found_room(later));
+}
+
+TEST_CASE("another server has a disk of its own") {
+  Availability availability(kGrace);
+  availability.observe(writable(1h), kNow);
+  availability.met_full_disk(kNow);
+  Observation another = writable(1h);
+  another.server_started_at = *another.server_started_at + 1h;
+  availability.observe(another, kNow + 1s);
+  CHECK(availability.found_room(kNow + 2s));
+}
+
 TEST_CASE("the recovery grace after a lock begins with the first check that finds it gone") {
   Availability availability(kGrace);
   availability.observe(writable(1h), kNow);

@@ -154,6 +154,26 @@ TEST_CASE("once a locked table was met no lease is taken, and the check that say
         "ff_attempt was locked: leases are not taken until workers had time to renew them");
 }
 
+TEST_CASE("once a disk was full no lease is taken until a grace after there was room again") {
+  Bench bench(300ms);
+  bench.start();
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases() && bench.changes == 1; }));
+  CHECK(bench.monitor.found_room());
+  bench.monitor.met_full_disk();
+  CHECK_FALSE(bench.monitor.may_take_leases());
+  CHECK(bench.monitor.may_run());
+  REQUIRE(test::wait_until([&] { return bench.is(State::recovering); }));
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
+  CHECK(bench.is(State::recovering));
+  const SteadyTime found = Clock::system().now();
+  CHECK_FALSE(bench.monitor.found_room());
+  REQUIRE(test::wait_until([&] { return bench.monitor.may_take_leases(); }));
+  CHECK(Clock::system().now() - found >= 300ms);
+  REQUIRE(test::wait_until([&] { return bench.is(State::ready); }));
+  CHECK(bench.all_told()[1].second ==
+        "the server has no room on its disk: leases are not taken until workers had time to renew them");
+}
+
 TEST_CASE(
     "a check itself notices a database's clock that was set forward, however long the rest of it takes") {
   Bench bench(300ms);

@@ -101,6 +101,13 @@ TEST_CASE("what the server lacks passes without anybody touching the rows") {
     CHECK_FALSE(server(state).lacks_resources());
 }
 
+TEST_CASE("a full disk is what the server says of itself, and not a function of its choice") {
+  CHECK(server("53100").disk_full());
+  CHECK_FALSE(server("53200").disk_full());
+  CHECK_FALSE(Error(Kind::server, "no room", "53100", "", true).disk_full());
+  CHECK_FALSE(Error(Kind::connection, "no room", "53100").disk_full());
+}
+
 TEST_CASE(
     "a statement that no longer fits the schema says so, and a privilege or a function's own tables do not") {
   for (const char* state : {"42P01", "42703", "42883", "0A000"}) {

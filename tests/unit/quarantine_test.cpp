@@ -45,6 +45,15 @@ TEST_CASE("a row that fails again is left out for twice as long, up to ten minut
   CHECK(quarantine.size() == 1);
 }
 
+TEST_CASE("a row that makes others wait again is left out for four times as long as its try took") {
+  Quarantine quarantine;
+  CHECK(quarantine.add(kRow, kNow, kSpoiled, {}, 30s) == 5s);
+  CHECK(quarantine.add(kRow, kNow, kSpoiled, {}, 30s) == 120s);
+  CHECK(quarantine.add(kRow, kNow, kSpoiled, {}, 30s) == 240s);
+  CHECK(quarantine.add(kRow, kNow, kSpoiled, {}, 500s) == 600s);
+  CHECK(quarantine.add(kRow, kNow, raised("53100", "no room"), {}, 30s) == 5s);
+}
+
 TEST_CASE("a row for which the server has no room is tried every five seconds: it may have some again") {
   Quarantine quarantine;
   SteadyTime now = kNow;
