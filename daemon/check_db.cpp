@@ -34,6 +34,11 @@ constexpr Milliseconds kLongTransaction = 60s;
 constexpr std::int64_t kOldSnapshot = 5'000'000;  // transactions
 constexpr Milliseconds kLongestEcho = 3s;
 
+// At most, with this configuration.
+int sessions_of_daemon(const config::Config& config) {
+  return config.database.pool_size + kBesidePool;
+}
+
 // Which of them has room for the fewest sessions, and how that is raised. Neither a role's limit nor a database's holds for a superuser.
 // $1 how many are wanted
 constexpr std::string_view kSessionLimits = R"sql(
@@ -121,7 +126,7 @@ class Checks {
   Checks(const config::Config& config, Report& report)
       : config_(config),
         report_(report),
-        sessions_(config.database.pool_size + kBesidePool),
+        sessions_(sessions_of_daemon(config)),
         connector_(make_connector(by_any_server(config.database))),
         connection_(connect(make_connector(config.database))) {}
 
@@ -357,7 +362,8 @@ int check_db(const Arguments& arguments) {
   } catch (const pg::Error& error) {
     const bool away = error.connection_lost() || error.not_writable() || error.timed_out();
     if (!away) throw;
-    report.add({{"reachable", Verdict::problem, printable(error.what()), check::way_to_reach(error)}});
+    report.add({{"reachable", Verdict::problem, printable(error.what()),
+                 check::way_to_reach(error, sessions_of_daemon(config))}});
     report.end();
     return kUnreachable;
   }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
+#include "base/printable.hpp"
 #include "pg/error.hpp"
 
 /// Lines to paste that several checks and commands have to give.
@@ -44,12 +46,44 @@ inline std::string way_to_certificate(std::string_view message) {
          look;
 }
 
-/// To a database that cannot be reached.
-inline std::string way_to_reach(const pg::Error& error) {
+/// The role or the database that a message names behind `words`, as SQL has it; a word to replace where it cannot be shown.
+inline std::string named_behind(std::string_view words, std::string_view message) {
+  std::string_view name = message.substr(message.find(words) + words.size());
+  // What other hosts say may follow. A quote within a name is not doubled in a message.
+  name = name.substr(0, std::min(name.find("\"; "), name.rfind('"')));
+  if (name.empty() || printable(name) != name) return "NAME";
+  std::string quoted = "\"";
+  for (const char c : name) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
+/// To a session, where the role, the database or the server has as many as it may have. One SQLSTATE is for all three: only the
+/// server's words tell them apart (those in English). `sessions`: what a daemon takes; what the others take cannot be asked.
+inline std::string way_to_session(std::string_view message, int sessions) {
+  constexpr std::string_view kOfRole = "too many connections for role \"";
+  constexpr std::string_view kOfDatabase = "too many connections for database \"";
+  const std::string enough =
+      " -- N: more than now, and " + std::to_string(sessions) + " for each daemon at least; ";
+  const auto role = message.find(kOfRole);
+  const auto database = message.find(kOfDatabase);
+  if (role < database)
+    return "ALTER ROLE " + named_behind(kOfRole, message) + " CONNECTION LIMIT N;" + enough +
+           "or end sessions of this role that nobody needs";
+  if (database < role)
+    return "ALTER DATABASE " + named_behind(kOfDatabase, message) + " CONNECTION LIMIT N;" + enough +
+           "or end sessions of this database that nobody needs";
+  return "end sessions that nobody needs, lower database.pool_size of the daemons, or ALTER SYSTEM SET "
+         "max_connections = N;" +
+         enough + "and restart the server";
+}
+
+/// To a database that cannot be reached. `sessions`: what a daemon takes.
+inline std::string way_to_reach(const pg::Error& error, int sessions) {
   const std::string_view message = error.what();
-  if (error.too_many_connections())
-    return "end sessions that nobody needs, lower database.pool_size of the daemons, or raise "
-           "max_connections";
+  if (error.too_many_connections()) return way_to_session(message, sessions);
+  if (message.find("it needs pool_mode =") != std::string_view::npos)
+    return "set pool_mode = transaction (or session) for this database in the pooler's configuration, "
+           "or name the server itself in database.url";
   if (message.find("password file") != std::string_view::npos)
     return "see that the file is there, has the password in its first line, and may be read by this account";
   if (std::string way = way_to_certificate(message); !way.empty()) return way;

@@ -361,6 +361,7 @@ TEST_CASE("check-db through PgBouncer's statement mode says which line to change
   REQUIRE(told.lines.size() == 1);
   CHECK_THAT(told.lines[0]["text"].get<std::string>(),
              Contains("it needs pool_mode = session or transaction"));
+  CHECK_THAT(told.lines[0]["next"].get<std::string>(), Contains("set pool_mode = transaction"));
 }
 
 TEST_CASE("check-db sees the daemons that are at work, and what they look after") {
