@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <set>
 #include <thread>
 
 #include "base/printable.hpp"
@@ -45,6 +46,7 @@ struct Sums {
   std::int64_t checks = 0;
   std::int64_t found = 0;
   std::int64_t rows = 0;
+  std::int64_t not_made = 0;  // or not over all partitions
 };
 
 Sums sums_of(const audit::Report& report) {
@@ -54,6 +56,9 @@ Sums sums_of(const audit::Report& report) {
   sums.found = static_cast<std::int64_t>(report.verdicts.size());
   for (const audit::Verdict& verdict : report.verdicts)
     sums.rows += static_cast<std::int64_t>(verdict.rows.size()) + verdict.more;
+  std::set<std::string_view> told;  // the same checks may fail in two ways
+  for (const audit::Omission& omission : report.omissions)
+    if (told.insert(omission.checks).second) sums.not_made += static_cast<std::int64_t>(omission.count);
   return sums;
 }
 
@@ -72,6 +77,15 @@ std::size_t shown_of(const audit::Verdict& verdict, std::int64_t limit) {
 
 std::int64_t more_of(const audit::Verdict& verdict, std::size_t shown) {
   return static_cast<std::int64_t>(verdict.rows.size() - shown) + verdict.more;
+}
+
+std::string last_line(const Sums& sums, std::int64_t partitions) {
+  std::string text = sums.found > 0 ? fmt::format("{} found by {} of ", counted(sums.rows, "row"), sums.found)
+                     : sums.not_made > 0 ? fmt::format("nothing found by {} of ", sums.checks - sums.not_made)
+                                         : std::string("nothing found by ");
+  text += fmt::format("{} checks over {}", sums.checks, counted(partitions, "partition"));
+  if (sums.not_made > 0) text += fmt::format("; {} could not be made", sums.not_made);
+  return text + '\n';
 }
 
 void print_text(const audit::Report& report, std::int64_t limit, std::int64_t partitions,
@@ -93,11 +107,7 @@ void print_text(const audit::Report& report, std::int64_t limit, std::int64_t pa
         "NOT CHECKED: {}{}: {}\n", omission.checks,
         omission.partitions.empty() ? "" : ", partitions " + format_partitions(omission.partitions),
         printable(omission.error));
-  const Sums sums = sums_of(report);
-  const std::string looked = fmt::format("{} checks over {}", sums.checks, counted(partitions, "partition"));
-  std::cout << (sums.found == 0
-                    ? fmt::format("nothing found by {}\n", looked)
-                    : fmt::format("{} found by {} of {}\n", counted(sums.rows, "row"), sums.found, looked));
+  std::cout << last_line(sums_of(report), partitions);
 }
 
 void print_json(const audit::Report& report, std::int64_t limit, const Partitions& partitions,
@@ -128,7 +138,7 @@ void print_json(const audit::Report& report, std::int64_t limit, const Partition
                      {"partitions", format_partitions(partitions)},
                      {"found", sums.found},
                      {"rows", sums.rows},
-                     {"not_checked", report.omissions.size()}})
+                     {"not_checked", sums.not_made}})
             << '\n';
 }
 

@@ -144,7 +144,7 @@ void Audit::visit(const Sweep& sweep, const Partitions& partitions) {
       visit(sweep, {middle, partitions.end()});
       return;
     }
-    leave_out({names_of(sweep), sweep.space, partitions, error.what()});
+    leave_out({names_of(sweep), sweep.checks.size(), sweep.space, partitions, error.what()});
   }
 }
 

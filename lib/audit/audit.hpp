@@ -30,6 +30,7 @@ struct Verdict {
 /// What could not be checked, and why.
 struct Omission {
   std::string checks;  ///< their names
+  std::size_t count;   ///< how many they are
   Space space;
   Partitions partitions;
   std::string error;

@@ -82,6 +82,7 @@ TEST_CASE("a check that cannot be made is said to be left out, and the others ar
   const audit::Report report = stage.audit();
   REQUIRE(report.omissions.size() == 1);
   CHECK(report.omissions[0].checks == "quota_below_nought, quota_above_admitted");
+  CHECK(report.omissions[0].count == 2);
   CHECK_THAT(report.omissions[0].error, Catch::Contains("ff_quota_policy"));
   REQUIRE(report.verdicts.size() == 1);
   CHECK(report.verdicts[0].check->name == "active_in_part");

@@ -82,6 +82,26 @@ TEST_CASE("audit --json is an object for each check that found something, and on
   CHECK(all[1]["partitions"] == "7");
 }
 
+TEST_CASE("audit counts the checks that could not be made, and not with those that found nothing") {
+  Bench bench;
+  bench.db.execute_script("DROP TABLE ff_quota_policy");
+  const std::string last = "81 of 83 checks over 256 partitions; 2 could not be made\n";
+  const Ended nothing = bench.audit();
+  CHECK(nothing.code == 1);
+  CHECK_THAT(nothing.out, Catch::StartsWith("NOT CHECKED: quota_below_nought, quota_above_admitted") &&
+                              Catch::EndsWith("\nnothing found by " + last));
+  const auto all = lines(bench.audit({"--json"}).out);
+  REQUIRE(all.size() == 2);
+  CHECK(keys(all[0]) == std::vector<std::string>{"error", "not_checked", "partitions"});
+  CHECK(all[0]["not_checked"] == "quota_below_nought, quota_above_admitted");
+  CHECK(all[1]["checks"] == 83);
+  CHECK(all[1]["not_checked"] == 2);
+  insert_core(bench.db,
+              {.partition = {7}, .state = {"runnable", "leased", "eligible_now", "waiting", "pending"}});
+  CHECK_THAT(bench.audit().out,
+             Catch::EndsWith("\n1 row found by 1 of 83 checks over 256 partitions; 2 could not be made\n"));
+}
+
 TEST_CASE("audit ends with 69 where no database is, with 64 for a line that it cannot read") {
   Bench bench;
   CHECK(bench.audit({}, {{"FF_DATABASE_URL", "host=/nonexistent dbname=x user=y"}}).code == 69);
