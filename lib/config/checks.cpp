@@ -26,6 +26,20 @@ std::optional<std::size_t> place_of(std::string_view name, const std::vector<Rec
 // and the end may be dated as much later (outbox_retention.cpp).
 constexpr Milliseconds kDatedAhead{std::chrono::hours{1}};
 
+// As completion_repair has it.
+constexpr Milliseconds kShortestAge{std::chrono::minutes{1}};
+
+// What else would do, where it would.
+std::string shorter_age(Milliseconds kept) {
+  if (kept - kDatedAhead < kShortestAge) return {};
+  return ", or a max_age of at most " + format_duration(kept - kDatedAhead) + " with this retention";
+}
+
+std::string fewer_threads(int pool_size) {
+  if (pool_size < 2) return {};
+  return ", or at most " + std::to_string(pool_size - 1) + " threads and helpers together";
+}
+
 void add_repair_within_retention(const std::vector<ReconcilerDecl>& decls, std::vector<Check>& table) {
   const auto repair = place_of("completion_repair", decls);
   const auto retention = place_of("outbox_retention", decls);
@@ -46,7 +60,7 @@ void add_repair_within_retention(const std::vector<ReconcilerDecl>& decls, std::
                 " would read as one that was never written to reconcilers.completion_repair, whose "
                 "max_age is " +
                 format_duration(max_age) + " (allowed: a retention of at least " +
-                format_duration(max_age + kDatedAhead) + " with this max_age)";
+                format_duration(max_age + kDatedAhead) + " with this max_age" + shorter_age(kept) + ")";
        }});
 }
 
@@ -59,16 +73,18 @@ std::vector<Check> checks(const std::vector<ReconcilerDecl>& decls) {
        [](const Config& c) {
          return "database.pool_size is " + std::to_string(c.database.pool_size) + ", but " +
                 std::to_string(c.threads) + " threads and " + std::to_string(c.helpers) +
-                " helpers need one connection each and the daemon one for itself (allowed: " +
-                std::to_string(c.threads + c.helpers + 1) + " or more)";
+                " helpers need one connection each and the daemon one for itself (allowed: a pool_size of " +
+                std::to_string(c.threads + c.helpers + 1) + " or more" + fewer_threads(c.database.pool_size) +
+                ")";
        }},
       {{"database.connect_timeout", "database.acquire_timeout"},
        [](const Config& c) { return c.database.connect_timeout > c.database.acquire_timeout; },
        [](const Config& c) {
-         return "database.connect_timeout is longer than database.acquire_timeout, which would always end "
-                "first "
-                "(allowed: at most " +
-                format_duration(c.database.acquire_timeout) + ")";
+         const std::string connect = format_duration(c.database.connect_timeout);
+         const std::string acquire = format_duration(c.database.acquire_timeout);
+         return "database.connect_timeout is " + connect + ", and database.acquire_timeout, which is " +
+                acquire + ", would always end first (allowed: a connect_timeout of at most " + acquire +
+                ", or an acquire_timeout of at least " + connect + ")";
        }},
   };
   table.push_back(half_a_tag("filter", [](const Config& c) -> const ScannerFilter& { return c.filter; }));

@@ -144,10 +144,15 @@ TEST_CASE("a filter has to say something") {
 TEST_CASE("options that contradict each other are refused where the last of them was set") {
   CHECK(only_problem("threads: 8\n", 1, "threads", "database.pool_size is 8, but 8 threads and 0 helpers"));
   CHECK(only_problem("threads: 4\ndatabase:\n  pool_size: 4\n", 3, "database.pool_size",
-                     "(allowed: 5 or more)"));
+                     "(allowed: a pool_size of 5 or more, or at most 3 threads and helpers together)"));
   CHECK(only_problem("database:\n  connect_timeout: 6s\n", 2, "database.connect_timeout",
-                     "(allowed: at most 5s)"));
-  CHECK(only_problem("helpers: 4\n", 1, "helpers", "(allowed: 9 or more)"));
+                     "database.connect_timeout is 6s, and database.acquire_timeout, which is 5s"));
+  CHECK(only_problem(
+      "database: {acquire_timeout: 1s}\n", 1, "database.acquire_timeout",
+      "database.connect_timeout is 3s, and database.acquire_timeout, which is 1s, would always "
+      "end first (allowed: a connect_timeout of at most 1s, or an acquire_timeout of at least 3s)"));
+  CHECK(only_problem("helpers: 4\n", 1, "helpers",
+                     "(allowed: a pool_size of 9 or more, or at most 7 threads and helpers together)"));
   CHECK(problems_in("threads: 7\n").empty());
   CHECK(problems_in("helpers: 3\n").empty());
   CHECK(problems_in("database: {statement_timeout: 1h}\nshutdown: {grace: 1s}\n").empty());
