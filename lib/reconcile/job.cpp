@@ -1,5 +1,6 @@
 #include "reconcile/job.hpp"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -115,8 +116,12 @@ void Job::put_in_quarantine(const Fault& row, TickReport& report) {
   const LogFields fields(
       reconciler.name, {{"partition", row.key.partition.value}},
       {{"execution", execution ? to_string(*execution) : ""}, {"sqlstate", error.sqlstate()}});
-  spdlog::error("{}: this row cannot be moved and is quarantined for {} s{}: {}{}: {}", reconciler.name,
-                pause.count() / 1000, error.lacks_resources() ? "" : ", then longer",
+  // Where no scan of this process comes back to it, as in a tick by hand, a quarantine ends with the tick.
+  const std::string for_how_long = options.in_slices
+                                       ? fmt::format(" and is quarantined for {} s{}", pause.count() / 1000,
+                                                     error.lacks_resources() ? "" : ", then longer")
+                                       : "";
+  spdlog::error("{}: this row cannot be moved{}: {}{}: {}", reconciler.name, for_how_long,
                 describe(reconciler, row.key), execution ? ' ' + to_string(*execution) : "", error.what());
 }
 

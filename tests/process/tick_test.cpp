@@ -300,6 +300,8 @@ TEST_CASE("a row that fails makes exit code 1, and its neighbours are moved") {
   const Ended done = bench.tick({"attempt_timeout", "--json"});
   CHECK(done.code == 1);
   CHECK_THAT(done.err, Catch::Contains("poisoned") && Catch::Contains(to_string(poison)));
+  CHECK_THAT(done.err, Catch::Contains("attempt_timeout: this row cannot be moved: partition_key=1 ") &&
+                           !Catch::Contains("quarantine"));
   CHECK(lines(done.out)[0]["errors"] == 1);
   CHECK(lines(done.out)[0]["processed"] == 6);
   CHECK_FALSE(bench.moved(poison));
