@@ -9,7 +9,9 @@
 #include "config/options.hpp"
 #include "config/print.hpp"
 #include "configuration.hpp"
+#include "pasted.hpp"
 #include "pg/server.hpp"
+#include "way_to_lift.hpp"
 
 namespace ff::daemon {
 namespace {
@@ -124,7 +126,7 @@ Daemon::Member::Member(const reconcile::Reconciler& reconciler, const reconcile:
                    return !companion.is_shortcut || none_announced(companion, daemon.notifications_, since);
                  });
                }},
-          daemon.observers_, daemon.clock_) {}
+          daemon.observers_, daemon.clock_, Pasted(daemon.config_file_)(way_to_release(reconciler.name))) {}
 
 reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOptions options) {
   options.may_write = [this, &daemon] {

@@ -24,8 +24,7 @@ Pasted::Pasted(const Arguments& arguments) {
 }
 
 std::string Pasted::operator()(std::string command) const {
-  if (config_file_.empty() || !command.starts_with(kProgram) || command.find(" --url ") != std::string::npos)
-    return command;
+  if (config_file_.empty() || !command.starts_with(kProgram)) return command;
   // What follows is a comment, or another program's.
   const auto end = std::min({command.find(" #"), command.find(" |"), command.find(", then"), command.size()});
   const bool takes_it_bare = command.compare(0, end, "ff-reconcilerd check-config") == 0;

@@ -7,7 +7,8 @@
 namespace ff::daemon {
 
 /// Makes lines to paste whole: a command of ours is to have the configuration file that was given to the one that
-/// prints it. What is no command of ours, asks a daemon by its URL, or where there is no file, stays as it is.
+/// prints it, also where it asks a daemon by its URL: it may print lines to paste in its turn. What is no command of ours, or
+/// where there is no file, stays as it is.
 class Pasted {
  public:
   /// `config_file`: a path, or empty.

@@ -39,8 +39,9 @@ LogFields::Numbers counts_of(const reconcile::TickReport& report) {
 }  // namespace
 
 Runner::Runner(std::string name, bool takes_leases, Timing timing, Tick tick, Unchanged unchanged,
-               Observer& observer, const Clock& clock)
+               Observer& observer, const Clock& clock, std::string release)
     : name_(std::move(name)),
+      release_(release.empty() ? "ff-reconcilerd resume " + name_ : std::move(release)),
       takes_leases_(takes_leases),
       tick_(std::move(tick)),
       unchanged_(std::move(unchanged)),
@@ -186,9 +187,8 @@ void Runner::log_failure(const std::string& failure) {
 void Runner::log_hold(const reconcile::TickReport& report) {
   const auto before = std::exchange(hold_, report.hold);
   if (reconcile::is_held(hold_) && !reconcile::is_held(before))
-    spdlog::warn(
-        "{}: more than {} rows are due (hold_above), and none is moved until: ff-reconcilerd resume {}",
-        name_, hold_->above, name_);
+    spdlog::warn("{}: more than {} rows are due (hold_above), and none is moved until: {}", name_,
+                 hold_->above, release_);
   if (hold_ && hold_->released && !(before && before->released))
     spdlog::warn("{}: released by an operator: all that is due is moved, until it is no more than {} rows",
                  name_, hold_->above);

@@ -19,8 +19,9 @@ namespace ff::supervisor {
 class Runner {
  public:
   using Tick = std::function<reconcile::TickReport(const reconcile::TickOptions&)>;
+  /// `release`: the command that releases what it holds, for the log; empty: the one without a configuration file.
   Runner(std::string name, bool takes_leases, Timing timing, Tick tick, Unchanged unchanged,
-         Observer& observer, const Clock& clock);
+         Observer& observer, const Clock& clock, std::string release = {});
 
   const std::string& name() const { return name_; }
   bool takes_leases() const { return takes_leases_; }
@@ -59,6 +60,7 @@ class Runner {
   void log_hold(const reconcile::TickReport& report);
 
   const std::string name_;
+  const std::string release_;
   const bool takes_leases_;
   const Tick tick_;
   const Unchanged unchanged_;

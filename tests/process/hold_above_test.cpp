@@ -55,7 +55,7 @@ TEST_CASE(
   CHECK(
       first.process().err_has("execution_deadline: more than 2 rows are due (hold_above), and none is moved "
                               "until: ff-reconcilerd resume "
-                              "execution_deadline"));
+                              "execution_deadline --config '/"));
   const std::string url = "http://127.0.0.1:" + std::to_string(first.port());
   CHECK_THAT(
       run_binary({"status", "--url", url}).out,

@@ -52,7 +52,8 @@ TEST_CASE(
   CHECK(malformed(page).empty());
   CHECK_THAT(page, Contains("lease_expiry: 1 row is in quarantine") && Contains("SQLSTATE 22012") &&
                        Contains("explain &#39;" + execution + "&#39;") &&
-                       Contains("quarantine --url http://127.0.0.1:" + std::to_string(daemon.port())) &&
+                       Contains("quarantine --url http://127.0.0.1:" + std::to_string(daemon.port()) +
+                                " --config &#39;/") &&
                        Contains("</span> off<") && Contains("recovery_grace: 0s"));
   CHECK_THAT(page, !Contains("geheim") && !Contains("<script") && Contains("&lt;script&gt;"));
   CHECK(daemon.get("/live").body.find("http-equiv=\"refresh\"") != std::string::npos);

@@ -22,9 +22,12 @@ TEST_CASE("a configuration file whose name cannot be shown is named all the same
         R"(ff-reconcilerd status --config $'/etc/a\x0ab\x1b.yaml')");
 }
 
-TEST_CASE("what is no command of ours, or needs no file, is pasted as it is") {
-  for (const char* line :
-       {"ANALYZE ff_attempt;", "wait", "ff-reconcilerd status --url http://127.0.0.1:9464 --json"})
-    CHECK(Pasted("/etc/x.yaml")(line) == line);
+TEST_CASE("what asks a daemon by its URL has the configuration file, too, for the lines that it prints") {
+  CHECK(Pasted("/etc/x.yaml")("ff-reconcilerd quarantine --url http://127.0.0.1:9464") ==
+        "ff-reconcilerd quarantine --url http://127.0.0.1:9464 --config '/etc/x.yaml'");
+}
+
+TEST_CASE("what is no command of ours, or where there is no file, is pasted as it is") {
+  for (const char* line : {"ANALYZE ff_attempt;", "wait"}) CHECK(Pasted("/etc/x.yaml")(line) == line);
   CHECK(Pasted()("ff-reconcilerd status") == "ff-reconcilerd status");
 }
