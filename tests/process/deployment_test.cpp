@@ -126,6 +126,25 @@ TEST_CASE("the configurations for Kubernetes are ones that the daemon accepts") 
   CHECK_THAT(checked.out, Catch::Contains("listen: 0.0.0.0:9464"));
 }
 
+TEST_CASE(
+    "Prometheus finds the pods of the base and those with a sidecar, by labels and ports that they have") {
+  const auto [pods, label, port, monitor] =
+      GENERATE(table<std::string, std::string, std::string, std::string>(
+          {{"base/deployment.yaml", "app.kubernetes.io/name: ff-reconciler", "http", "podmonitor.yaml"},
+           {"sidecar/sidecar.yaml", "ff-reconciler: sidecar", "ff-reconciler", "sidecar.yaml"}}));
+  const auto text = [](const std::string& file) {
+    return run({"cat", kSource + "/config/kubernetes/" + file}).out;
+  };
+  CAPTURE(pods, monitor);
+  CHECK_THAT(text(pods), Catch::Contains("labels: {" + label + "}") &&
+                             Catch::Contains("{name: " + port + ", containerPort: 9464}"));
+  CHECK_THAT(text("podmonitor/" + monitor),
+             Catch::Contains("matchLabels: {" + label + "}") && Catch::Contains("port: " + port) &&
+                 (Catch::Contains("jobLabel: app.kubernetes.io/name") ||
+                  Catch::Contains("{targetLabel: job, replacement: ff-reconciler}")));
+  CHECK_THAT(text("podmonitor/kustomization.yaml"), Catch::Contains(monitor));
+}
+
 TEST_CASE("the image's configuration is complete with the database's URL") {
   const std::string file = kSource + "/config/container/ff-reconciler.yaml";
   const Ended checked =
