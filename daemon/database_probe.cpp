@@ -76,8 +76,9 @@ Observation DatabaseProbe::probe() {
   has_answered_ = false;
   std::optional<pg::PooledConnection> connection(acquire());
   std::optional<pg::ServerInfo> server = ask(*connection);
-  if (!server || !server->writable) {
-    // That a connection broke, or that its server takes no writes any more, does not say how things are now.
+  if (server && !server->role_exists) give_up_sessions(**connection);
+  if (!server || !server->writable || !server->role_exists) {
+    // That a connection broke, or that its server takes no writes any more, or its role is gone, does not say how things are now.
     connection.reset();
     on_connection_lost_();
     pool_.discard_all();
@@ -135,6 +136,17 @@ bool DatabaseProbe::doubt_schema() {
   return true;
 }
 
+// A role that was dropped and made anew (as who deploys may do it) has another number, by which its sessions are not known: each
+// statement over a table is refused, for as long as they live. They are about to be replaced; a pooler would lend them again.
+void DatabaseProbe::give_up_sessions(pg::Connection& connection) {
+  const SteadyTime now = Clock::system().now();
+  if (now - told_of_role_ >= kBetweenWarnings)
+    spdlog::warn("the role of the sessions has been dropped, and new ones take their place: {}",
+                 connection.description());
+  told_of_role_ = now;
+  if (connection.behind_pooler()) pg::end_sessions_of_dropped_role(connection, answer_wanted_by());
+}
+
 // Of what fails here the pool tells its observer.
 pg::PooledConnection DatabaseProbe::acquire() {
   is_connected_ = false;
@@ -166,6 +178,11 @@ pg::ServerInfo DatabaseProbe::ask_anew(std::optional<pg::PooledConnection>& conn
   const pg::ServerInfo server = server_info(**connection);
   if (!server.writable)
     throw pg::Error(pg::Error::Kind::not_writable, (*connection)->description() + " takes no writes");
+  if (!server.role_exists)
+    throw pg::Error(pg::Error::Kind::connection,
+                    "the role of " + (*connection)->description() +
+                        " has been dropped, and a pooler goes on lending sessions from before: RECONNECT in "
+                        "PgBouncer's console ends them");
   return server;
 }
 

@@ -29,8 +29,8 @@ class DatabaseProbe {
   static constexpr Milliseconds kDoubtAgain{30'000};
 
   /// `on_error` is told of what the pool does not tell its own observer: whatever fails over a connection.
-  /// `on_connection_lost` is called before a connection that broke, or is to another server than before, is replaced: until
-  /// this check is over, nobody should act on what may be another server.
+  /// `on_connection_lost` is called before a connection that broke, is to another server than before, or of a role that was
+  /// dropped, is replaced: until this check is over, nobody should act on what may be another server.
   /// `on_coverage` is called when what the choice comes to is known or has changed, before the check that found
   /// it says that anybody may run.
   /// `also_read` is lent the connection once the server has been found fit, before anybody may run. It does not throw,
@@ -61,6 +61,7 @@ class DatabaseProbe {
  private:
   supervisor::Observation probe();
   pg::PooledConnection acquire();
+  void give_up_sessions(pg::Connection& connection);
   void meet(const pg::Connection& connection, const pg::ServerInfo& server, supervisor::Observation& seen);
   pg::ServerInfo server_info(pg::Connection& connection);
   std::optional<pg::ServerInfo> ask(pg::PooledConnection& connection);
@@ -85,6 +86,7 @@ class DatabaseProbe {
   bool has_answered_ = false;              // a server, in this check
   std::optional<UnixMillis> last_server_;  // the start of the server that was met last
   SteadyTime told_of_another_{};           // as logged: where two answer in turns, once a minute
+  SteadyTime told_of_role_{};              // likewise: of one that was dropped
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   SteadyTime verified_at_{};
   std::atomic<bool> is_doubted_ = false;  // the schema, since the last check

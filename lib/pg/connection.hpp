@@ -91,6 +91,9 @@ class Connection {
   bool idle() const;
   void close();
 
+  /// A pooler is in between, which goes on with a session of the server's when this one is closed.
+  bool behind_pooler() const { return !may_prepare_; }
+
   /// Where it is connected to ("host:port/database as user"), for people.
   std::string description() const;
   /// Which server that is, for people: "host:port", and its address where a name stands for it.

@@ -5,12 +5,25 @@
 namespace ff::pg {
 namespace {
 
+// Of a role that was dropped nobody says the name any more: current_user raises. It is no member of any, not even of itself.
 constexpr std::string_view kServerInfo = R"sql(
 SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms,
        floor(extract(epoch FROM pg_postmaster_start_time()) * 1000)::bigint AS started_at_ms,
        NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off' AS writable,
-       current_setting('server_version_num')::integer AS version
+       current_setting('server_version_num')::integer AS version,
+       EXISTS (SELECT FROM pg_roles WHERE pg_has_role(oid, 'MEMBER')) AS role_exists
 )sql";
+
+// A pooler may run it on another session than the one that was asked before, which may be a good one. Who ends his own does not get
+// to those behind it; the others are waited for, or the pooler might lend one that is about to end.
+constexpr std::string_view kEndSessions = R"sql(
+SELECT pg_terminate_backend(pid, CASE WHEN own THEN 0 ELSE 500 END)
+  FROM (SELECT its.pid, its.pid = mine.pid AS own
+          FROM pg_stat_get_activity(pg_backend_pid()) mine
+          JOIN pg_stat_get_activity(NULL) its USING (usesysid, datid, application_name)
+         WHERE NOT EXISTS (SELECT FROM pg_roles WHERE pg_has_role(oid, 'MEMBER'))
+         ORDER BY own
+        OFFSET 0) AS in_turn)sql";
 
 }  // namespace
 
@@ -19,7 +32,15 @@ ServerInfo server_info(Connection& connection, std::optional<SteadyTime> deadlin
       deadline ? connection.execute(kServerInfo, {}, *deadline) : connection.execute(kServerInfo);
   const Row row = result.one();
   return {unix_millis(row.get<std::int64_t>("now_ms")), unix_millis(row.get<std::int64_t>("started_at_ms")),
-          row.get<bool>("writable"), row.get<std::int32_t>("version")};
+          row.get<bool>("writable"), row.get<std::int32_t>("version"), row.get<bool>("role_exists")};
+}
+
+void end_sessions_of_dropped_role(Connection& connection, SteadyTime deadline) {
+  try {
+    connection.execute(kEndSessions, {}, deadline);
+  } catch (const Error&) {
+    // As a rule that it has ended.
+  }
 }
 
 std::string libpq_version() {
