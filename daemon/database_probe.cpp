@@ -290,6 +290,7 @@ void DatabaseProbe::keep_count(pg::Connection& connection, const pg::Error& erro
   seen.reason = "the partitions are not counted any more: ";
   if (error.table_locked()) seen.reason += "ff_partition_config is locked, `check-db` says by whom: ";
   seen.reason += error.what();
+  if (error.lacks_privilege()) seen.reason += "; " + check::way_to_permission(error);
   if (std::exchange(why_uncounted_, seen.reason) != seen.reason) spdlog::warn("{}", seen.reason);
 }
 
