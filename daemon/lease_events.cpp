@@ -163,6 +163,15 @@ void refuse_unless_there(PartitionKey partition, pg::Connection& connection) {
   }
 }
 
+lease::OutboxHead head_of(pg::Connection& connection, std::int64_t cursor) {
+  try {
+    return lease::read_head(connection, lease::means(connection), cursor);
+  } catch (const pg::Error& error) {
+    if (error.schema_mismatch()) migrate::refuse_if_elsewhere(connection);
+    throw;
+  }
+}
+
 // The history goes on by itself once it has begun, but the beginning is ours: who follows
 // waits for the database, who asks once is told that it is away (a pg::Error).
 LeaseLag::Beginning present(const pg::Connector& connector, const lease::History::Request& request,
@@ -173,7 +182,7 @@ LeaseLag::Beginning present(const pg::Connector& connector, const lease::History
       if (request.partition) refuse_unless_there(*request.partition, connection);
       const auto time = connection.execute(kClock).one().get<std::int64_t>(0);
       const std::int64_t cursor = from.value_or(Cursor{}).event_id;
-      const lease::OutboxHead head = lease::read_head(connection, lease::means(connection), cursor);
+      const lease::OutboxHead head = head_of(connection, cursor);
       const bool is_past = cursor > 0 && cursor < head.drawn.value_or(head.newest.event_id);
       return {.database_time = unix_millis(time),
               .newest = {head.newest.event_id},

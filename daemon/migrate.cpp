@@ -17,7 +17,7 @@ namespace {
 int print(const migrate::State& state) {
   switch (state.origin) {
     case migrate::Origin::none:
-      std::cout << "no schema\n";
+      std::cout << (state.elsewhere.empty() ? "no schema\n" : "no schema that this session finds\n");
       break;
     case migrate::Origin::ours:
       std::cout << fmt::format("schema of ff-reconciler, {}\n", version_text(state));
@@ -28,7 +28,9 @@ int print(const migrate::State& state) {
       break;
   }
   if (state.fan_out) std::cout << fmt::format("hash children per table: {}\n", *state.fan_out);
-  for (const migrate::Migration& m : state.pending)
+  // Not what would make a second schema beside the one that is there.
+  for (const migrate::Migration& m :
+       state.elsewhere.empty() ? state.pending : std::vector<migrate::Migration>{})
     std::cout << fmt::format("pending: {:04} {}{}\n", m.version, m.name,
                              m.is_own() ? ", without which the reconcilers run, too" : "");
   for (const std::string& problem : state.problems) std::cout << "problem: " << problem << '\n';

@@ -22,6 +22,7 @@
 #include "exit_codes.hpp"
 #include "grants.hpp"
 #include "log.hpp"
+#include "migrate/migrate.hpp"
 #include "pasted.hpp"
 #include "pause/release.hpp"
 #include "reconcile/family/registry.hpp"
@@ -92,6 +93,7 @@ std::optional<pause::Reading> readable(pg::Connection& connection) {
   pause::Reading reading = pause::read(connection);
   if (reading.table == pause::Reading::Table::readable) return reading;
   const bool missing = reading.table == pause::Reading::Table::missing;
+  if (missing) migrate::refuse_if_elsewhere(connection);
   std::cerr << (missing
                     ? "ff-reconcilerd: table ff_reconciler_pause is missing: " + check::migrate_up_as_owner()
                     : "ff-reconcilerd: this role may not read ff_reconciler_pause; as the owner of the "

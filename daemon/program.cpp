@@ -77,6 +77,9 @@ int run_program(const std::vector<std::string>& line, const std::vector<Command>
   } catch (const migrate::UnusablePartitions& error) {
     std::cerr << "ff-reconcilerd: " << error.what() << '\n';
     return kProblem;
+  } catch (const migrate::TablesElsewhere& error) {
+    std::cerr << "ff-reconcilerd: " << error.what() << '\n';
+    return kProblem;
   } catch (const std::exception& error) {
     std::cerr << "ff-reconcilerd: " << error.what() << '\n';
     return kInternal;

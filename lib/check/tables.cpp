@@ -13,20 +13,6 @@ namespace {
 // As the session has it from its role: beyond it nothing but pg_catalog is on the path.
 constexpr auto kPath = "SELECT pg_catalog.unnest(pg_catalog.current_schemas(false))";
 
-// $1 the schemas on the path. Where tables of that name are that this session does not find, and the one that it finds instead.
-constexpr std::string_view kElsewhere = R"sql(
-SELECT quote_ident(n.nspname) AS schema, has_schema_privilege(n.oid, 'USAGE') AS usable, quote_ident(current_user) AS role,
-       n.nspname = ANY($1) AS on_path, quote_ident(f.nspname) AS found_in,
-       concat_ws(', ', quote_ident(n.nspname), (SELECT string_agg(quote_ident(other), ', ' ORDER BY place)
-                                                  FROM unnest($1) WITH ORDINALITY AS p(other, place)
-                                                 WHERE other <> n.nspname)) AS ahead
-  FROM pg_class c
-  JOIN pg_namespace n ON n.oid = c.relnamespace
-  LEFT JOIN (pg_class found JOIN pg_namespace f ON f.oid = found.relnamespace)
-    ON found.oid = to_regclass({schema_text} || 'ff_exec_core')
- WHERE c.relname = 'ff_exec_core' AND c.relkind IN ('r', 'p') AND found.oid IS DISTINCT FROM c.oid
- ORDER BY n.nspname)sql";
-
 // A hash child stands under the name of its table.
 constexpr std::string_view kUnlogged = R"sql(
 SELECT format('%I.%I', n.nspname, t.relname) AS relation, count(*) FILTER (WHERE c.relispartition) AS children,
@@ -161,11 +147,10 @@ Lines unlogged(pg::Connection& connection) {
 }  // namespace
 
 Lines schema(pg::Connection& connection, const migrate::State& state) {
-  if (state.origin == migrate::Origin::none) {
-    Lines lines = schema_not_found(connection);
-    if (!lines.empty()) return lines;
-  }
   Lines lines;
+  for (const migrate::Missing& one : state.elsewhere)
+    lines.push_back({"schema", Verdict::problem, one.sentence, one.next});
+  if (!lines.empty()) return lines;
   for (const std::string& problem : state.problems)
     if (problem != state.server_too_old)  // which server_version says
       lines.push_back({"schema", Verdict::problem, printable(problem), way_to_schema(state)});
@@ -174,36 +159,6 @@ Lines schema(pg::Connection& connection, const migrate::State& state) {
     lines.push_back({"schema", Verdict::fine,
                      fmt::format("{}, {}: tables, columns and keys are as needed", maker(state),
                                  migrate::version_text(state))});
-  return lines;
-}
-
-Lines schema_not_found(pg::Connection& connection) {
-  Lines lines;
-  for (const pg::Row row : connection.execute(kElsewhere, pg::Params::of(path_of(connection)))) {
-    const auto schema = printable(row.get<std::string>("schema"));
-    const auto role = printable(row.get<std::string>("role"));
-    const auto found_in = row.get<std::optional<std::string>>("found_in");
-    if (!row.get<bool>("usable"))
-      lines.push_back({"schema", Verdict::problem,
-                       fmt::format("{} may not use schema {}, where there are such tables", role, schema),
-                       fmt::format("GRANT USAGE ON SCHEMA {} TO {};", schema, role)});
-    else if (row.get<bool>("on_path") && found_in)
-      lines.push_back(
-          {"schema", Verdict::problem,
-           fmt::format(
-               "schema {}, where there are such tables, is behind schema {} on the search_path of {}, "
-               "and the ff_exec_core there is found first",
-               schema, printable(*found_in), role),
-           fmt::format("ALTER ROLE {} SET search_path = {}; -- and begin a new session; or drop the table "
-                       "{}.ff_exec_core, if it is nobody's",
-                       role, printable(row.get<std::string>("ahead")), printable(*found_in))});
-    else
-      lines.push_back(
-          {"schema", Verdict::problem,
-           fmt::format("schema {}, where there are such tables, is not on the search_path of {}", schema,
-                       role),
-           fmt::format("ALTER ROLE {} SET search_path = {}; -- and begin a new session", role, schema)});
-  }
   return lines;
 }
 

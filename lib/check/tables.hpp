@@ -9,9 +9,6 @@ namespace ff::check {
 
 /// schema: that the session finds one, who made it, and whether it is what the reconcilers need, and would outlive a crash.
 Lines schema(pg::Connection& connection, const migrate::State& state);
-/// Why a session finds none where there may be one: a privilege, the search_path of the role, or a table of that name in a schema
-/// before it.
-Lines schema_not_found(pg::Connection& connection);
 
 /// indexes, triggers: those of the contract that are missing.
 Lines indexes(pg::Connection& connection);

@@ -24,6 +24,10 @@ struct Missing {
   std::string next;
 };
 
+/// Tables such as ours that the session does not find: a privilege is missing, their schema is not on the search_path of the role,
+/// or a table of that name stands before it. Not within a transaction, whose search_path is our own.
+std::vector<Missing> tables_elsewhere(pg::Connection& connection);
+
 /// Of the contract's indexes, of which there are so many; also of those that are on other columns or rows.
 std::vector<Missing> missing_indexes(pg::Connection& connection);
 std::size_t wanted_indexes();

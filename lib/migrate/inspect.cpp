@@ -86,7 +86,6 @@ const Migration* first_needed(const std::vector<Migration>& of) {
 }
 
 void check_level(State& state) {
-  if (state.origin == Origin::none) state.problems.emplace_back("the database has no schema yet");
   if (const Migration* first = first_needed(state.pending); first != nullptr && state.origin == Origin::ours)
     state.problems.push_back("schema level " + std::to_string(first->version - 1) + ", needed " +
                              std::to_string(migrations().back().version));
@@ -102,34 +101,15 @@ void check_contract(pg::Connection& connection, State& state) {
   state.warnings = std::move(found.warnings);
 }
 
-}  // namespace
-
-std::optional<std::string> too_old(int version_number, std::string_view version) {
-  if (version_number >= kOldestServer) return std::nullopt;
-  return "PostgreSQL " + std::string(version) + " is too old, 15 is needed";
+// Whoever took it for a database without a schema would make a second one.
+void look_elsewhere(pg::Connection& connection, State& state) {
+  state.elsewhere = tables_elsewhere(connection);
+  for (const Missing& one : state.elsewhere) state.problems.push_back(one.sentence + "; " + one.next);
+  if (state.elsewhere.empty()) state.problems.emplace_back("the database has no schema yet");
 }
 
-int flow_partitions(pg::Connection& connection, std::optional<SteadyTime> deadline) {
-  const pg::Result read =
-      deadline ? connection.execute(kPartitionConfig, {}, *deadline) : connection.execute(kPartitionConfig);
-  const pg::Row row = read.one();
-  if (const auto problem = row.get<std::optional<std::string>>(1)) throw UnusablePartitions(*problem);
-  return row.get<std::int32_t>(0);
-}
-
-std::string version_text(const State& state) {
-  if (state.schema_version() == 0)
-    return state.origin == Origin::flowfabric && !state.flowfabric_annotation
-               ? "version not for this role to read"
-               : "version not known";
-  std::string text = "version " + std::to_string(state.schema_version());
-  if (state.origin == Origin::flowfabric && state.flowfabric_annotation &&
-      *state.flowfabric_annotation != state.schema_version())
-    text += " (by its annotation " + std::to_string(*state.flowfabric_annotation) + ")";
-  return text;
-}
-
-State inspect(pg::Connection& connection) {
+// What the session finds.
+State look(pg::Connection& connection) {
   pg::Transaction transaction(connection);  // for its settings: a role's own might have names quoted
   State state;
   const pg::Result result = connection.execute(kWhatIsThere);
@@ -157,6 +137,62 @@ State inspect(pg::Connection& connection) {
   // A schema that is known to be unfinished would only fill pages with what is missing.
   if (state.origin != Origin::none && first_needed(state.pending) == nullptr)
     check_contract(connection, state);
+  return state;
+}
+
+}  // namespace
+
+std::optional<std::string> too_old(int version_number, std::string_view version) {
+  if (version_number >= kOldestServer) return std::nullopt;
+  return "PostgreSQL " + std::string(version) + " is too old, 15 is needed";
+}
+
+void refuse_if_elsewhere(pg::Connection& connection) {
+  if (!connection.idle()) return;
+  State state;
+  try {
+    state = inspect(connection);
+  } catch (const pg::Error&) {
+    return;  // it says less than what has failed
+  }
+  if (state.elsewhere.empty()) return;
+  std::string why;
+  for (const std::string& problem : state.problems) why += (why.empty() ? "" : "; ") + problem;
+  throw TablesElsewhere(why);
+}
+
+int flow_partitions(pg::Connection& connection, std::optional<SteadyTime> deadline) {
+  const auto read = [&] {
+    return deadline ? connection.execute(kPartitionConfig, {}, *deadline)
+                    : connection.execute(kPartitionConfig);
+  };
+  std::optional<pg::Result> result;
+  try {
+    result.emplace(read());
+  } catch (const pg::Error& error) {
+    if (error.schema_mismatch()) refuse_if_elsewhere(connection);
+    throw;
+  }
+  const pg::Row row = result->one();
+  if (const auto problem = row.get<std::optional<std::string>>(1)) throw UnusablePartitions(*problem);
+  return row.get<std::int32_t>(0);
+}
+
+std::string version_text(const State& state) {
+  if (state.schema_version() == 0)
+    return state.origin == Origin::flowfabric && !state.flowfabric_annotation
+               ? "version not for this role to read"
+               : "version not known";
+  std::string text = "version " + std::to_string(state.schema_version());
+  if (state.origin == Origin::flowfabric && state.flowfabric_annotation &&
+      *state.flowfabric_annotation != state.schema_version())
+    text += " (by its annotation " + std::to_string(*state.flowfabric_annotation) + ")";
+  return text;
+}
+
+State inspect(pg::Connection& connection) {
+  State state = look(connection);
+  if (state.origin == Origin::none) look_elsewhere(connection, state);
   return state;
 }
 

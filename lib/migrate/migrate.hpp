@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "migrate/contract.hpp"
 #include "migrate/migrations.hpp"
 #include "pg/connection.hpp"
 
@@ -41,6 +42,8 @@ struct State {
   std::vector<Migration> pending;
   /// Migrations in the ledger whose text was another one: one sentence each. They are among `problems`, too.
   std::vector<std::string> changed;
+  /// Where no schema was found: those that the session does not find, and why; among `problems`, too, with what helps.
+  std::vector<Missing> elsewhere = {};
   /// Why the server itself is too old; among `problems`, too.
   std::optional<std::string> server_too_old = {};
   /// Why the reconcilers cannot run on it, a sentence each; empty: they can.
@@ -62,8 +65,18 @@ class UnusablePartitions : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// How many flow partitions the database has, by ff_partition_config: 1 to 32768. Throws UnusablePartitions, and pg::Error:
-/// timeout, too, where there is a deadline and no answer before it.
+/// The session finds no schema, though the database has one; the message says why, and what helps.
+class TablesElsewhere : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// After a statement has failed because a table was not there: throws TablesElsewhere if that is why, and nothing else. Within a
+/// transaction nothing can be asked.
+void refuse_if_elsewhere(pg::Connection& connection);
+
+/// How many flow partitions the database has, by ff_partition_config: 1 to 32768. Throws UnusablePartitions, TablesElsewhere,
+/// and pg::Error: timeout, too, where there is a deadline and no answer before it.
 int flow_partitions(pg::Connection& connection, std::optional<SteadyTime> deadline = std::nullopt);
 
 /// "version 22", with what the annotation says where that is another: "version 22 (by its annotation 20)".

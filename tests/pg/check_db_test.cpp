@@ -302,6 +302,9 @@ TEST_CASE("a schema that is not fit, or not found, is a problem") {
   SECTION("not on the path") {
     db.execute("ALTER DATABASE " + database.name() + " SET search_path = pg_catalog");
     auto lost = database.connect();
+    const auto problems = migrate::inspect(lost).problems;  // as the daemon and `status` tell them
+    REQUIRE(problems.size() == 1);
+    CHECK_THAT(problems[0], Contains("is not on the search_path of") && Contains("SET search_path = public"));
     const Line line = faulty(check::schema(lost, migrate::inspect(lost)), Verdict::problem);
     CHECK_THAT(line.text, Contains("schema public") && Contains("search_path"));
     CHECK_THAT(line.next, Contains("SET search_path = public"));

@@ -116,6 +116,31 @@ TEST_CASE("a database without the tables is told of, with the command that says 
   }
 }
 
+TEST_CASE(
+    "tables that are not on the search_path are named by every command, and none would have others made") {
+  Database database;
+  database.connect().execute("ALTER DATABASE " + database.name() + " SET search_path = ''");
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"status"},
+                                                  {"audit"},
+                                                  {"tick", "lease_expiry"},
+                                                  {"explain", "{fp:1}:00000000-0000-0000-0000-000000000001"},
+                                                  {"lease-events"},
+                                                  {"lease-events", "--partition", "3"},
+                                                  {"pause", "all", "--reason", "none"},
+                                                  {"resume", "all"},
+                                                  {"migrate", "status"},
+                                                  {"migrate", "grants"},
+                                                  {"check-db"}}) {
+    CAPTURE(command.front());
+    const Ended done = run_binary(command, at(database));
+    CHECK(done.code == 1);
+    CHECK_THAT(done.out + done.err,
+               Catch::Contains("schema public, where there are such tables, is not on the search_path") &&
+                   Catch::Contains("SET search_path = public") && !Catch::Contains("migrate up") &&
+                   !Catch::Contains("pending") && !Catch::Contains("does not exist"));
+  }
+}
+
 TEST_CASE("what a command does not know is refused with the command that lists what it does") {
   const Ended option = run_binary({"status", "--databse-url", "x"});
   CHECK(option.code == 64);
