@@ -24,7 +24,8 @@ Pasted::Pasted(const Arguments& arguments) {
 }
 
 std::string Pasted::operator()(std::string command) const {
-  if (config_file_.empty() || !command.starts_with(kProgram)) return command;
+  const bool says_where = command.find(" --config ") != std::string::npos;
+  if (config_file_.empty() || !command.starts_with(kProgram) || says_where) return command;
   // What follows is a comment, or another program's.
   const auto end = std::min({command.find(" #"), command.find(" |"), command.find(", then"), command.size()});
   const bool takes_it_bare = command.compare(0, end, "ff-reconcilerd check-config") == 0;

@@ -4,26 +4,28 @@
 
 #include <algorithm>
 
+#include "base/quoted.hpp"
 #include "explain/states.hpp"
 #include "explain/words.hpp"
 
 namespace ff::explain {
 namespace {
 
-// A value goes into a line that is pasted into a shell only where it cannot mean anything there.
 bool is_plain(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
   });
 }
 
+// What has no such name, or a name that an option could have, no line names. The file of the configuration is the one with the
+// filter: it is not pasted to a line that speaks of --config.
 std::string tick_past_the_filter(const Facts& facts, const Inspection& inspection) {
   const std::string line = tick(inspection.reconciler, facts.id);
   const auto& its = facts.core ? facts.core->name_space : std::nullopt;
-  if (inspection.filter.instance_tag || !its || !is_plain(*its))
-    return line + ", with a configuration that has not this filter";
-  return line + " --namespace " + *its;
+  if (inspection.filter.instance_tag || !its || its->empty() || its->starts_with('-'))
+    return line + " # with the --config of a file that has not this filter";
+  return line + " --namespace " + (is_plain(*its) ? *its : shell_word(*its));
 }
 
 void add_filtered(const Facts& facts, const Inspection& inspection, std::vector<Finding>& found) {
@@ -93,6 +95,26 @@ void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector
                      "pg_stat_activity"});
 }
 
+// As a word of its own: FlowFabric's apply_dependency_to_child is none of ours.
+bool names(std::string_view text, std::string_view reconciler) {
+  const auto at = text.find(reconciler);
+  if (at == std::string_view::npos || (at > 0 && text[at - 1] != ' ')) return false;
+  const std::string_view after = text.substr(at + reconciler.size());
+  return after.empty() || after.front() == ' ' || after.front() == ',';
+}
+
+// What is said of a state holds of whom the daemon may move: what a filter leaves out is moved by a line without it, and by
+// itself not at all.
+void mind_the_filter(const Facts& facts, Finding& each) {
+  for (const Inspection& inspection : facts.inspections) {
+    if (!inspection.filtered || !names(each.next, inspection.reconciler)) continue;
+    if (each.next.find(tick(inspection.reconciler, facts.id)) != std::string::npos)
+      each.next = tick_past_the_filter(facts, inspection);
+    else if (!each.next.starts_with("ff-reconcilerd "))
+      each.next += fmt::format(" -- but by its filter {} leaves it out", inspection.reconciler);
+  }
+}
+
 void add_not_found(const Facts& facts, std::vector<Finding>& found) {
   const std::string text = fmt::format("there is no execution {}", to_string(facts.id));
   if (!facts.elsewhere) {
@@ -148,6 +170,8 @@ std::vector<Finding> findings(const Facts& facts) {
     add_not_found(facts, found);
   else
     add_states(facts, found);
+  for (Finding& each : found)
+    if (each.cause != "filtered") mind_the_filter(facts, each);
   add_due(facts, found);
   return found;
 }

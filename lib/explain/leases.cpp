@@ -23,17 +23,27 @@ const Inspection* taker(const Facts& facts) {
   return has_it(by_expiry) ? by_expiry : has_it(by_timeout) ? by_timeout : nullptr;
 }
 
+// By the filter of who would take it.
+bool is_left_out(const Facts& facts) {
+  const Inspection* inspection = taker(facts);
+  return inspection != nullptr && inspection->filtered;
+}
+
 void add_lapsed(const Facts& facts, const Attempt& attempt, std::vector<Finding>& found) {
   const std::string lapsed = "the lease of " + attempt.worker.value_or("a worker") + " lapsed " +
                              age(*attempt.lease_expires_at, facts.now) + " ago";
+  const Inspection* inspection = taker(facts);
   if (const Grant* grant = facts.grant("reclaim")) {
-    found.push_back({"lease_promised",
-                     fmt::format("{}, and the execution is promised to {}: a reclaim grant {}", lapsed,
-                                 grant->worker, end_of(*grant, facts.now)),
-                     "that worker reclaims it, or the daemon takes the lease when the grant has ended"});
+    found.push_back(
+        {"lease_promised",
+         fmt::format("{}, and the execution is promised to {}: a reclaim grant {}", lapsed, grant->worker,
+                     end_of(*grant, facts.now)),
+         is_left_out(facts)
+             ? "that worker reclaims it"
+             : "that worker reclaims it, or the daemon takes the lease when the grant has ended"});
     return;
   }
-  const Inspection* inspection = taker(facts);
+  if (is_left_out(facts)) return;  // which another line tells
   if (inspection == nullptr) {
     found.push_back({"lease_lapsed", lapsed, tick("lease_expiry", facts.id)});
     return;
@@ -93,7 +103,9 @@ void add_active(const Facts& facts, bool at_fault, std::vector<Finding>& found) 
       {"lease_runs",
        fmt::format("{} works on attempt {}: its lease ends {}", attempt->worker.value_or("a worker"),
                    attempt->index, when(*attempt->lease_expires_at, facts.now)),
-       "wait: a worker that is gone renews no more, and the lease is taken when it has lapsed"});
+       is_left_out(facts)
+           ? "wait: that worker is at work; its lease is not taken by a daemon that leaves it out"
+           : "wait: a worker that is gone renews no more, and the lease is taken when it has lapsed"});
 }
 
 }  // namespace ff::explain

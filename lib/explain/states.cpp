@@ -40,7 +40,7 @@ std::string calls_for_promised(const Core& core) {
 void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
   const std::string calls = calls_for_promised(*facts.core);
   const Inspection* returner = facts.inspection("grant_expiry");
-  const auto at = returner == nullptr ? std::nullopt : returner->takeable_at();
+  const auto at = returner == nullptr || returner->filtered ? std::nullopt : returner->takeable_at();
   if (const Grant* grant = facts.grant("claim")) {
     found.push_back(
         {"claim_promised",
@@ -219,7 +219,7 @@ void add_ended(const Facts& facts, std::vector<Finding>& found) {
          fmt::format("a lease of its is left to {} and ends {}: until then that worker may renew it, and "
                      "complete or fail the execution",
                      leased->worker.value_or("a worker"), when(*leased->lease_expires_at, facts.now)),
-         "wait: a lease that has lapsed is taken"});
+         "wait: a lease that has lapsed is taken by lease_expiry"});
 }
 
 void add_deadline(const Facts& facts, std::vector<Finding>& found) {

@@ -129,14 +129,51 @@ TEST_CASE("explain says that the filter leaves an execution out, and how to move
   CHECK_THAT(next(), Catch::Contains("namespace tenant-a") && Catch::Contains("--namespace tenant-b"));
   stage.filter = for_tag("i-1");
   CHECK_THAT(next(), Catch::Contains("cairn.instance_id=i-1") && !Catch::Contains("--namespace"));
+  // What is no part of the command is a comment.
+  CHECK_THAT(next(), Catch::EndsWith("' # with the --config of a file that has not this filter"));
 
   // A name may hold anything, and the line is pasted into a shell.
   stage.set(id, "raw_fields = '{\"namespace\": \"b; reboot\"}'");
   stage.filter = for_namespace("tenant-a");
-  CHECK_THAT(next(), !Catch::Contains("--namespace"));
+  CHECK_THAT(next(), Catch::EndsWith(" --namespace 'b; reboot'"));
 
   stage.filter = for_namespace("b; reboot");
   CHECK(word_of(stage.ask(id), "lease_expiry") == "due");
+}
+
+TEST_CASE("explain does not say that what the filter leaves out will be moved all the same") {
+  ExplainStage stage;
+  stage.filter = for_namespace("tenant-a");
+  const CoreRow other{.raw_fields = origin("tenant-b", "i-2")};
+  const auto of = [&](CoreRow row, State state) {
+    row.state = std::move(state);
+    return row;
+  };
+  const auto said = [&](const Uuid& id) {
+    std::string all;
+    for (const explain::Finding& each : explain::findings(stage.ask(id)))
+      all += std::string(each.cause) + ": " + each.next + "\n";
+    return all;
+  };
+  const auto lapsed = explain::findings(stage.ask(stage.leased(-kMinute, Json::object(), other)));
+  CHECK(lapsed.size() == 2);  // lease_expiry or attempt_timeout, and cancel_backlog has no row
+  for (const explain::Finding& each : lapsed) CHECK(each.cause == "filtered");
+  CHECK_THAT(said(stage.leased(kHour, Json::object(), other)),
+             Catch::Contains("lease_runs: wait: that worker is at work; its lease is not taken by a daemon"));
+  CoreRow later = of(other, delayed());
+  later.deadline_at_ms = stage.now + kHour;
+  CHECK_THAT(said(stage.core(later)),
+             Catch::Contains("makes it claimable then -- but by its filter delayed_promoter leaves it out"));
+  later.deadline_at_ms = stage.now - kHour;
+  later.execution = new_uuid();
+  CHECK_THAT(
+      said(stage.core(later)),
+      Catch::Contains("delay_over: ff-reconcilerd tick delayed_promoter") &&
+          !Catch::Contains("delayed_promoter --execution '{fp:3}:" + to_string(later.execution) + "'\n"));
+  const Uuid promised = stage.core(of({.raw_fields = other.raw_fields}, runnable()));
+  stage.set(promised, "eligibility_state = 'pending_claim'");
+  stage.grant(promised, "claim", -kMinute);
+  CHECK_THAT(said(promised), Catch::Contains("claim_abandoned: UPDATE ff_exec_core"));
 }
 
 TEST_CASE("explain says that a reconciler is switched off") {

@@ -27,7 +27,10 @@ TEST_CASE("what asks a daemon by its URL has the configuration file, too, for th
         "ff-reconcilerd quarantine --url http://127.0.0.1:9464 --config '/etc/x.yaml'");
 }
 
-TEST_CASE("what is no command of ours, or where there is no file, is pasted as it is") {
-  for (const char* line : {"ANALYZE ff_attempt;", "wait"}) CHECK(Pasted("/etc/x.yaml")(line) == line);
+TEST_CASE("what is no command of ours, or where there is no file, or one is named, is pasted as it is") {
+  for (const char* line :
+       {"ANALYZE ff_attempt;", "wait",
+        "ff-reconcilerd tick lease_expiry # with the --config of a file that has not this filter"})
+    CHECK(Pasted("/etc/x.yaml")(line) == line);
   CHECK(Pasted()("ff-reconcilerd status") == "ff-reconcilerd status");
 }
