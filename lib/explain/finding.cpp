@@ -62,8 +62,16 @@ void add_storm(const StormHold& storm, std::string_view name, std::vector<Findin
          "wait"});
 }
 
+// Of lease_expiry and attempt_timeout, the one that is on takes what is left to the other, too: with that one nothing is amiss.
+bool is_left_to_partner(const Facts& facts, const Inspection& inspection) {
+  const bool by_expiry = inspection.reconciler == "lease_expiry";
+  if (inspection.enabled || (!by_expiry && inspection.reconciler != "attempt_timeout")) return false;
+  const Inspection* partner = facts.inspection(by_expiry ? "attempt_timeout" : "lease_expiry");
+  return partner != nullptr && partner->enabled && !partner->filtered && !partner->rows.empty();
+}
+
 void add_obstacles(const Facts& facts, const Inspection& inspection, std::vector<Finding>& found) {
-  if (inspection.rows.empty()) return;
+  if (inspection.rows.empty() || is_left_to_partner(facts, inspection)) return;
   const std::string_view name = inspection.reconciler;
   if (inspection.filtered) return add_filtered(facts, inspection, found);
   if (!inspection.enabled && inspection.due())

@@ -186,6 +186,21 @@ TEST_CASE("explain says that a reconciler is switched off") {
   CHECK_THAT(its->next, Catch::Contains("tick lease_expiry --execution"));
 }
 
+TEST_CASE(
+    "explain does not blame the one of the two that take leases which is off where the other one is on") {
+  const bool expiry_off = GENERATE(true, false);
+  ExplainStage stage;
+  stage.off = {expiry_off ? "lease_expiry" : "attempt_timeout"};
+  const std::string other = expiry_off ? "attempt_timeout" : "lease_expiry";
+  // One that would be left to the one that is off, were it on.
+  const Uuid id = stage.leased(-kHour, expiry_off ? Json::object() : Json{{"lease_reclaims", 3}});
+  const Found found = found_of(stage, id);
+  CHECK(finding(found, "switched_off") == nullptr);
+  for (const explain::Finding& each : found)
+    CHECK_THAT(each.next, !Catch::Contains("tick ") || Catch::Contains("tick " + other + " "));
+  CHECK(finding(found, expiry_off ? "retries_spent" : "lease_lapsed") != nullptr);
+}
+
 TEST_CASE("explain says that it is not known what is paused, where a reconciler has a row of it") {
   ExplainStage stage;
   explain::Facts facts = stage.ask(stage.leased(-kMinute));
