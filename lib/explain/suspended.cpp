@@ -130,8 +130,8 @@ class Teller {
         open != open_.end() ? open->second : '"' + key + (is_closed ? "\" (not open)" : "\"");
     const std::string signal = name.is_null() ? "any signal" : text_of(name);
     Awaited its{fmt::format("{} at waitpoint {}", signal.empty() ? R"("")" : signal, where)};
-    its.has_come = std::ranges::any_of(member(signals_, key.c_str()),
-                                       [&](const json& each) { return matches(matcher, each); });
+    its.has_come =
+        std::ranges::any_of(signals_at(key), [&](const json& each) { return matches(matcher, each); });
     if (is_closed && !its.has_come) its.by = Awaited::By::nobody;
     return its;
   }
@@ -166,7 +166,7 @@ class Teller {
       const std::string key = text_of(each);
       if (!keys.insert(key).second) continue;
       parts.push_back(at(key, member(body, "matcher")));
-      for (const json& signal : member(signals_, key.c_str()))
+      for (const json& signal : signals_at(key))
         if (matches(member(body, "matcher"), signal))
           distinct.insert(by_waitpoint ? key : distinguishes(signal, by_signal));
     }
@@ -183,6 +183,13 @@ class Teller {
     its.has_come = distinct.size() >= wanted;
     if (!its.has_come && !can_come) its.by = Awaited::By::nobody;
     return its;
+  }
+
+  // What is no list holds no signal, whatever it holds.
+  const json& signals_at(const std::string& key) const {
+    static const json kNoSignals = json::array();
+    const json& its = member(signals_, key.c_str());
+    return its.is_array() ? its : kNoSignals;
   }
 
   static std::string distinguishes(const json& signal, bool by_signal) {

@@ -299,6 +299,17 @@ TEST_CASE("explain promises no signal a welcome that FlowFabric refuses") {
   }
 }
 
+TEST_CASE("explain takes nothing for a signal that has come but what stands in a list of them") {
+  for (const Json& no_list : {Json{{"never_committed", true}}, Json("x"), Json(true)}) {
+    CAPTURE(no_list.dump());
+    const Json signals{{"a", no_list}};
+    CHECK_THAT(awaited(any_signal_at("a"), signals),
+               Catch::StartsWith("it waits for any signal at waitpoint a"));
+    CHECK_THAT(awaited(count_of(1, "DistinctSources"), signals),
+               Catch::StartsWith("it waits for 1 source: "));
+  }
+}
+
 TEST_CASE(
     "explain does not take a waitpoint that is only announced, or of a former suspension, for one waited "
     "for") {
