@@ -29,16 +29,22 @@ void add_delayed(const Facts& facts, std::vector<Finding>& found) {
                      "wait: delayed_promoter makes it claimable then"});
 }
 
+// What is to go on with an attempt, but has none at all: index_repair has nothing to point it to.
+bool lacks_attempt(const Facts& facts) {
+  return facts.core->attempt_state == "attempt_interrupted" && facts.attempts.empty();
+}
+
 // FlowFabric's claim and claim_execution want what is eligible_now, and issue_grant_and_claim does not know the attempt_state
 // `pending`.
-std::string calls_for_promised(const Core& core) {
-  if (core.attempt_state == "pending") return {};
+std::string calls_for_promised(const Facts& facts) {
+  const Core& core = *facts.core;
+  if (core.attempt_state == "pending" || lacks_attempt(facts)) return {};
   return core.public_state == "resumable" ? "claim_resumed_execution or issue_grant_and_claim"
                                           : "issue_grant_and_claim";
 }
 
 void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
-  const std::string calls = calls_for_promised(*facts.core);
+  const std::string calls = calls_for_promised(facts);
   const Inspection* returner = facts.inspection("grant_expiry");
   const auto at = returner == nullptr || returner->filtered ? std::nullopt : returner->takeable_at();
   if (const Grant* grant = facts.grant("claim")) {
@@ -119,11 +125,15 @@ void add_claimable(const Facts& facts, bool at_fault, std::vector<Finding>& foun
                      "it is to go on with an attempt that is not there, so claim_resumed_execution and "
                      "issue_grant_and_claim refuse it: index_repair names the one that is",
                      tick("index_repair", facts.id)});
+  if (lacks_attempt(facts)) {
+    const audit::Check& check = audit::check_named("interrupted_without_attempt");
+    found.push_back({check.name, std::string(check.meaning), remedy(check.name, facts.id)});
+  }
   if (at_fault) return;
   const Workers& workers = facts.workers;
   const std::string wants =
       "lane " + core.lane + (core.capabilities.empty() ? "" : ", capabilities " + core.capabilities);
-  const std::string calls = calls_that_take_it(core, !is_astray);
+  const std::string calls = calls_that_take_it(core, !is_astray && !lacks_attempt(facts));
   const bool is_behind = add_first(facts, found);
   const std::string may = calls.empty()
                               ? std::string("any worker may claim it") + (is_behind ? " after that one" : "")

@@ -159,6 +159,24 @@ TEST_CASE("explain and audit mend in one way what has an unknown phase or has lo
   CHECK(first(lost).next == mended("suspended_without_suspension", lost));
 }
 
+TEST_CASE("explain names the claim alone for what is to go on with an attempt and has none, as audit does") {
+  ExplainStage stage;
+  const Uuid id =
+      stage.core(in_state({"runnable", "released", "eligible_now", "resumable", "attempt_interrupted"}));
+  const auto found = explain::findings(stage.ask(id));
+  CHECK(causes(found) == "interrupted_without_attempt resumable");
+  CHECK(text_of(found, "interrupted_without_attempt") ==
+        audit::check_named("interrupted_without_attempt").meaning);
+  CHECK_THAT(text_of(found, "resumable"),
+             Catch::StartsWith("a worker may take it up again by FlowFabric's claim, but not by claim_exec"));
+  stage.db.execute_script(next_of(found, "interrupted_without_attempt"));
+  CHECK(causes(explain::findings(stage.ask(id))) == "resumable");
+  // Promised, no call takes it at all.
+  stage.set(id, "eligibility_state = 'pending_claim', attempt_state = 'attempt_interrupted'");
+  stage.grant(id, "claim", kHour);
+  CHECK_THAT(next_of(found_of(stage, id), "claim_promised"), Catch::StartsWith("wait: grant_expiry "));
+}
+
 TEST_CASE("explain names nothing beside the cause that would move nothing") {
   ExplainStage stage;
   const Uuid promised = stage.leased(-kMinute);
