@@ -47,11 +47,21 @@ std::string Downstream::state() const {
   return explain::state(lifecycle_phase, public_state, {}, std::nullopt);
 }
 
+const CompletionEvent* Facts::told_end() const {
+  const auto end = std::ranges::find_if(
+      completions, [](const CompletionEvent& event) { return event.outcome != "resumable"; });
+  return end == completions.end() ? nullptr : &*end;
+}
+
+const CompletionEvent* Facts::told_too_early() const {
+  const bool lives = core && !core->ended() && !core->terminal_at && !core->is_replayed;
+  return lives ? told_end() : nullptr;
+}
+
 std::string Facts::state() const {
-  const auto end = std::find_if(completions.begin(), completions.end(),
-                                [](const CompletionEvent& event) { return event.outcome != "resumable"; });
+  const CompletionEvent* end = told_end();
   return explain::state(core->lifecycle_phase, core->public_state, core->attempt_state,
-                        end == completions.end() ? std::nullopt : std::optional(end->outcome));
+                        end == nullptr ? std::nullopt : std::optional(end->outcome));
 }
 
 bool FanIn::satisfied() const {

@@ -41,6 +41,9 @@ struct Core {
   std::optional<UnixMillis> last_mutation_at;
   std::optional<std::string> last_failure;
   std::optional<std::string> newest_outcome;  ///< of its newest attempt
+  bool is_replayed = false;
+  std::optional<std::string>
+      word_of_end;  ///< of one that has ended as resumable, by what else stands about it
 
   bool is(std::string_view phase) const { return lifecycle_phase == phase; }
   bool delayed() const { return is("runnable") && eligibility_state == "not_eligible_until_time"; }
@@ -267,6 +270,10 @@ struct Facts {
   const Inspection* inspection(std::string_view reconciler) const;
   /// Its fan-in counts the ends that there were. True as well where an event is gone that would tell.
   bool fan_in_agrees() const;
+  /// The newest event that tells its end; null: there is none among the latest.
+  const CompletionEvent* told_end() const;
+  /// The same of one that lives, and was not replayed: whoever waits for it is misled.
+  const CompletionEvent* told_too_early() const;
   /// Of the execution itself, in one word.
   std::string state() const;
 };

@@ -14,7 +14,7 @@ namespace {
 
 // In all of them: $1 the partition, $2 the execution.
 
-const std::string kCore = reconcile::phrases().expand(R"sql(
+const std::string kCore = of_one_partition(R"sql(
 SELECT flow_id, lane_id, array_to_string(required_capabilities, ',') AS capabilities, attempt_index, lifecycle_phase,
        ownership_state, eligibility_state, public_state, attempt_state, blocking_reason, cancellation_reason,
        cancelled_by, created_at_ms, started_at_ms, terminal_at_ms, deadline_at_ms,
@@ -26,8 +26,10 @@ SELECT flow_id, lane_id, array_to_string(required_capabilities, ',') AS capabili
           FROM {schema}.ff_attempt i
          WHERE i.partition_key = $1 AND i.execution_id = $2
          ORDER BY i.attempt_index DESC
-         LIMIT 1) AS newest_outcome
-  FROM {schema}.ff_exec_core
+         LIMIT 1) AS newest_outcome,
+       coalesce({object:raw_fields} ? 'replay_count', false) AS is_replayed,
+       CASE WHEN {has_ended:c} AND public_state = 'resumable' THEN {word_of_end:c} END AS word_of_end
+  FROM {schema}.ff_exec_core c
  WHERE partition_key = $1 AND execution_id = $2)sql");
 
 constexpr std::string_view kElsewhere = R"sql(
@@ -142,6 +144,8 @@ std::optional<Core> read_core(pg::Transaction& transaction, const pg::Params& of
   core.last_mutation_at = moment_if(row, "last_mutation_at_ms");
   core.last_failure = row.get<std::optional<std::string>>("last_failure");
   core.newest_outcome = row.get<std::optional<std::string>>("newest_outcome");
+  core.is_replayed = row.get<bool>("is_replayed");
+  core.word_of_end = row.get<std::optional<std::string>>("word_of_end");
   return core;
 }
 

@@ -7,12 +7,7 @@ namespace {
 
 // In all of them: $1 the partition, $2 the execution, $3 its flow.
 
-std::string expanded(std::string_view text) {
-  Fragments all = reconcile::phrases();
-  return all.add(Fragment{"in_partitions(row)", "{row}.partition_key = $1"}).expand(text);
-}
-
-const std::string kFanIn = expanded(R"sql(
+const std::string kFanIn = of_one_partition(R"sql(
 SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, {whole_number_or:1, g.policy->'k'} AS k,
        g.success_count::bigint AS success, g.fail_count::bigint AS fail, g.skip_count::bigint AS skip,
        g.running_count::bigint AS running, g.cancel_siblings_pending_flag AS flag, p.enqueued_at_ms
@@ -22,7 +17,7 @@ SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, {whole_number_or:1, g.poli
  WHERE g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = $2)sql");
 
 // Other policies than cancel_all let members finish, and a replay is somebody's will.
-const std::string kCancelled = expanded(R"sql(
+const std::string kCancelled = of_one_partition(R"sql(
 SELECT
   FROM {schema}.ff_flow_core f
   JOIN {schema}.ff_exec_core c ON c.partition_key = f.partition_key AND c.flow_id = f.flow_id
@@ -31,7 +26,7 @@ SELECT
    AND NOT {object:c.raw_fields} ? 'replay_count')sql");
 
 // First those whose end nobody has passed on, then those that are at work.
-const std::string kUpstreams = expanded(R"sql(
+const std::string kUpstreams = of_one_partition(R"sql(
 SELECT up.*, count(*) OVER () AS in_all,
        count(*) FILTER (WHERE ended AND NOT staged) OVER () AS ended_in_all,
        count(*) FILTER (WHERE ended AND NOT staged AND outcome = 'success') OVER () AS succeeded_in_all,
@@ -75,6 +70,11 @@ SELECT d.downstream_eid, coalesce(c.lifecycle_phase, '') AS lifecycle_phase,
  LIMIT 50)sql";
 
 }  // namespace
+
+std::string of_one_partition(std::string_view text) {
+  Fragments all = reconcile::phrases();
+  return all.add(Fragment{"in_partitions(row)", "{row}.partition_key = $1"}).expand(text);
+}
 
 UnixMillis moment_of(const pg::Row& row, std::string_view column) {
   return unix_millis(row.get<std::int64_t>(column));

@@ -204,8 +204,8 @@ bool is_anything_left(const Inspection& inspection) {
   return inspection.due() || (inspection.enabled && inspection.reconciler != "execution_retention");
 }
 
-std::string after_its_end(const Facts& facts, const Attempt* leased) {
-  const bool any_left = std::ranges::any_of(facts.inspections, is_anything_left);
+std::string after_its_end(const Facts& facts, const Attempt* leased, bool at_fault) {
+  const bool any_left = at_fault || std::ranges::any_of(facts.inspections, is_anything_left);
   return std::string(leased != nullptr ? "its worker may still end it otherwise"
                      : any_left        ? "it has ended, but for what the other lines say"
                                        : "nothing moves it any more") +
@@ -214,9 +214,9 @@ std::string after_its_end(const Facts& facts, const Attempt* leased) {
               : "; FlowFabric replays only what is terminal, and not what is cancelled");
 }
 
-void add_ended(const Facts& facts, std::vector<Finding>& found) {
+void add_ended(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
   const Attempt* leased = still_leased(facts);
-  found.push_back({"ended", how_it_ended(facts), after_its_end(facts, leased)});
+  found.push_back({"ended", how_it_ended(facts), after_its_end(facts, leased, at_fault)});
   if (due_inspection(facts, "suspension_timeout") != nullptr)
     found.push_back({"suspension_left",
                      "its suspension or waitpoints are left: a late signal would begin it anew",
@@ -262,9 +262,9 @@ void add_own_state(const Facts& facts, std::vector<Finding>& found) {
                              : core.is("suspended") && facts.suspension;
     if (!is_held) return;
   }
-  const bool at_fault = !facts.flow_cancelled && add_faults(facts, found);
+  const bool at_fault = (core.ended() || !facts.flow_cancelled) && add_faults(facts, found);
   if (core.ended())
-    add_ended(facts, found);
+    add_ended(facts, at_fault, found);
   else if (core.is("active"))
     add_active(facts, at_fault, found);
   else if (core.is("suspended"))

@@ -9,7 +9,7 @@ namespace ff::explain {
 const Inspection* due_inspection(const Facts& facts, std::string_view reconciler);
 
 void add_states(const Facts& facts, std::vector<Finding>& found);
-/// Whatever `audit` finds in its own rows, as audit says it. True: something.
+/// Whatever `audit` finds in its own rows, as audit says it. True: something that is in its way.
 bool add_faults(const Facts& facts, std::vector<Finding>& found);
 /// Where others are to end first, but their edges are only staged or no fan-in is there that would count their ends, as audit
 /// says it. True: that is so.

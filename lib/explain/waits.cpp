@@ -263,7 +263,9 @@ void add_flow(const Facts& facts, std::vector<Finding>& found) {
     found.push_back({"end_not_dispatched",
                      fmt::format("its completion event {} ({}) has been waiting for {} to be passed on",
                                  pending->id, pending->outcome, age(pending->committed_at, facts.now)),
-                     passed_on(facts, facts.id, pending->committed_at)});
+                     facts.told_too_early() != nullptr
+                         ? "mend told_but_alive first: dependency tells those who wait for it"
+                         : passed_on(facts, facts.id, pending->committed_at)});
   for (const Downstream& downstream : facts.downstreams)
     if (downstream.cancels_us && !facts.core->ended())
       found.push_back(

@@ -25,7 +25,10 @@ Uuid of_cancelled_flow(ExplainStage& stage, State state, const std::string& raw_
           {"public_flow_state", "cancelled"},
           {"created_at_ms", 5},
           {"raw_fields", Json::parse(raw_fields)}});
-  return stage.core({.flow = flow, .state = std::move(state)});
+  const bool has_ended = state.lifecycle_phase == "cancelled";
+  return stage.core({.flow = flow,
+                     .state = std::move(state),
+                     .terminal_at_ms = has_ended ? std::optional(stage.now) : std::nullopt});
 }
 
 }  // namespace

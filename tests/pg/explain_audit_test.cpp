@@ -1,0 +1,98 @@
+// What `audit` finds is no other for `explain`: it has the same word and the same remedy there, and nothing that is said
+// beside it contradicts it.
+#include <catch2/catch.hpp>
+
+#include "audit/remedy.hpp"
+#include "explain/words.hpp"
+#include "explain_stage.hpp"
+
+using namespace ff;
+using namespace ff::test;
+
+namespace {
+
+std::string words_of(const Found& found) {
+  std::string all;
+  for (const explain::Finding& each : found) all += (all.empty() ? "" : " ") + std::string(each.cause);
+  return all;
+}
+
+Uuid just_ended(ExplainStage& stage, State state) {
+  return stage.core({.state = std::move(state), .terminal_at_ms = stage.now});
+}
+
+void mend(ExplainStage& stage, const Uuid& id, std::string_view cause) {
+  const Found found = found_of(stage, id);
+  CHECK(text_of(found, cause) == audit::check_named(cause).meaning);
+  stage.db.execute_script(next_of(found, cause));
+}
+
+}  // namespace
+
+TEST_CASE("explain names what has ended in part, at no time or as resumable, and mends it as audit does") {
+  ExplainStage stage;
+  const Uuid in_part = just_ended(stage, terminal());
+  stage.set(in_part, "attempt_state = 'running_attempt'");
+  const Uuid eligible = just_ended(stage, terminal());
+  stage.set(eligible, "eligibility_state = 'eligible_now'");
+  for (const Uuid& id : {in_part, eligible}) mend(stage, id, "ended_in_part");
+  const Uuid at_no_time = stage.core(in_state(cancelled()));
+  mend(stage, at_no_time, "ended_without_time");
+  for (const Uuid& id : {in_part, eligible, at_no_time}) CHECK(words_of(found_of(stage, id)) == "ended");
+}
+
+TEST_CASE("explain does not say that nothing moves what has ended and is called resumable") {
+  ExplainStage stage;
+  const auto resumable = [&](const std::string& phase) {
+    const Uuid id = just_ended(stage, phase == "terminal" ? terminal() : cancelled());
+    stage.set(id, "public_state = 'resumable'");
+    return id;
+  };
+  const auto public_state = [&](const Uuid& id) { return core(stage.db, id)["public_state"]; };
+  // By the event of its end, by its attempt, or by its phase.
+  const Uuid told = resumable("terminal");
+  insert_completion(stage.db, {.execution = told, .outcome = "failed", .dispatched_at_ms = 5});
+  CHECK(next_of(found_of(stage, told), "ended") ==
+        "it has ended, but for what the other lines say; FlowFabric's replay begins it anew");
+  mend(stage, told, "ended_but_resumable");
+  CHECK(public_state(told) == "failed");
+  CHECK_THAT(next_of(found_of(stage, told), "ended"), Catch::StartsWith("nothing moves it any more; "));
+  const Uuid untold = resumable("terminal");
+  stage.attempt({.execution = untold});
+  stage.db.execute("UPDATE ff_attempt SET outcome = 'success' WHERE execution_id = $1",
+                   pg::Params::of(untold));
+  mend(stage, untold, "ended_but_resumable");
+  CHECK(public_state(untold) == "completed");
+  const Uuid by_cancel = resumable("cancelled");
+  mend(stage, by_cancel, "ended_but_resumable");
+  CHECK(public_state(by_cancel) == "cancelled");
+  // What an end can be, nothing tells: the server refuses the statement.
+  CHECK_THROWS_AS(
+      stage.db.execute_script(next_of(found_of(stage, resumable("terminal")), "ended_but_resumable")),
+      pg::Error);
+}
+
+TEST_CASE("explain names two leases that run, and an end that was told of who lives, beside the lease") {
+  ExplainStage stage;
+  const Uuid id = stage.leased(kHour);
+  stage.attempt({.execution = id, .attempt_index = 1, .lease_expires_at_ms = stage.now + kHour});
+  CHECK(words_of(found_of(stage, id)) == "two_leases lease_runs");
+  mend(stage, id, "two_leases");
+  CHECK(words_of(found_of(stage, id)) == "lease_runs");
+  // FlowFabric's reclaim leaves the lease, and marks its attempt.
+  stage.db.execute_script("UPDATE ff_attempt SET outcome = 'interrupted_reclaimed', lease_expires_at_ms = " +
+                          std::to_string(stage.now + kHour) + " WHERE attempt_index = 0");
+  CHECK(words_of(found_of(stage, id)) == "lease_runs");
+
+  const std::int64_t event = insert_completion(stage.db, {.execution = id});
+  const Found told = found_of(stage, id);
+  CHECK(words_of(told) == "told_but_alive lease_runs end_not_dispatched");
+  CHECK_THAT(next_of(told, "told_but_alive"), Catch::Contains(" event_id = " + std::to_string(event) + ";"));
+  for (const explain::Finding& each : told) CHECK_THAT(each.next, !Catch::Contains("tick "));
+  mend(stage, id, "told_but_alive");
+  CHECK(words_of(found_of(stage, id)) == "lease_runs");
+  // Of the run before a replay.
+  insert_completion(stage.db, {.execution = id, .dispatched_at_ms = 5});
+  stage.set(id, "raw_fields = '{\"replay_count\": \"1\"}'");
+  CHECK(words_of(found_of(stage, id)) == "lease_runs");
+}
