@@ -47,6 +47,13 @@ std::string Downstream::state() const {
   return explain::state(lifecycle_phase, public_state, {}, std::nullopt);
 }
 
+bool Facts::deadline_is_of_former_run() const {
+  const Inspection* inspection = this->inspection("execution_deadline");
+  const bool with_waiting =
+      inspection != nullptr && inspection->settings.at("include_waiting").value_or(0) != 0;
+  return core->is_replayed && (core->is("active") || with_waiting);
+}
+
 const CompletionEvent* Facts::told_end() const {
   const auto end = std::ranges::find_if(
       completions, [](const CompletionEvent& event) { return event.outcome != "resumable"; });

@@ -270,6 +270,9 @@ struct Facts {
   const Inspection* inspection(std::string_view reconciler) const;
   /// Its fan-in counts the ends that there were. True as well where an event is gone that would tell.
   bool fan_in_agrees() const;
+  /// Of one whose deadline execution_deadline leaves: it passed before a replay. Otherwise the execution waits, and
+  /// include_waiting is off.
+  bool deadline_is_of_former_run() const;
   /// The newest event that tells its end; null: there is none among the latest.
   const CompletionEvent* told_end() const;
   /// The same of one that lives, and was not replayed: whoever waits for it is misled.

@@ -232,16 +232,26 @@ void add_ended(const Facts& facts, bool at_fault, std::vector<Finding>& found) {
          "wait: a lease that has lapsed is taken by lease_expiry"});
 }
 
+// No setting enforces one that passed before a replay.
+Finding ignored_deadline(const Facts& facts) {
+  const Core& core = *facts.core;
+  const std::string deadline =
+      fmt::format("its deadline ({}) is not enforced: ", when(*core.deadline_at, facts.now));
+  if (facts.deadline_is_of_former_run())
+    return {"deadline_ignored", deadline + "it is of the run before it was replayed",
+            update_core(facts.id, "deadline_at_ms = NULL") +
+                " -- or the moment of another deadline, for this run"};
+  return {"deadline_ignored", deadline + "it is not active, and include_waiting is off",
+          std::string("reconcilers.execution_deadline.include_waiting ends what waits, too") +
+              (core.is_replayed ? ", but for a deadline that passed before the replay" : "")};
+}
+
 void add_deadline(const Facts& facts, std::vector<Finding>& found) {
   const Core& core = *facts.core;
   const Inspection* inspection = facts.inspection("execution_deadline");
   if (!core.deadline_at || core.ended() || core.delayed() || inspection == nullptr) return;
   if (inspection->rows.empty())
-    found.push_back({"deadline_ignored",
-                     fmt::format("its deadline ({}) is not enforced: {}", when(*core.deadline_at, facts.now),
-                                 core.is("active") ? "it is of the run before it was replayed"
-                                                   : "it is not active, and include_waiting is off"),
-                     "reconcilers.execution_deadline.include_waiting ends what waits, too"});
+    found.push_back(ignored_deadline(facts));
   else if (inspection->due())
     found.push_back({"deadline_passed", "its deadline was " + when(*core.deadline_at, facts.now),
                      tick("execution_deadline", facts.id)});

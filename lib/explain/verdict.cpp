@@ -34,8 +34,8 @@ std::string no_deadline(const Facts& facts) {
   const Core& core = *facts.core;
   if (!core.deadline_at) return "it has no deadline";
   if (core.ended()) return "it has ended";
-  if (core.is("active")) return "the deadline is of the run before it was replayed";
-  if (core.eligibility_state == "not_eligible_until_time") return "it is delayed";
+  if (core.delayed()) return "it is delayed";
+  if (facts.deadline_is_of_former_run()) return "the deadline is of the run before it was replayed";
   return "it is not active, and include_waiting is off";
 }
 

@@ -96,3 +96,29 @@ TEST_CASE("explain names two leases that run, and an end that was told of who li
   stage.set(id, "raw_fields = '{\"replay_count\": \"1\"}'");
   CHECK(words_of(found_of(stage, id)) == "lease_runs");
 }
+
+TEST_CASE("explain does not advise include_waiting for a deadline that passed before a replay") {
+  ExplainStage stage;
+  stage.settings["execution_deadline"] = {{"include_waiting", GENERATE(0, 1)}};
+  const CoreRow late{.deadline_at_ms = stage.now - kHour,
+                     .raw_fields = {{"replay_count", "1"}, {"last_mutation_at", std::to_string(stage.now)}}};
+  const Uuid id = stage.leased(kHour, Json::object(), late);
+  const Found found = found_of(stage, id);
+  CHECK_THAT(text_of(found, "deadline_ignored"), Catch::EndsWith("it is of the run before it was replayed"));
+  CHECK_THAT(next_of(found, "deadline_ignored"), !Catch::Contains("include_waiting"));
+  stage.db.execute_script(next_of(found, "deadline_ignored"));
+  CHECK(words_of(found_of(stage, id)) == "lease_runs");
+
+  CoreRow waits = late;
+  waits.execution = new_uuid();
+  waits.state = runnable();
+  const Found of_waiting = found_of(stage, stage.core(waits));
+  if (stage.settings["execution_deadline"]["include_waiting"] == 1)
+    CHECK(next_of(of_waiting, "deadline_ignored") ==
+          explain::update_core({{3}, waits.execution}, "deadline_at_ms = NULL") +
+              " -- or the moment of another deadline, for this run");
+  else
+    CHECK_THAT(next_of(of_waiting, "deadline_ignored"),
+               Catch::Contains("include_waiting") &&
+                   Catch::EndsWith("but for a deadline that passed before the replay"));
+}
