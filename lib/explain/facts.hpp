@@ -142,6 +142,13 @@ struct Upstream {
   std::string state() const;  ///< see explain::state
 };
 
+/// One step on the way from an execution to those that it waits for, all of which wait for all of theirs.
+struct WaitsFor {
+  ExecutionId downstream{};
+  ExecutionId upstream{};
+  Uuid edge = {};
+};
+
 /// An execution that waits for this one.
 struct Downstream {
   ExecutionId id{};
@@ -250,6 +257,7 @@ struct Facts {
   std::int64_t succeeded_upstreams = 0, skipped_upstreams = 0;  ///< of those, by the latest event of each
   std::int64_t untold_upstreams = 0;                            ///< of those, without such an event
   bool any_staged = false;                                      ///< an edge of all of them is not applied yet
+  std::vector<WaitsFor> way;  ///< a few steps; empty: none waits for all of its own
   std::vector<Downstream> downstreams;
   std::int64_t downstreams_in_all = 0;
   std::vector<CompletionEvent> completions;  ///< the latest first
@@ -268,6 +276,8 @@ struct Facts {
   /// The unexpired grant of this kind.
   const Grant* grant(std::string_view kind) const;
   const Inspection* inspection(std::string_view reconciler) const;
+  /// The way comes back to it.
+  bool waits_in_circle() const { return !way.empty() && way.back().upstream.uuid == id.uuid; }
   /// Its fan-in counts the ends that there were. True as well where an event is gone that would tell.
   bool fan_in_agrees() const;
   /// Of one whose deadline execution_deadline leaves: it passed before a replay. Otherwise the execution waits, and

@@ -7,6 +7,19 @@ namespace {
 
 // In all of them: $1 the partition, $2 the execution, $3 its flow.
 
+// "It waits for all of those that it waits for", by its flow's edges.
+constexpr std::string_view kWaitsForAll = R"sql(EXISTS (
+  SELECT
+    FROM {schema}.ff_exec_core c
+    JOIN {schema}.ff_edge_group g ON g.partition_key = $1 AND g.flow_id = $3 AND g.downstream_eid = c.execution_id
+   WHERE c.partition_key = $1 AND c.execution_id = {execution} AND c.flow_id = $3
+     AND CASE WHEN c.eligibility_state = 'blocked_by_dependencies' AND c.blocking_reason = 'waiting_for_children'
+              THEN c.lifecycle_phase IN ('submitted', 'runnable', 'blocked')
+              WHEN {kind_of:g} <> 'all_of' THEN false
+              WHEN c.lifecycle_phase = 'submitted' THEN g.running_count > 0
+              ELSE c.lifecycle_phase = 'blocked'
+                   OR c.lifecycle_phase = 'runnable' AND c.eligibility_state = 'blocked_by_dependencies' END))sql";
+
 const std::string kFanIn = of_one_partition(R"sql(
 SELECT coalesce(g.policy->>'kind', 'all_of') AS kind, {whole_number_or:1, g.policy->'k'} AS k,
        g.success_count::bigint AS success, g.fail_count::bigint AS fail, g.skip_count::bigint AS skip,
@@ -53,6 +66,29 @@ SELECT up.*, count(*) OVER () AS in_all,
  ORDER BY undispatched_since_ms IS NULL, NOT (ended AND events = 0), ended, upstream_eid, edge_id
  LIMIT 50)sql");
 
+// Step by step to the first upstream that waits for all of its own, as `waits_in_circle` of `audit` has it: to the execution
+// itself where that is one of them. What satisfies a fan-in alone may yet end another wait. So many edges of a fan-in are looked
+// at, and so many steps are made.
+const std::string kWay = of_one_partition(R"sql(
+WITH RECURSIVE way AS (
+  SELECT 0 AS step, NULL::uuid AS downstream_eid, $2::uuid AS upstream_eid, NULL::uuid AS edge_id
+   UNION ALL
+  SELECT w.step + 1, n.downstream_eid, n.upstream_eid, n.edge_id
+    FROM way w
+   CROSS JOIN LATERAL (SELECT d.downstream_eid, d.upstream_eid, d.edge_id
+                         FROM (SELECT i.*
+                                 FROM {schema}.ff_edge i
+                                WHERE i.partition_key = $1 AND i.flow_id = $3 AND i.downstream_eid = w.upstream_eid
+                                  AND i.upstream_eid <> i.downstream_eid AND {is_applied:i}
+                                ORDER BY i.upstream_eid <> $2::uuid, i.upstream_eid
+                                LIMIT 100) d
+                        WHERE {waits_for_all:d.upstream_eid} AND (w.step > 0 OR {waits_for_all:d.downstream_eid})
+                        ORDER BY d.upstream_eid <> $2::uuid, d.upstream_eid
+                        LIMIT 1) n
+   WHERE w.step < 12 AND (w.step = 0 OR w.upstream_eid <> $2::uuid)
+)
+SELECT downstream_eid, upstream_eid, edge_id FROM way WHERE step > 0 ORDER BY step)sql");
+
 constexpr std::string_view kDownstreams = R"sql(
 SELECT d.downstream_eid, coalesce(c.lifecycle_phase, '') AS lifecycle_phase,
        coalesce(c.public_state, '') AS public_state,
@@ -73,6 +109,7 @@ SELECT d.downstream_eid, coalesce(c.lifecycle_phase, '') AS lifecycle_phase,
 
 std::string of_one_partition(std::string_view text) {
   Fragments all = reconcile::phrases();
+  all.add(Fragment{"waits_for_all(execution)", std::string(kWaitsForAll)});
   return all.add(Fragment{"in_partitions(row)", "{row}.partition_key = $1"}).expand(text);
 }
 
@@ -114,6 +151,11 @@ void read_flow(pg::Transaction& transaction, Facts& facts) {
                                row.get<std::string>("attempt_state"),
                                row.get<std::optional<std::string>>("word_of_end")});
   }
+  if (facts.upstreams_in_all > facts.ended_upstreams)
+    for (const pg::Row row : transaction.execute(kWay, of_it))
+      facts.way.push_back({{partition, row.get<Uuid>("downstream_eid")},
+                           {partition, row.get<Uuid>("upstream_eid")},
+                           row.get<Uuid>("edge_id")});
   for (const pg::Row row : transaction.execute(kDownstreams, of_it)) {
     facts.downstreams_in_all = row.get<std::int64_t>("in_all");
     facts.downstreams.push_back({{partition, row.get<Uuid>("downstream_eid")},

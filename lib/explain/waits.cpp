@@ -107,6 +107,10 @@ bool is_being_built(const Facts& facts) {
 
 constexpr const char* kWaitForEdges = "wait: who builds its flow applies its edges one by one";
 
+// Circles that are not met by following the first upstreams for a few steps.
+constexpr const char* kMayBeCircle =
+    " # who waits for others as well may wait in a circle: ff-reconcilerd audit finds those";
+
 void add_no_edge(const Facts& facts, std::string_view cause, std::vector<Finding>& found) {
   found.push_back({cause, fmt::format("no edge says yet for whom it waits ({})", counts(*facts.fan_in)),
                    is_being_built(facts) ? kWaitForEdges : made_eligible(facts)});
@@ -143,10 +147,26 @@ void add_staged(const Facts& facts, std::vector<Finding>& found) {
                    apply_or_delete(facts, staged)});
 }
 
+// What `audit` says of it, of the edge that it would name: who follows the upstreams comes back here.
+void add_circle(const Facts& facts, std::vector<Finding>& found) {
+  const auto& way = facts.way;
+  const auto last = std::ranges::max_element(way, {}, &WaitsFor::edge);
+  std::string by;
+  for (std::size_t i = 0; i + 1 < way.size() && i < kNamed; ++i)
+    by += (by.empty() ? ", here by way of " : ", ") + to_string(way[i].upstream);
+  if (way.size() > kNamed + 1) by += fmt::format(" and {} more", way.size() - kNamed - 1);
+  const audit::Check& check = audit::check_named("waits_in_circle");
+  found.push_back({check.name, fmt::format("{}{} ({})", check.meaning, by, counts(*facts.fan_in)),
+                   remedy(check.name, last->downstream,
+                          {{"flow_id", to_string(facts.core->flow.value_or(Uuid{}))},
+                           {"edge_id", to_string(last->edge)}})});
+}
+
 void add_those_at_work(const Facts& facts, bool for_children, std::vector<Finding>& found) {
   const std::string_view cause = for_children ? "waits_for_children" : "waits_for_upstreams";
   if (facts.upstreams.empty()) return add_no_edge(facts, cause, found);
   if (facts.any_staged && facts.fan_in->running == 0) return add_staged(facts, found);
+  if (facts.waits_in_circle() && broken(facts) == nullptr) return add_circle(facts, found);
   std::string names;
   const Upstream* first = nullptr;
   std::size_t shown = 0;
@@ -165,7 +185,7 @@ void add_those_at_work(const Facts& facts, bool for_children, std::vector<Findin
        fmt::format("it waits for {} ({}){}", names.empty() ? "upstreams that are not there" : names,
                    counts(*facts.fan_in), for_children ? "" : too_few_edges(facts)),
        broken(facts) != nullptr ? without_edge(facts, *broken(facts))
-       : first != nullptr       ? explain(first->id)
+       : first != nullptr       ? explain(first->id) + (facts.way.empty() ? "" : kMayBeCircle)
                                 : made_eligible(facts)});
 }
 

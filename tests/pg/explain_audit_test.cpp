@@ -27,6 +27,18 @@ void mend(ExplainStage& stage, const Uuid& id, std::string_view cause) {
   stage.db.execute_script(next_of(found, cause));
 }
 
+// Every one waits for the one before it, and the first for the last; all are blocked, and of one flow.
+std::vector<Uuid> circle_of(ExplainStage& stage, std::size_t size, const std::string& kind = "all_of") {
+  const Uuid flow = new_uuid();
+  std::vector<Uuid> all;
+  for (std::size_t i = 0; i < size; ++i) all.push_back(stage.core({.flow = flow, .state = blocked()}));
+  for (std::size_t i = 0; i < size; ++i) {
+    insert_group(stage.db, {.flow = flow, .downstream = all[i], .policy = {{"kind", kind}}, .running = 1});
+    insert_edge(stage.db, {3}, flow, all[(i + size - 1) % size], all[i]);
+  }
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("explain names what has ended in part, at no time or as resumable, and mends it as audit does") {
@@ -95,6 +107,46 @@ TEST_CASE("explain names two leases that run, and an end that was told of who li
   insert_completion(stage.db, {.execution = id, .dispatched_at_ms = 5});
   stage.set(id, "raw_fields = '{\"replay_count\": \"1\"}'");
   CHECK(words_of(found_of(stage, id)) == "lease_runs");
+}
+
+TEST_CASE("explain says of a circle that it is one, and mends it as audit does") {
+  const auto size = static_cast<std::size_t>(GENERATE(2, 3, 6));
+  ExplainStage stage;
+  const std::vector<Uuid> all = circle_of(stage, size);
+  if (GENERATE(false, true)) stage.db.execute("UPDATE ff_exec_core SET lifecycle_phase = 'submitted'");
+  for (const Uuid& id : all) {
+    const Found found = found_of(stage, id);
+    CHECK(words_of(found) == "waits_in_circle");
+    CHECK_THAT(text_of(found, "waits_in_circle"),
+               Catch::StartsWith(std::string(audit::check_named("waits_in_circle").meaning)));
+    for (const explain::Finding& each : found) CHECK_THAT(each.next, !Catch::Contains("explain"));
+    CHECK(next_of(found, "waits_in_circle") == next_of(found_of(stage, all[0]), "waits_in_circle"));
+  }
+  stage.db.execute_script(next_of(found_of(stage, all[0]), "waits_in_circle"));
+  for (const Uuid& id : all) CHECK(finding(found_of(stage, id), "waits_in_circle") == nullptr);
+  CHECK(stage.db.execute("SELECT FROM ff_edge").size() == static_cast<int>(size) - 1);
+}
+
+TEST_CASE(
+    "explain names audit where an upstream waits for others as well, and calls no circle what may end") {
+  ExplainStage stage;
+  const std::string hint = "ff-reconcilerd audit finds those";
+  const auto next = [&](const Uuid& id) { return next_of(found_of(stage, id), "waits_for_upstreams"); };
+  const FanIn at_work = fan_in(stage, {});
+  CHECK_THAT(next(at_work.downstream), !Catch::Contains(hint));
+  const Uuid last = stage.core({.flow = at_work.flow, .state = blocked()});
+  insert_group(stage.db,
+               {.flow = at_work.flow, .downstream = last, .policy = {{"kind", "all_of"}}, .running = 1});
+  insert_edge(stage.db, {3}, at_work.flow, at_work.downstream, last);
+  CHECK_THAT(next(last),
+             Catch::StartsWith("ff-reconcilerd explain '{fp:3}:" + to_string(at_work.downstream)) &&
+                 Catch::Contains("' # ") && Catch::EndsWith(hint));
+  // It is longer than what is followed.
+  const std::vector<Uuid> long_one = circle_of(stage, 20);
+  CHECK_THAT(next(long_one[0]), Catch::EndsWith(hint));
+  // Whom one of several is enough for may be woken by another.
+  const std::vector<Uuid> by_any = circle_of(stage, 2, "any_of");
+  CHECK_THAT(next(by_any[0]), !Catch::Contains(hint));
 }
 
 TEST_CASE("explain does not advise include_waiting for a deadline that passed before a replay") {
