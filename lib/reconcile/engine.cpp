@@ -148,7 +148,9 @@ TickReport PairEngine::tick_one(const ExecutionId& execution, const TickOptions&
     auto rows = job_.names_executions() ? candidates_of(job_, worker, {job_.of_execution(execution)})
                                         : std::vector<Candidate>{};
     limits_.leave_restless(worker.report(), rows);
+    const bool any_due = std::ranges::any_of(rows, &Candidate::due);
     for (const Candidate& row : rows) {
+      if (any_due && !row.due) continue;              // of which nothing is to be said
       if (row.due && worker.report().scanned++ == 0)  // oldest first
         worker.report().oldest_due = job_.late_since(row.due_at, row.key);
       worker.move_rows({&row, 1});

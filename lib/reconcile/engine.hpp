@@ -39,7 +39,7 @@ class Engine {
   /// throws pg::Error: see TickReport::failure.
   TickReport tick(const TickOptions& options = {});
 
-  /// The same for the rows of a single execution, due or not: what is not due is reported as no_longer_due.
+  /// The same for the rows of a single execution, due or not: where none of them is, they are reported as no_longer_due.
   TickReport tick_one(const ExecutionId& execution, const TickOptions& options = {});
 
   /// Counts what is due, up to `cap`. Throws pg::Error.

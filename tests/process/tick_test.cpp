@@ -197,6 +197,22 @@ TEST_CASE("tick --execution reports a row that is not due") {
   CHECK(diff(before, snapshot(bench.db)).empty());
 }
 
+TEST_CASE("tick --execution counts no row that never was due beside one that is") {
+  Bench bench;
+  const Uuid id = insert_core(bench.db, {.partition = {5}, .policy = max_retries(1), .attempt_index = 1});
+  for (const int attempt : {0, 1})
+    insert_attempt(bench.db,
+                   {.partition = {5},
+                    .execution = id,
+                    .attempt_index = attempt,
+                    .lease_expires_at_ms = now_ms(bench.db) + (attempt == 0 ? -60'000 : 3'600'000)});
+  const Ended done = bench.tick({"lease_expiry", "--execution", bench.name(id), "--json"});
+  CHECK(done.code == 0);
+  REQUIRE(lines(done.out).size() == 1);
+  CHECK(lines(done.out)[0]["outcomes"] == Json{{"stale_cleared", 1}});
+  CHECK(lines(done.out)[0]["skipped"]["no_longer_due"] == 0);
+}
+
 TEST_CASE("tick --execution tells people when a row falls due that is not due yet") {
   Bench bench;
   const Uuid id = insert_core(bench.db, {.partition = {5}, .policy = max_retries(1)});
