@@ -24,8 +24,9 @@ constexpr Milliseconds kStaleThreshold = 200ms;
 constexpr Milliseconds kBetweenScans = 500ms;
 constexpr std::size_t kHappenings = 40;
 constexpr PartitionKey kLastPartition{15};
-// Some executions are made to be deleted; but what callers have repeated goes with it, whoever they are.
-constexpr std::string_view kDeletes = "execution_retention";
+// Longer than any demo, whose events the books ask for.
+constexpr Milliseconds kEventsKeptFor = std::chrono::hours(24 * 30);
+static_assert(kEventsKeptFor < simulation::kPastWas);
 
 simulation::Realm realm_in(const DemoDatabase& database) {
   std::string name = "demo";
@@ -69,6 +70,8 @@ DemoSystem::DemoSystem(DemoDatabase& database, std::optional<Milliseconds> lengt
       started_(Clock::system().now()),
       realm_(realm_in(database)),
       connection_(database.connector().connect(started_ + database.config().acquire_timeout)) {
+  simulation::Past past;
+  if (database.is_private()) past = simulation::make_past(connection_, realm_);
   const SignalsHeld held;
   daemon_ = std::make_unique<Daemon>(daemon_config());
   daemon_runs_ = true;
@@ -79,6 +82,9 @@ DemoSystem::DemoSystem(DemoDatabase& database, std::optional<Milliseconds> lengt
   work.lease_ttl = kLease;
   work.budgets = database.is_private();
   work.short_lived = database.is_private();
+  work.silent_workers = database.is_private();
+  work.cancelled_flows = true;
+  work.past = past;
   workload_ = std::make_unique<simulation::Workload>(database.connector(), work);
 }
 
@@ -97,17 +103,18 @@ config::Config DemoSystem::daemon_config() const {
   config.http = {"127.0.0.1", 0};
   config.shutdown.grace = kShutdownGrace;
   for (config::Reconciler& its : config.reconcilers) {
-    // What has no namespace may belong to others.
-    if (known(its.name).filterable)
-      its.filter = config.filter;
-    else if (!database_.is_private())
-      its.enabled = false;
-    if (its.name == kDeletes) its.enabled = database_.is_private();
+    const reconcile::Reconciler& reconciler = known(its.name);
+    if (reconciler.filterable) its.filter = config.filter;
+    its.enabled = why_off(reconciler).empty();
     its.interval = std::min(its.interval, kLongestInterval);
     // One crash goes to lease_expiry, the next on the same attempt to attempt_timeout: so both are seen soon.
     if (its.name == "lease_expiry") its.settings["max_reclaims"] = 1;
-    // There is no dispatcher of FlowFabric to be waited for.
+    // There is no FlowFabric to be waited for. (The backlog of a cancel without members has no namespace.)
     if (its.name == "dependency") its.settings["stale_threshold"] = kStaleThreshold.count();
+    if (its.name == "cancel_backlog" && database_.is_private())
+      its.settings["grace"] = kStaleThreshold.count();
+    if (its.name == "outbox_retention")
+      its.settings["retention"] = its.settings["worker_events_retention"] = kEventsKeptFor.count();
   }
   return config;
 }
@@ -127,12 +134,11 @@ void DemoSystem::poll() {
   next_scan_ = done + std::max<SteadyTime::duration>(kBetweenScans, kRestForEachScan * (done - now));
 }
 
+// What has no namespace may belong to others; and what is off by default is theirs to decide: what callers have repeated is
+// deleted with an execution, and a worker may be silent for good reasons.
 std::string DemoSystem::why_off(const reconcile::Reconciler& reconciler) const {
-  const bool deletes = reconciler.name == kDeletes;
-  if (!reconciler.on_by_default && !deletes) return "nothing is old enough";
-  if ((!reconciler.filterable || deletes) && !database_.is_private())
-    return "it may touch what belongs to others";
-  return "";
+  if (database_.is_private() || (reconciler.filterable && reconciler.on_by_default)) return "";
+  return "it may touch what belongs to others";
 }
 
 Scene DemoSystem::scene() {
@@ -173,7 +179,13 @@ void DemoSystem::finish() {
 bool DemoSystem::settled() {
   return workload_->ended() &&
          (!workload_->errors().empty() ||
-          simulation::open_work(connection_, realm_, database_.is_private()).total() == 0);
+          (simulation::open_work(connection_, realm_, database_.is_private()).total() == 0 &&
+           past_is_over()));
+}
+
+bool DemoSystem::past_is_over() {
+  const simulation::Past left = simulation::left_of_past(connection_, realm_);
+  return left.events + left.admissions == 0;
 }
 
 Milliseconds DemoSystem::longest_settling() const {

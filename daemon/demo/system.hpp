@@ -54,6 +54,7 @@ class DemoSystem {
   /// Empty: it is on.
   std::string why_off(const reconcile::Reconciler& reconciler) const;
   void poll();
+  bool past_is_over();
   void stop_daemon();
   simulation::Verdict compare_metrics(const std::string& metrics, const simulation::Tally& tally) const;
 

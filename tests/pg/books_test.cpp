@@ -145,3 +145,53 @@ TEST_CASE("books in which a flow, a budget or a worker was forgotten do not bala
   CHECK(books.wrong() == Questions{"no sibling waits to be cancelled", "every budget was reset when due",
                                    "no silent worker is on the register"});
 }
+
+TEST_CASE("books in which a silent worker kept its lease do not balance") {
+  Bookkeeper books;
+  const simulation::Claim claim = books.claim_new();
+  books.ledger.fell_silent(claim);
+  CHECK(books.wrong() == Questions{"every execution is in a legal state", "no silent worker kept its lease"});
+  books.db.execute(
+      "UPDATE ff_attempt SET raw_fields = '{\"ended_by\": {\"by\": \"dead_worker\", \"at\": 1}}'");
+  CHECK(books.wrong() == Questions{"every execution is in a legal state"});
+}
+
+TEST_CASE("books in which something of the past is left do not balance") {
+  Bookkeeper books;
+  const simulation::Past past = simulation::make_past(books.db, books.realm);
+  CHECK(past.events > 0);
+  CHECK(past.admissions > 0);
+  CHECK(books.wrong().empty());
+  books.ledger.found(past);
+  for (const std::string table : {"ff_lease_event", "ff_signal_event", "ff_operator_event",
+                                  "ff_worker_registry_event", "ff_quota_window"}) {
+    INFO(table);
+    CHECK(books.wrong() == Questions{"nothing is left of the past"});
+    books.db.execute("DELETE FROM " + table);
+  }
+  CHECK(books.wrong().empty());
+}
+
+TEST_CASE("books in which the cancel of a flow is half done do not balance") {
+  Bookkeeper books;
+  const Uuid flow = test::new_uuid();
+  const Uuid member = test::insert_core(books.db, {.partition = {3},
+                                                   .flow = flow,
+                                                   .state = test::runnable(),
+                                                   .lane = books.realm.name,
+                                                   .raw_fields = {{"namespace", books.realm.name}}});
+  books.ledger.created({{PartitionKey{3}, member}}, std::nullopt);
+  books.ledger.cancelled_header(1);
+  const auto its = pg::Params::of(flow, to_string(ExecutionId{PartitionKey{3}, member}));
+  books.db.execute(
+      "INSERT INTO ff_cancel_backlog_member (partition_key, flow_id, execution_id) VALUES (3, $1, $2)", its);
+  CHECK(books.wrong() == Questions{"no cancel of a flow is half done"});
+  books.db.execute("DELETE FROM ff_cancel_backlog_member");
+  CHECK(books.wrong().empty());
+  books.db.execute(
+      "UPDATE ff_exec_core SET lifecycle_phase = 'cancelled', eligibility_state = 'not_applicable', "
+      "public_state = "
+      "'cancelled', attempt_state = 'cancelled', terminal_at_ms = 1");
+  CHECK(books.wrong() ==
+        Questions{"every execution is in a legal state", "each ending has exactly one event"});
+}

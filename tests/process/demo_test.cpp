@@ -146,12 +146,14 @@ std::optional<testserver::Account> unprivileged() {
 
 constexpr const char* kWorking = "  ready  ";  // stands in the lines on what happens, once something does
 
-/// All that are sure to have rows: for outbox_retention and quota_window nothing is old enough.
-constexpr const char* kAtWork[] = {"lease_expiry",     "attempt_timeout",        "execution_deadline",
-                                   "delayed_promoter", "suspension_timeout",     "pending_waitpoint_expiry",
-                                   "dependency",       "edge_cancel_dispatcher", "edge_cancel_reconciler",
-                                   "budget_reset",     "worker_registry_ttl",    "grant_expiry",
-                                   "index_repair",     "quota_concurrency",      "execution_retention"};
+/// All but group_recount, which takes nobody for misled whose fan-in has not stood still for a minute.
+constexpr const char* kAtWork[] = {
+    "delayed_promoter",       "grant_expiry",       "dead_worker",         "lease_expiry",
+    "attempt_timeout",        "execution_deadline", "suspension_timeout",  "pending_waitpoint_expiry",
+    "stray_waitpoint",        "completion_repair",  "dependency",          "edge_cancel_dispatcher",
+    "edge_cancel_reconciler", "cancel_backlog",     "index_repair",        "budget_reset",
+    "quota_concurrency",      "quota_window",       "worker_registry_ttl", "execution_retention",
+    "outbox_retention"};
 
 }  // namespace
 

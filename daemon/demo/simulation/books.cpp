@@ -27,7 +27,10 @@ constexpr std::string_view kNotAtRest = R"sql(
                    AND terminal_at_ms IS NOT NULL
                    AND (public_state IN ('completed', 'failed', 'expired', 'cancelled', 'skipped', 'running', 'active')
                         AND attempt_state = 'attempt_terminal'
-                     OR public_state = 'cancelled' AND attempt_state = 'cancelled')))
+                     OR public_state = 'cancelled' AND attempt_state = 'cancelled')
+                OR lifecycle_phase = 'cancelled' AND eligibility_state = 'not_applicable'
+                   AND terminal_at_ms IS NOT NULL
+                   AND public_state = 'cancelled' AND attempt_state = 'cancelled'))
    ORDER BY 1, 2)sql";
 
 constexpr std::string_view kReleases = R"sql(
@@ -50,6 +53,14 @@ constexpr std::string_view kTallies = R"sql(
            WHERE partition_key = ANY($1) AND lane_id = $2 AND public_state = 'expired'
              AND raw_fields->>'last_failure_message' = 'execution_deadline'))sql";
 
+// Those that lapsed only because somebody ended them.
+constexpr std::string_view kEndedEarly = R"sql(
+  SELECT DISTINCT a.execution_id
+    FROM ff_attempt a
+    JOIN ff_exec_core c USING (partition_key, execution_id)
+   WHERE a.partition_key = ANY($1) AND c.partition_key = ANY($1) AND c.lane_id = $2
+     AND a.raw_fields->'ended_by'->>'by' = 'dead_worker')sql";
+
 constexpr std::string_view kWrongCompletions = R"sql(
   SELECT c.partition_key::integer, c.execution_id::text, c.lifecycle_phase, count(e.event_id)
     FROM ff_exec_core c
@@ -57,7 +68,7 @@ constexpr std::string_view kWrongCompletions = R"sql(
                                    AND e.partition_key = ANY($1) AND e.outcome <> 'resumable'
    WHERE c.partition_key = ANY($1) AND c.lane_id = $2
    GROUP BY c.partition_key, c.execution_id, c.lifecycle_phase
-  HAVING count(e.event_id) <> CASE WHEN c.lifecycle_phase = 'terminal' THEN 1 ELSE 0 END
+  HAVING count(e.event_id) <> CASE WHEN c.lifecycle_phase IN ('terminal', 'cancelled') THEN 1 ELSE 0 END
    ORDER BY 1, 2)sql";
 
 // Many of FlowFabric's carry no namespace.
@@ -126,6 +137,25 @@ Verdict lapses(pg::Connection& connection, const Realm& realm, const Ledger& led
   return verdict;
 }
 
+// Of whoever crashes the heartbeats stop as well: where the machine is slow, the lease of an ordinary one, too, may hold
+// for longer than that is waited for.
+void silence(pg::Connection& connection, const Realm& realm, const Ledger& ledger, Books& books) {
+  Verdict verdict{.question = "no silent worker kept its lease"};
+  std::set<Uuid> ended;
+  for (const pg::Row row : connection.execute(kEndedEarly, of(realm))) ended.insert(row.get<Uuid>(0));
+  const std::set<Uuid> silent = ledger.silent();
+  for (const Uuid& execution : silent)
+    if (!ended.contains(execution)) contradict(verdict, to_string(execution) + ": nobody ended the lease");
+  verdict.numbers = std::to_string(ledger.counts().silent) + " fell silent with " +
+                    std::to_string(silent.size()) + " executions";
+  books.verdicts.push_back(std::move(verdict));
+  books.tallies.push_back({.reconciler = "dead_worker",
+                           .outcomes = {"lease_ended"},
+                           .compare = Tally::Compare::at_least,
+                           .number = ledger.counts().silent,
+                           .what = "leases of the silent"});
+}
+
 Verdict completions(pg::Connection& connection, const Realm& realm) {
   Verdict verdict{.question = "each ending has exactly one event"};
   for (const pg::Row row : connection.execute(kWrongCompletions, of(realm)))
@@ -191,6 +221,7 @@ void check_work(pg::Connection& connection, const Realm& realm, const Ledger& le
                 Books& books) {
   books.verdicts.push_back(states(connection, realm, whole_database));
   books.verdicts.push_back(lapses(connection, realm, ledger));
+  if (ledger.counts().silent > 0) silence(connection, realm, ledger, books);
   books.verdicts.push_back(completions(connection, realm));
   books.verdicts.push_back(endings(connection, realm, ledger));
   books.verdicts.push_back(ghosts(ledger));

@@ -250,6 +250,17 @@ void flows(Check& check) {
                                  .what = "leftovers"});
 }
 
+void cancels(Check& check) {
+  Verdict verdict{.question = "no cancel of a flow is half done",
+                  .numbers = counted(check.counts.doomed, "members cancelled")};
+  expect_none(verdict, check.open.doomed, "are not cancelled for good");
+  check.books.verdicts.push_back(std::move(verdict));
+  check.books.tallies.push_back({.reconciler = "cancel_backlog",
+                                 .outcomes = {"member_cancelled"},
+                                 .number = check.counts.doomed,
+                                 .what = "members"});
+}
+
 void budgets(Check& check) {
   const pg::Result found = check.connection.execute(kBudgets);
   const auto number = found.one().get<std::int64_t>(0);
@@ -299,6 +310,19 @@ void short_lived(Check& check) {
                                  .what = "short-lived executions"});
 }
 
+void past(Check& check) {
+  const Past& was = check.counts.past;
+  const Past left = left_of_past(check.connection, check.realm);
+  Verdict verdict{.question = "nothing is left of the past",
+                  .numbers = counted(was.events, "events, ") + counted(was.admissions, "admissions")};
+  expect_none(verdict, left.events, "events are there still");
+  expect_none(verdict, left.admissions, "admissions are there still");
+  check.books.verdicts.push_back(std::move(verdict));
+  check.books.tallies.push_back({.reconciler = "outbox_retention", .number = was.events, .what = "events"});
+  check.books.tallies.push_back(
+      {.reconciler = "quota_window", .number = was.admissions, .what = "admissions"});
+}
+
 }  // namespace
 
 void check_due(pg::Connection& connection, const Realm& realm, const Ledger& ledger, bool whole_database,
@@ -315,12 +339,14 @@ void check_due(pg::Connection& connection, const Realm& realm, const Ledger& led
   waitpoints(check);
   endings_passed_on(check);
   flows(check);
+  if (check.counts.doomed > 0) cancels(check);
   if (whole_database) {
     budgets(check);
     quotas(check);
   }
   workers(check);
   if (check.counts.short_lived > 0) short_lived(check);
+  if (check.counts.past.events > 0) past(check);
 }
 
 }  // namespace ff::simulation

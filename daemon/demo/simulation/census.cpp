@@ -73,7 +73,9 @@ constexpr std::string_view kOpen = R"sql(
          (SELECT count(*) FROM ff_budget_policy WHERE $3 AND next_reset_at_ms IS NOT NULL),
          (SELECT count(*) FROM ff_worker_registry WHERE namespace = $2),
          (SELECT count(*) FROM ff_quota_policy WHERE $3 AND active_concurrency > 0),
-         (SELECT count(*) FROM ff_exec_core WHERE partition_key = ANY($1) AND lane_id = $4))sql";
+         (SELECT count(*) FROM ff_exec_core WHERE partition_key = ANY($1) AND lane_id = $4),
+         (SELECT count(*) FROM ff_cancel_backlog_member
+           WHERE partition_key = ANY($1) AND flow_id IN (SELECT flow_id FROM core)))sql";
 
 }  // namespace
 
@@ -108,8 +110,8 @@ OpenWork open_work(pg::Connection& connection, const Realm& realm, bool with_bud
   const pg::Result found =
       connection.execute(kOpen, of(realm).add(with_budgets).add(lane_of_short_lived(realm.name)));
   const auto number = [&](int column) { return found.one().get<std::int64_t>(column); };
-  return {number(0), number(1), number(2), number(3), number(4), number(5),
-          number(6), number(7), number(8), number(9), number(10)};
+  return {number(0), number(1), number(2), number(3), number(4),  number(5),
+          number(6), number(7), number(8), number(9), number(10), number(11)};
 }
 
 }  // namespace ff::simulation

@@ -61,10 +61,11 @@ struct OpenWork {
   std::int64_t workers = 0;      ///< on the register
   std::int64_t quotas = 0;       ///< that count somebody: all of their admissions are over
   std::int64_t short_lived = 0;  ///< that are still to be deleted
+  std::int64_t doomed = 0;       ///< members of flows whose cancel is half done
 
   std::int64_t total() const {
     return leases + delays + suspensions + waitpoints + endings + parents + sibling_cancellations + budgets +
-           workers + quotas + short_lived;
+           workers + quotas + short_lived + doomed;
   }
 };
 /// One statement. `with_budgets`: all of the database; they belong to no realm. Throws pg::Error.

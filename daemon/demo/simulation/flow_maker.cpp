@@ -39,6 +39,28 @@ const std::string kStray = R"sql(
     FROM (SELECT )sql" + kNowMs +
                            " AS now_ms) AS clock";
 
+// As FlowFabric's server leaves it that dies before it comes to the members: they are called cancelled, and nothing else
+// has happened. $1 partition key, $2 flow
+const std::string kCancelHeader = R"sql(
+  WITH clock AS MATERIALIZED (SELECT )sql" +
+                                  kNowMs + R"sql( AS now_ms),
+  member AS (
+    UPDATE ff_exec_core
+       SET lifecycle_phase = 'cancelled', eligibility_state = 'cancelled', public_state = 'cancelled'
+     WHERE partition_key = $1 AND flow_id = $2
+    RETURNING execution_id),
+  listed AS (
+    INSERT INTO ff_cancel_backlog_member (partition_key, flow_id, execution_id)
+    SELECT $1, $2, concat('{fp:', $1::text, '}:', execution_id) FROM member),
+  backlog AS (
+    INSERT INTO ff_cancel_backlog (partition_key, flow_id, requested_at_ms, reason, cancellation_policy)
+    SELECT $1, $2, now_ms, 'operator_requested', 'cancel_all' FROM clock)
+  UPDATE ff_flow_core
+     SET public_flow_state = 'cancelled', terminal_at_ms = now_ms,
+         raw_fields = raw_fields || '{"cancellation_policy": "cancel_all"}'
+    FROM clock
+   WHERE partition_key = $1 AND flow_id = $2)sql";
+
 Plan completion_after(Milliseconds length) {
   return {.kind = Plan::Kind::complete, .length = length};
 }
@@ -76,6 +98,7 @@ void FlowMaker::live() {
       workload_.plans_.note([&] { return make_cancelled(); });
       workload_.ledger_.cancelled_member();
     }
+    if (workload_.options_.cancelled_flows && turn % kCancelledEvery == 2) make_cancelled_header();
     if (!workload_.pause(kBetween)) return;
   }
 }
@@ -126,6 +149,17 @@ FlowMaker::Plans FlowMaker::make_cancelled() {
   transaction.execute(kStray, pg::Params::of(flow.partition, ready[1].uuid));
   transaction.commit();
   return {};
+}
+
+void FlowMaker::make_cancelled_header() {
+  constexpr int kMembers = 3;
+  const FlowRow flow = new_flow();
+  pg::Transaction transaction(connection_);
+  create_flow(transaction, flow);
+  add(transaction, flow, kMembers, false);
+  transaction.execute(kCancelHeader, pg::Params::of(flow.partition, flow.id));
+  transaction.commit();
+  workload_.ledger_.cancelled_header(kMembers);
 }
 
 FlowRow FlowMaker::new_flow() {

@@ -20,6 +20,7 @@ namespace ff::simulation {
 ///
 /// Others are a parent that works beside its two children and then waits for them; by that time they may have
 /// ended. Of others again one member has been cancelled, which nobody was told, and another one was resumed by an operator.
+/// And some are cancelled as a whole by somebody who does not live to see to their members.
 /// Used by the thread that made it.
 class FlowMaker {
  public:
@@ -39,6 +40,7 @@ class FlowMaker {
   Plans make_fan_ins(const Shape& shape, bool with_leftover);
   Plans make_family(Milliseconds until_it_waits);
   Plans make_cancelled();
+  void make_cancelled_header();
   /// Empty, with so many executions to come.
   FlowRow new_flow();
   std::vector<ExecutionId> add(pg::Transaction& transaction, const FlowRow& flow, int number, bool blocked);

@@ -79,6 +79,12 @@ void Ledger::crashed(const Claim& claim) {
   ++leases_[claim.execution.uuid].abandoned;
 }
 
+void Ledger::fell_silent(const Claim& claim) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.silent;
+  silent_.insert(claim.execution.uuid);
+}
+
 void Ledger::lost(const Claim& claim) {
   const std::lock_guard lock(mutex_);
   ++counts_.lost;
@@ -108,6 +114,12 @@ void Ledger::cancelled_member() {
   ++counts_.strays;
 }
 
+void Ledger::cancelled_header(std::int64_t members) {
+  const std::lock_guard lock(mutex_);
+  ++counts_.flows;
+  counts_.doomed += members;
+}
+
 void Ledger::registered(std::int64_t number) {
   const std::lock_guard lock(mutex_);
   counts_.registered += number;
@@ -126,6 +138,11 @@ void Ledger::short_lived() {
 void Ledger::interrupted() {
   const std::lock_guard lock(mutex_);
   ++counts_.interrupted;
+}
+
+void Ledger::found(const Past& past) {
+  const std::lock_guard lock(mutex_);
+  counts_.past = past;
 }
 
 bool Ledger::may_retry(const Claim& claim) const {
@@ -147,6 +164,11 @@ std::map<Uuid, Ledger::Leases> Ledger::leases() const {
 std::map<Uuid, Ledger::Suspended> Ledger::suspensions() const {
   const std::lock_guard lock(mutex_);
   return suspensions_;
+}
+
+std::set<Uuid> Ledger::silent() const {
+  const std::lock_guard lock(mutex_);
+  return silent_;
 }
 
 }  // namespace ff::simulation

@@ -4,9 +4,11 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "demo/simulation/past.hpp"
 #include "demo/simulation/worker.hpp"
 
 namespace ff::simulation {
@@ -26,6 +28,7 @@ struct WorkCounts {
   std::int64_t waitpoints = 0;  ///< made to be used later, and never used
   std::int64_t taken_over = 0;  ///< claims made with a reclaim grant: the lease before was left behind
   std::int64_t crashed = 0;     ///< claims that were just abandoned
+  std::int64_t silent = 0;      ///< of these, under a lease that held for long still
   std::int64_t lost = 0;  ///< claims of workers that lived, but whose next step was refused: too slow, past
                           ///< the deadline, or a sibling that is not needed any more
   std::int64_t hung = 0;  ///< claims of executions that never end by themselves
@@ -35,9 +38,11 @@ struct WorkCounts {
   std::int64_t leftovers = 0;    ///< pending sibling cancellations without a purpose
   std::int64_t untold = 0;       ///< members of flows that were cancelled without an event
   std::int64_t strays = 0;       ///< waitpoints that an operator's resume has left open
+  std::int64_t doomed = 0;       ///< members of flows of which only the header was cancelled
   std::int64_t registered = 0;   ///< entries made in the register of workers
   std::int64_t admitted = 0;     ///< to a quota, and never given back
   std::int64_t short_lived = 0;  ///< ended, and kept for a second only: in none of the other numbers
+  Past past{};                   ///< that was there before
   /// Steps that an outage cut short, so that nobody knows whether they were committed: they are in none of the other
   /// numbers.
   std::int64_t interrupted = 0;
@@ -68,16 +73,21 @@ class Ledger {
   void taken_over();
   /// The claim's lease lapses, or has lapsed, and no worker ends it.
   void crashed(const Claim& claim);
+  /// Before crashed(): the claim's worker was on the register, and the claim's lease would hold for long.
+  void fell_silent(const Claim& claim);
   void lost(const Claim& claim);
   void hung();
   void ghost(bool refused);
   void flow(bool with_leftover);
   /// A flow of which a member was cancelled, with a waitpoint that nobody uses any more.
   void cancelled_member();
+  /// A flow with so many members, whose header was cancelled, and nothing else.
+  void cancelled_header(std::int64_t members);
   void registered(std::int64_t number);
   void admitted();
   void short_lived();
   void interrupted();
+  void found(const Past& past);
 
   /// The policy of its execution allows another attempt.
   bool may_retry(const Claim& claim) const;
@@ -91,6 +101,8 @@ class Ledger {
     bool answered = false;
   };
   std::map<Uuid, Suspended> suspensions() const;
+  /// The executions whose worker fell silent.
+  std::set<Uuid> silent() const;
 
  private:
   mutable std::mutex mutex_;
@@ -98,6 +110,7 @@ class Ledger {
   std::map<Uuid, std::int32_t> max_retries_;
   std::map<Uuid, Leases> leases_;
   std::map<Uuid, Suspended> suspensions_;
+  std::set<Uuid> silent_;
 };
 
 }  // namespace ff::simulation

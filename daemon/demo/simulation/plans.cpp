@@ -12,7 +12,9 @@ std::optional<Plan> Plans::take(const Uuid& execution) {
   const auto found = plans_.find(execution);
   if (found == plans_.end()) return std::nullopt;
   const Plan plan = found->second;
-  if (plan.kind != Plan::Kind::hang && plan.kind != Plan::Kind::crash) plans_.erase(found);
+  using Kind = Plan::Kind;
+  if (plan.kind != Kind::hang && plan.kind != Kind::crash && plan.kind != Kind::fall_silent)
+    plans_.erase(found);
   return plan;
 }
 

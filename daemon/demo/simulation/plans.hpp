@@ -15,6 +15,7 @@ struct Plan {
   enum class Kind {
     crash,              ///< whoever works on it
     hang,               ///< never ends: its deadline has to end it
+    fall_silent,        ///< crashes, whoever works on it, under a lease that holds for `length` still
     complete,           ///< works for `length` and completes
     delay,              ///< works a little, then delays itself by `length`
     suspend,            ///< works a little, then suspends itself
@@ -35,8 +36,8 @@ class Plans {
   /// that no worker can meet one of them before its plan is known.
   void note(const std::function<std::map<Uuid, Plan>()>& make);
 
-  /// The plan for whoever has just claimed the execution. It is carried out once; plans to crash or hang
-  /// hold for whoever comes after as well.
+  /// The plan for whoever has just claimed the execution. It is carried out once; plans to crash, to hang or to fall
+  /// silent hold for whoever comes after as well.
   std::optional<Plan> take(const Uuid& execution);
 
  private:

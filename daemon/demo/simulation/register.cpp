@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "demo/simulation/registration.hpp"
-
 namespace ff::simulation {
 namespace {
 
@@ -13,6 +11,10 @@ constexpr Milliseconds kHeartbeat = 300ms;
 constexpr Milliseconds kLiveness = 1500ms;
 
 }  // namespace
+
+Registration Register::registration(const WorkloadOptions& workload, const std::string& worker) {
+  return {workload.name, worker, workload.name, kLiveness};
+}
 
 void Register::live() {
   for (;;) {
@@ -30,7 +32,7 @@ void Register::live() {
 void Register::send_heartbeats(const std::vector<std::string>& workers) {
   std::int64_t entered = 0;
   for (const std::string& worker : workers) {
-    const Registration its{workload_.options_.name, worker, workload_.options_.name, kLiveness};
+    const Registration its = registration(workload_.options_, worker);
     if (!send_heartbeat(connection_, its) && enter(connection_, its)) ++entered;
   }
   workload_.ledger_.registered(entered);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "demo/simulation/registration.hpp"
 #include "demo/simulation/workload.hpp"
 
 namespace ff::simulation {
@@ -9,6 +10,9 @@ namespace ff::simulation {
 class Register {
  public:
   Register(Workload& workload, pg::Connection& connection) : workload_(workload), connection_(connection) {}
+
+  /// As what it enters a worker of the workload.
+  static Registration registration(const WorkloadOptions& workload, const std::string& worker);
 
   /// Until the workload finishes and no worker lives.
   void live();

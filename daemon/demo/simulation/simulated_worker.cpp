@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "demo/simulation/register.hpp"
+
 namespace ff::simulation {
 namespace {
 
@@ -22,6 +24,8 @@ constexpr Milliseconds kWithoutWork{100};
 constexpr Milliseconds kGhostPatience{500};
 constexpr Milliseconds kBackoff{400};
 constexpr std::int32_t kRetriesWithBackoff = 3;
+// The daemon has seen it on the register by then, however slow the machine is.
+constexpr Milliseconds kBeforeSilence{2000};
 constexpr Milliseconds kForever = std::chrono::hours(24 * 365);
 
 // $1 partition_key, $2 execution_id, $3 attempt_index
@@ -117,6 +121,8 @@ void SimulatedWorker::follow(const Plan& plan, Hands& hands) {
       return forget_waitpoint(plan, hands);
     case Plan::Kind::taken_over:
       return be_taken_over(hands);
+    case Plan::Kind::fall_silent:
+      return fall_silent(plan, hands);
     case Plan::Kind::delay:
     case Plan::Kind::wait_for_children:
     case Plan::Kind::suspend:
@@ -193,6 +199,28 @@ void SimulatedWorker::be_taken_over(Hands& hands) {
   Hands its_hands(connection_, id(), workload_.options_.lease_ttl, workload_.options_.name,
                   Hands::Way::by_handle, *next);
   work_and_complete(its_hands, length_of_work());
+}
+
+// Only who is on the register can be missed, and only a lease that holds for longer than that takes needs ending. What a scheduler hands out is
+// claimed as "operator", whom nobody takes for dead: then whoever comes after falls silent.
+void SimulatedWorker::fall_silent(const Plan& plan, Hands& hands) {
+  const Claim& claim = hands.claim();
+  const WorkloadOptions& options = workload_.options_;
+  if (hands.way() == Hands::Way::by_scheduler) return crash(hands, random_time(10, 300));
+  show(Doing::working, claim, kBeforeSilence, "will fall silent");
+  Hands long_lived(connection_, id(), plan.length, options.name, hands.way(), claim);
+  if (!long_lived.renew()) return lose(claim);
+  workload_.ledger_.renewed();
+  while (!send_heartbeat(connection_, Register::registration(options, id()))) {
+    if (!workload_.finishing_ && workload_.pause(kWithoutWork)) continue;
+    // The register is closed: nobody would notice.
+    hands.renew();
+    return crash(hands, Milliseconds{0});
+  }
+  if (!workload_.pause(kBeforeSilence)) return;
+  workload_.ledger_.fell_silent(claim);
+  workload_.tell(id() + " falls silent with " + brief(claim) + ": dead_worker ends its long lease");
+  crash(long_lived, Milliseconds{0});
 }
 
 // False: the claim is gone, or everything ends.

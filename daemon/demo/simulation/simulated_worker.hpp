@@ -38,6 +38,7 @@ class SimulatedWorker {
   void put_aside(const Plan& plan, Hands& hands);
   void forget_waitpoint(const Plan& plan, Hands& hands);
   void be_taken_over(Hands& hands);
+  void fall_silent(const Plan& plan, Hands& hands);
   bool work_and_renew(Hands& hands, Milliseconds length);
   void end(Hands& hands, Fate fate);
   void crash(Hands& hands, Milliseconds into_work);

@@ -10,6 +10,7 @@ using Kind = Plan::Kind;
 
 constexpr Milliseconds kBetween = 400ms;
 constexpr Milliseconds kDeadline = 2500ms;
+constexpr Milliseconds kLongLease = 20s;  // many times as long as a silent worker is taken for alive
 constexpr std::int32_t kBeforeOrdinary = 1;
 
 Plan delay(Milliseconds length) {
@@ -32,8 +33,8 @@ Plan answered_suspension(Milliseconds answer) {
   return plan;
 }
 
-const std::vector<Plan>& plans() {
-  static const std::vector<Plan> all = {
+std::vector<Plan> plans(bool with_silence) {
+  std::vector<Plan> all = {
       {.kind = Kind::crash},
       suspension(1500ms, "auto_resume_with_timeout_signal"),
       delay(600ms),
@@ -51,6 +52,7 @@ const std::vector<Plan>& plans() {
       suspension(700ms, std::nullopt),
       suspension(1000ms, "a_word_that_nobody_knows"),
   };
+  if (with_silence) all.insert(all.begin(), {.kind = Kind::fall_silent, .length = kLongLease});
   return all;
 }
 
@@ -58,10 +60,11 @@ const std::vector<Plan>& plans() {
 
 void SpecialCases::live() {
   const Partitions& partitions = workload_.options_.partitions;
+  const std::vector<Plan> all = plans(workload_.options_.silent_workers);
   std::mt19937_64 generator{std::random_device{}()};
   std::uniform_int_distribution<std::size_t> die(0, partitions.size() - 1);
   for (std::size_t turn = 0; !workload_.finishing_; ++turn) {
-    make(plans()[turn % plans().size()], partitions[die(generator)]);
+    make(all[turn % all.size()], partitions[die(generator)]);
     if (!workload_.pause(kBetween)) return;
   }
 }

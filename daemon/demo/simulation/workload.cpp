@@ -48,6 +48,7 @@ Workload::~Workload() {
 }
 
 void Workload::start() {
+  ledger_.found(options_.past);
   const auto thread = [this](const std::string& name, std::function<void(pg::Connection&)> body) {
     threads_.emplace_back([this, name, body = std::move(body)] { run(name, body); });
     ++running_;

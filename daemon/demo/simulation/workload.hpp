@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "demo/simulation/ledger.hpp"
+#include "demo/simulation/past.hpp"
 #include "demo/simulation/plans.hpp"
 #include "demo/simulation/worker.hpp"
 #include "pg/connect.hpp"
@@ -26,6 +27,11 @@ struct WorkloadOptions {
   bool budgets = true;  ///< they belong to no namespace, so only where all budgets are the workload's own
   /// Executions that are deleted seconds after their end: only where execution_retention runs.
   bool short_lived = false;
+  /// Workers that fall silent under a long lease: only where dead_worker runs.
+  bool silent_workers = false;
+  /// Flows whose cancel is left half done: only where cancel_backlog runs.
+  bool cancelled_flows = false;
+  Past past{};  ///< what was there before, for the books
   /// Whoever loses the database comes back when it is there again, empty-handed: what was under way is left behind,
   /// and counted as `interrupted`.
   bool outlives_outages = false;
@@ -61,7 +67,7 @@ struct Happening {
 /// They claim in all of FlowFabric's ways: by handle, with grants, and what was suspended before.
 ///
 /// Some executions follow a plan: they are delayed, suspended with waitpoints and each kind of time-out, answered
-/// by a signal, taken over with a reclaim grant, or hang until their deadline. Flows make executions wait for others; workers are registered and send
+/// by a signal, taken over with a reclaim grant, hang until their deadline, or are left behind under a long lease. Flows make executions wait for others; workers are registered and send
 /// heartbeats while they live; budgets are used up. Whatever can fall due falls due within seconds.
 ///
 /// All members are safe from any thread.
