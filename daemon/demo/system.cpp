@@ -24,9 +24,6 @@ constexpr Milliseconds kStaleThreshold = 200ms;
 constexpr Milliseconds kBetweenScans = 500ms;
 constexpr std::size_t kHappenings = 40;
 constexpr PartitionKey kLastPartition{15};
-// Longer than any demo, whose events the books ask for.
-constexpr Milliseconds kEventsKeptFor = std::chrono::hours(24 * 30);
-static_assert(kEventsKeptFor < simulation::kPastWas);
 
 simulation::Realm realm_in(const DemoDatabase& database) {
   std::string name = "demo";
@@ -114,7 +111,8 @@ config::Config DemoSystem::daemon_config() const {
     if (its.name == "cancel_backlog" && database_.is_private())
       its.settings["grace"] = kStaleThreshold.count();
     if (its.name == "outbox_retention")
-      its.settings["retention"] = its.settings["worker_events_retention"] = kEventsKeptFor.count();
+      its.settings["retention"] = its.settings["worker_events_retention"] =
+          simulation::kEventsKeptFor.count();
   }
   return config;
 }
