@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "bench/sql_file.hpp"
-#include "reconcile/family/registry.hpp"
+#include "migrate/migrate.hpp"
 
 namespace ff::bench {
 namespace {
@@ -13,28 +13,15 @@ namespace {
 using namespace std::chrono_literals;
 using pg::Params;
 
-constexpr std::int64_t kLongAgo = 1000;
-constexpr std::int64_t kHours = Milliseconds{10h}.count();
-constexpr std::int64_t kWorthATruncation = 32LL << 20;
+// To truncate 256 children takes a second, however little they hold; above that, new files are made faster than the old
+// ones are emptied.
+constexpr std::int64_t kWorthATruncation = 64LL << 20;
 
-void add(pg::Connection& connection, int count, int partitions, std::int64_t first_ends_at) {
-  connection.execute(sql("leases", "add in turns"), Params::of(count, partitions, first_ends_at),
-                     patiently());
-}
-
-void expect(std::string_view what, std::int64_t found, std::int64_t expected) {
-  if (found != expected) throw std::runtime_error(fmt::format("{}: {} instead of {}", what, found, expected));
-}
-
-const SqlStatement& stock_of(const std::string& reconciler) {
-  return sql_file(reconciler + "/stock").at(0);
+pg::Result ask(pg::Connection& connection, std::string_view name, const Params& params) {
+  return connection.execute(sql("leases", name), params, patiently());
 }
 
 }  // namespace
-
-Partitions first_partitions(int count) {
-  return partition_range({0}, {static_cast<std::int16_t>(count - 1)});
-}
 
 SteadyTime patiently() {
   return Clock::system().now() + 10min;
@@ -50,9 +37,16 @@ pg::Connection backstage(const pg::Connector& connector) {
   return connection;
 }
 
-const Tables& lease_tables() {
-  static const Tables tables{"ff_exec_core", "ff_attempt", "ff_completion_event", "ff_lease_event"};
-  return tables;
+pg::Connector new_database(testserver::PrivateServer& server, const std::string& name, int fan_out) {
+  server.drop_database(name);
+  server.create_database(name);
+  const pg::ConnectOptions options{.conninfo = server.conninfo(name)};
+  if (fan_out > 0) {
+    auto connection = backstage(pg::Connector(options));
+    migrate::up(connection, fan_out);
+    connection.execute_script("CHECKPOINT", patiently());
+  }
+  return pg::Connector(options);
 }
 
 const Tables& all_tables() {
@@ -86,17 +80,15 @@ void settle(pg::Connection& connection, const Tables& tables) {
   connection.execute_script("CHECKPOINT", patiently());
 }
 
-void empty(pg::Connection& connection, const Tables& tables, std::int64_t large) {
+void empty(pg::Connection& connection, const Tables& tables) {
   for (const std::string& table : tables) {
-    const auto bytes = connection.execute(sql("leases", "bytes"), pg::Params::of(table), patiently());
-    const auto size = bytes.one().get<std::int64_t>(0);
-    if (size == 0) continue;
-    if (size > large) {
+    const auto size = ask(connection, "bytes", Params::of(table)).one().get<std::int64_t>(0);
+    if (size > kWorthATruncation) {
       connection.execute_script("TRUNCATE " + table, patiently());
-      continue;
+    } else if (size > 0) {
+      connection.execute_script("DELETE FROM " + table, patiently());
+      connection.execute_script("VACUUM (TRUNCATE FALSE) " + table, patiently());
     }
-    connection.execute_script("DELETE FROM " + table, patiently());
-    connection.execute_script("VACUUM (TRUNCATE FALSE) " + table, patiently());
   }
 }
 
@@ -106,49 +98,16 @@ std::int64_t database_now_ms(pg::Connection& connection) {
       .get<std::int64_t>(0);
 }
 
-void add_lapsed_leases(pg::Connection& connection, int count, int partitions) {
-  add(connection, count, partitions, kLongAgo);
-  settle(connection, {"ff_exec_core", "ff_attempt"});
-}
-
-void add_a_lapsed_lease_each(pg::Connection& connection) {
-  add(connection, kPartitions, kPartitions, count(Clock::system().wall()) - std::int64_t{2} * kPartitions);
-}
-
-void add_healthy_leases(pg::Connection& connection, int count) {
-  add(connection, count, kPartitions, ff::count(Clock::system().wall()) + kHours);
-  settle(connection, {"ff_exec_core", "ff_attempt"});
-}
-
-void expect_moved(pg::Connection& connection, std::int64_t moved, std::int64_t left) {
-  const pg::Result found = connection.execute(sql("leases", "moved"), {}, patiently());
-  const auto figure = [&](int column) { return found.one().get<std::int64_t>(column); };
-  expect("lapsed leases left", figure(0), left);
-  expect("attempts interrupted", figure(1), moved);
-  expect("executions retried or expired", figure(2) + figure(3), moved);
-  expect("completion events", figure(4), figure(3));
-  expect("lease events", figure(5), moved);
-  expect("leases with an event", figure(6), moved);
-}
-
 void add_leases(pg::Connection& connection, const LeaseRows& rows) {
-  connection.execute(sql("leases", "add at random"),
-                     Params::of(rows.count, rows.name_space, rows.from_ms, rows.length_ms, rows.retries),
-                     patiently());
-}
-
-void clear_leases(pg::Connection& connection, const Tables& tables) {
-  empty(connection, tables, kWorthATruncation);
+  ask(connection, "add", Params::of(rows.count, rows.name_space, rows.from_ms, rows.length_ms, rows.retries));
 }
 
 std::int64_t leases_left(pg::Connection& connection, const std::string& name_space) {
-  return connection.execute(sql("leases", "left"), Params::of(name_space), patiently())
-      .one()
-      .get<std::int64_t>(0);
+  return ask(connection, "left", Params::of(name_space)).one().get<std::int64_t>(0);
 }
 
 TakenLeases taken_leases(pg::Connection& connection, const std::string& name_space) {
-  const pg::Result found = connection.execute(sql("leases", "taken"), Params::of(name_space), patiently());
+  const pg::Result found = ask(connection, "taken", Params::of(name_space));
   return {found.one().get<std::int64_t>(0), found.one().get<std::int64_t>(1),
           found.one().get<std::int64_t>(2)};
 }
@@ -162,30 +121,10 @@ void require_all_expired_once(pg::Connection& connection, const std::string& nam
                                          expected, taken.executions, taken.events, left));
 }
 
-Stock::Stock(const std::string& reconciler)
-    : insert_(stock_of(reconciler).text),
-      rows_are_(stock_of(reconciler).note("rows are")),
-      per_partition_(stock_of(reconciler).number("rows per partition")),
-      tables_(stock_of(reconciler).words("tables")) {}
-
-void Stock::add(pg::Connection& connection, int rows, int partitions) const {
-  connection.execute(insert_, pg::Params::of(rows, partitions), patiently());
-  connection.execute_script(fmt::format("VACUUM {}", fmt::join(tables_, ", ")), patiently());
-}
-
-void Stock::analyze(pg::Connection& connection) const {
-  connection.execute_script(fmt::format("ANALYZE {}", fmt::join(tables_, ", ")), patiently());
-}
-
-void Stock::clear(pg::Connection& connection) const {
-  empty(connection, tables_);
-}
-
-Settings settings_for_stock(const reconcile::Reconciler& reconciler) {
-  Settings settings = reconcile::default_settings(reconciler);
-  if (const auto found = settings.find("stale_threshold"); found != settings.end())
-    found->second = kStale.count();
-  return settings;
+void add_ended(pg::Connection& connection, const EndedRows& rows) {
+  connection.execute(sql("retention", "add ended"),
+                     Params::of(rows.count, rows.from_ms, rows.length.count(), rows.kept_for.count()),
+                     patiently());
 }
 
 }  // namespace ff::bench

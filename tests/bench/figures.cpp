@@ -23,10 +23,6 @@ int decimals(double size) {
   return size == 0 ? 0 : std::min(6, 2 - static_cast<int>(std::floor(std::log10(size))));
 }
 
-std::string times(double ratio) {
-  return fmt::format("{} times", figure(ratio));
-}
-
 constexpr double kLeastDrawn = 0.01;  // a logarithmic axis has no zero
 constexpr int kPoints = 200;
 
@@ -37,8 +33,19 @@ double at_share(const std::vector<double>& sorted, double share) {
 
 }  // namespace
 
+void take_turns(int rounds, const std::vector<std::function<void()>>& turns) {
+  for (std::size_t round = 0; round < static_cast<std::size_t>(rounds); ++round)
+    for (std::size_t turn = 0; turn < turns.size(); ++turn) turns[(round + turn) % turns.size()]();
+}
+
 double seconds_since(SteadyTime start) {
   return std::chrono::duration<double>(Clock::system().now() - start).count();
+}
+
+double seconds_taken(const std::function<void()>& work) {
+  const SteadyTime started = Clock::system().now();
+  work();
+  return seconds_since(started);
 }
 
 double median(std::vector<double> values) {
@@ -60,19 +67,6 @@ double median_ratio(const Way& one, const Way& other) {
   return median(std::move(ratios));
 }
 
-Goal at_least_times(double wanted, double ratio, std::string_view of) {
-  return {fmt::format("at least {} times {}", wanted, of), times(ratio), ratio >= wanted};
-}
-
-Goal within_times(double wanted, double ratio, std::string_view of) {
-  return {fmt::format("within {} times {}", wanted, of), times(ratio), ratio <= wanted};
-}
-
-Goal at_most(double wanted, double reached, std::string_view unit, std::string_view of) {
-  return {fmt::format("{}{}at most {:.0f}{}", of, of.empty() ? "" : " ", wanted, unit),
-          fmt::format("{}{}", figure(reached), unit), reached <= wanted};
-}
-
 std::string figure(double value) {
   const double size = std::abs(value);
   const std::string text = fmt::format("{:.{}f}", value, decimals(size));
@@ -83,21 +77,23 @@ void Distribution::add(const Distribution& other) {
   values_.insert(values_.end(), other.values_.begin(), other.values_.end());
 }
 
-double Distribution::quantile(double share) const {
+std::vector<double> Distribution::sorted() const {
   if (values_.empty()) throw std::runtime_error("nothing was measured");
   std::vector<double> sorted = values_;
   std::sort(sorted.begin(), sorted.end());
-  return at_share(sorted, share);
+  return sorted;
+}
+
+double Distribution::quantile(double share) const {
+  return at_share(sorted(), share);
 }
 
 Curve Distribution::cumulative(const std::string& name) const {
-  if (values_.empty()) throw std::runtime_error("nothing was measured of " + name);
-  std::vector<double> sorted = values_;
-  std::sort(sorted.begin(), sorted.end());
-  Curve curve{.name = name, .points = {{std::max(sorted.front(), kLeastDrawn), 0}}};
+  const std::vector<double> values = sorted();
+  Curve curve{.name = name, .points = {{std::max(values.front(), kLeastDrawn), 0}}};
   for (int i = 1; i <= kPoints; ++i) {
     const double share = static_cast<double>(i) / kPoints;
-    curve.points.emplace_back(std::max(at_share(sorted, share), kLeastDrawn), 100 * share);
+    curve.points.emplace_back(std::max(at_share(values, share), kLeastDrawn), 100 * share);
   }
   return curve;
 }
@@ -108,8 +104,9 @@ Distribution Rounds::all() const {
   return together;
 }
 
-Way Rounds::way(std::string_view label, double share) const {
-  Way way{name_ + std::string(label), {}};
+Way Rounds::way(double share) const {
+  const bool has_comma = name_.find(',') != std::string::npos;
+  Way way{fmt::format("{}{} p{:.0f}", name_, has_comma ? "" : ",", 100 * share)};
   for (const Distribution& round : rounds_) way.rounds.push_back(round.quantile(share));
   return way;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <functional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,8 +11,8 @@ namespace ff::bench {
 
 /// One way of doing what a regime measures, once per round, in the regime's unit. All ways of a regime take turns.
 struct Way {
-  std::string name;            ///< "ours", "row by row", "floor", …
-  std::vector<double> rounds;  ///< at least one
+  std::string name;                 ///< "ours", "row by row", "floor", …
+  std::vector<double> rounds = {};  ///< at least one, when it is reported
   double median() const;
 };
 
@@ -26,7 +26,7 @@ struct Goal {
 /// A line of a plot.
 struct Curve {
   std::string name;
-  std::vector<std::pair<double, double>> points;  ///< x and y, x never decreasing
+  std::vector<std::pair<double, double>> points = {};  ///< x and y, x never decreasing
 };
 
 /// How the regime's plot looks: bars of the ways' medians where there are no curves.
@@ -43,13 +43,17 @@ struct Regime {
   std::string name;   ///< a word for file names, such as "dense" or "dense_1ms"
   std::string title;  ///< one sentence: how much of what, over how many connections
   std::string unit;   ///< of the ways' figures: "rows/s", "ms", "% of a core", "MiB"
-  std::vector<Way> ways;
+  std::vector<Way> ways = {};
   std::vector<Goal> goals = {};
   std::vector<std::string> remarks = {};  ///< what a reader has to know to judge the figures
   Plot plot = {};
 };
 
+/// Does each once a round. Each round begins with another: what one leaves in caches is not always the same one's gain.
+void take_turns(int rounds, const std::vector<std::function<void()>>& turns);
+
 double seconds_since(SteadyTime start);
+double seconds_taken(const std::function<void()>& work);
 
 /// Of at least one value; of an even number the mean of the middle two.
 double median(std::vector<double> values);
@@ -57,14 +61,6 @@ double median(std::vector<double> values);
 /// The median over the rounds of what `one` reached in a round, divided by what `other` reached in the same.
 /// Both have as many rounds.
 double median_ratio(const Way& one, const Way& other);
-
-/// "at least 25 times row by row", where `ratio` is what was reached.
-Goal at_least_times(double wanted, double ratio, std::string_view of);
-/// "within 1.5 times the plain case".
-Goal within_times(double wanted, double ratio, std::string_view of);
-
-/// "p50 at most 10 ms", with the unit as it is to follow the number; `of` may be empty.
-Goal at_most(double wanted, double reached, std::string_view unit, std::string_view of = "");
 
 /// A figure for people, in three or four digits: "0.0131", "1.25", "48.1", "1,532".
 std::string figure(double value);
@@ -84,6 +80,8 @@ class Distribution {
   Curve cumulative(const std::string& name) const;
 
  private:
+  std::vector<double> sorted() const;
+
   std::vector<double> values_;
 };
 
@@ -94,8 +92,8 @@ class Rounds {
 
   void add(const Distribution& round) { rounds_.push_back(round); }
   Distribution all() const;
-  /// Each round's quantile, as the way of this name and that label.
-  Way way(std::string_view label, double share) const;
+  /// Each round's quantile, named after it: "ours, p99", "ours, claim p99".
+  Way way(double share) const;
   /// Of all rounds together.
   Curve curve() const { return all().cumulative(name_); }
 

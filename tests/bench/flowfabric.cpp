@@ -1,13 +1,10 @@
 #include <fmt/format.h>
 
-#include <functional>
 #include <iostream>
 #include <stdexcept>
 #include <string_view>
 
-#include "bench/backlog.hpp"
-#include "bench/figures.hpp"
-#include "bench/regimes.hpp"
+#include "bench/bench.hpp"
 #include "bench/ways.hpp"
 #include "support/flowfabric.hpp"
 
@@ -43,25 +40,20 @@ class Match {
  public:
   Match(const pg::Connector& connector, const std::string& url, const Rival& rival)
       : rival_(rival),
-        stock_(rival.reconciler),
         ours_(std::make_shared<Lanes>(connector, 1), rival.reconciler),
         keeper_(backstage(connector)),
+        stock_(keeper_, rival.reconciler),
         theirs_(url) {}
-
-  const Rival& rival() const { return rival_; }
 
   /// Seconds; the rows are due, moved and gone afterwards. No rows: a pass over nothing.
   double time(bool ours, int rows, int partitions) {
-    if (rows > 0) stock_.add(keeper_, rows, partitions);
-    if (rows > 0 && !analyzed_) stock_.analyze(keeper_);
-    analyzed_ = analyzed_ || rows > 0;
-    const SteadyTime started = Clock::system().now();
-    const std::int64_t moved = ours ? ours_.tick() : scan(rows, partitions);
-    const double took = seconds_since(started);
+    if (rows > 0) stock_.fill(rows, partitions);
+    std::int64_t moved = 0;
+    const double took = seconds_taken([&] { moved = ours ? ours_.tick() : scan(rows, partitions); });
     if (moved != rows)
       throw std::runtime_error(fmt::format("{}: {} of {} rows were moved by {}", rival_.reconciler, moved,
                                            rows, ours ? "us" : "FlowFabric"));
-    if (rows > 0) stock_.clear(keeper_);
+    if (rows > 0) stock_.clear();
     return took;
   }
 
@@ -69,8 +61,7 @@ class Match {
   // A scan takes so many rows of a partition, or of all, at a time: so again until it has had all.
   std::int64_t scan(int rows, int partitions) {
     Json arguments = {{"name", rival_.scanner}, {"stale_ms", kStale.count()}};
-    for (int key = 0; key < (rows > 0 ? partitions : kPartitions); ++key)
-      arguments["partitions"].push_back(key);
+    for (int key = 0; key < partitions; ++key) arguments["partitions"].push_back(key);
     std::int64_t processed = 0;
     for (;;) {
       const auto now = theirs_.call("scan", arguments, kAtMost).at("processed").get<std::int64_t>();
@@ -80,87 +71,48 @@ class Match {
   }
 
   const Rival& rival_;
-  const Stock stock_;
   Ours ours_;
   pg::Connection keeper_;
+  Stock stock_;
   FlowFabric theirs_;
-  bool analyzed_ = false;
 };
 
-/// How one regime makes a figure of a time.
-struct Course {
-  Regime regime;
-  std::function<int(const Rival&)> rows;
-  int partitions;
-  bool rate;  ///< rows a second rather than milliseconds a pass
-};
-
-// In turns, after a turn that does not count: it plans the statements and makes the statistics.
-void run(Course& course, Match& match, int rounds) {
-  const int rows = course.rows(match.rival());
-  std::vector<Way> ways = {{fmt::format("ours, {}", match.rival().reconciler), {}},
-                           {fmt::format("FlowFabric, {}", match.rival().reconciler), {}}};
-  for (int round = 0; round <= rounds; ++round) {
-    for (std::size_t way = 0; way < ways.size(); ++way) {
-      const double took = match.time(way == 0, rows, course.partitions);
-      if (round > 0) ways[way].rounds.push_back(course.rate ? rows / took : 1000 * took);
-    }
+// In turns, after a turn that does not count: it plans the statements and makes the statistics. Rows a second, or
+// milliseconds a pass over nothing.
+void run(Findings& found, Match& match, const std::string& reconciler, int rows, int partitions, int rounds) {
+  Way ours{"ours, " + reconciler}, theirs{"FlowFabric, " + reconciler};
+  const auto turn = [&](Way& way, bool is_ours) {
+    const double took = match.time(is_ours, rows, partitions);
+    way.rounds.push_back(rows > 0 ? rows / took : 1000 * took);
+  };
+  take_turns(1 + rounds, {[&] { turn(ours, true); }, [&] { turn(theirs, false); }});
+  for (Way* way : {&ours, &theirs}) {
+    way->rounds.erase(way->rounds.begin());
+    found.ways.push_back(std::move(*way));
   }
-  for (Way& way : ways) course.regime.ways.push_back(std::move(way));
-}
-
-Regime regime_of(std::string name, std::string title, std::string unit) {
-  return {.name = std::move(name), .title = std::move(title), .unit = std::move(unit), .ways = {}};
-}
-
-std::vector<Course> courses(bool quick) {
-  const auto dense = [quick](const Rival& rival) { return quick ? rival.dense_rows / 20 : rival.dense_rows; };
-  return {
-      {regime_of("flowfabric_dense",
-                 fmt::format("beside FlowFabric's own scanners: a backlog of 4,000 to 12,000 rows in {} "
-                             "partitions, one connection each",
-                             kDensePartitions),
-                 "rows/s"),
-       dense, kDensePartitions, true},
-      {regime_of("flowfabric_sparse",
-                 fmt::format("the same with one due row in each of {} partitions", kPartitions), "rows/s"),
-       [](const Rival&) { return kPartitions; }, kPartitions, true},
-      {regime_of("flowfabric_nothing",
-                 fmt::format("the same with nothing due in {} partitions: a pass", kPartitions), "ms"),
-       [](const Rival&) { return 0; }, kPartitions, false}};
 }
 
 }  // namespace
 
-std::vector<Regime> measure_flowfabric(const Bench& bench) {
+std::vector<Findings> measure_flowfabric(const Bench& bench) {
   if (!FlowFabric::is_built()) {
     std::cout << "flowfabric: left out, because `./dev conformance` has not built FlowFabric's part\n";
     return {};
   }
-  bench.server.drop_database(kDatabase);
-  bench.server.create_database(kDatabase);
+  const pg::Connector connector = new_database(bench.server, kDatabase);
   const std::string url = test::url_of(bench.server, kDatabase);
-  const pg::Connector connector({.conninfo = bench.server.conninfo(kDatabase)});
   FlowFabric(url).call("migrate", Json::object(), kAtMost);
 
-  std::vector<Course> all = courses(bench.quick);
+  Findings dense{.regime = "flowfabric_dense", .numbers = {{"dense_partitions", kDensePartitions}}};
+  Findings sparse{.regime = "flowfabric_sparse"}, nothing{.regime = "flowfabric_nothing"};
   for (const Rival& rival : kRivals) {
     Match match(connector, url, rival);
-    for (Course& course : all) run(course, match, bench.rounds());
+    const int dense_rows = bench.quick ? rival.dense_rows / 20 : rival.dense_rows;
+    run(dense, match, rival.reconciler, dense_rows, kDensePartitions, bench.rounds());
+    run(sparse, match, rival.reconciler, kPartitions, kPartitions, bench.rounds());
+    run(nothing, match, rival.reconciler, 0, kPartitions, bench.rounds());
   }
-  std::vector<Regime> regimes;
-  for (Course& course : all) {
-    course.regime.remarks = {
-        "ours: a tick over all partitions, with what its companions look for; FlowFabric's: its scanner over "
-        "the partitions that have rows (all where none has), again until no row is left"};
-    if (course.rate)
-      course.regime.remarks.emplace_back(
-          "both come right after a VACUUM, which adding the rows ends with, and so plan their statements "
-          "anew");
-    course.regime.plot = {.x = "", .y = course.regime.unit};
-    regimes.push_back(std::move(course.regime));
-  }
-  return regimes;
+  return {std::move(dense), std::move(sparse), std::move(nothing)};
 }
 
 }  // namespace ff::bench

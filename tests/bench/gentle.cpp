@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <stdexcept>
 #include <thread>
 
 #include "bench/backlog.hpp"
+#include "bench/bench.hpp"
 #include "bench/daemon.hpp"
-#include "bench/figures.hpp"
-#include "bench/regimes.hpp"
 #include "bench/sql_file.hpp"
 #include "bench/worker_load.hpp"
 
@@ -26,27 +24,6 @@ constexpr Milliseconds kPoll = 50ms;
 // A lease lapses when its millisecond is over, and that may have begun a millisecond after ours.
 constexpr Milliseconds kLapsed = 3ms;
 
-/// One way, and its latencies round by round.
-struct Gentleness {
-  Gentleness(const std::string& way, std::function<WorkerLatency()> measured)
-      : name(way), measure(std::move(measured)), claim(way + ", claim"), renew(way + ", renew") {}
-  std::string name;
-  std::function<WorkerLatency()> measure;
-  Rounds claim;
-  Rounds renew;
-};
-
-// Each round begins with another.
-void take_turns(std::vector<Gentleness>& ways, int rounds) {
-  for (int round = 0; round < rounds; ++round)
-    for (std::size_t turn = 0; turn < ways.size(); ++turn) {
-      Gentleness& way = ways[(static_cast<std::size_t>(round) + turn) % ways.size()];
-      const WorkerLatency latency = way.measure();
-      way.claim.add(latency.claim);
-      way.renew.add(latency.renew);
-    }
-}
-
 // A hundred thousand leases that lapse at one moment, with the workers already at work, and what this moment
 // finds: nobody, the daemon, or one bulk transaction.
 class MassExpiry {
@@ -58,14 +35,14 @@ class MassExpiry {
     const SteadyTime preparing = Clock::system().now();
     prepare(1h);
     preparing_takes_ = since(preparing);
-    clear_leases(connection_);
+    empty(connection_);
   }
 
   WorkerLatency nobody() {
     add_backlog();
     WorkerLatency latency = from_the_moment([&] { std::this_thread::sleep_for(bench_.quick ? 1s : 5s); });
     if (leases_left(connection_, kNameSpace) != rows_) throw std::runtime_error("somebody took the leases");
-    clear_leases(connection_);
+    empty(connection_);
     return latency;
   }
 
@@ -88,6 +65,7 @@ class MassExpiry {
     return latency;
   }
 
+  int rows() const { return rows_; }
   /// By how much the workers were measured too early or too late, at most.
   Milliseconds most_off() const { return most_off_; }
 
@@ -113,7 +91,7 @@ class MassExpiry {
 
   void clear_backlog() {
     require_all_expired_once(connection_, kNameSpace, rows_);
-    clear_leases(connection_);
+    empty(connection_);
   }
 
   // Workers are hired so early that they are at work by then.
@@ -146,61 +124,46 @@ class MassExpiry {
   SteadyTime moment_;  // when the leases lapse
 };
 
-Regime regime_of(const std::vector<Gentleness>& ways, int rows, Milliseconds most_off) {
-  Regime regime{
-      .name = "gentle",
-      .title = fmt::format("{} workers claim and renew while {} leases lapse at one moment", kWorkers, rows),
-      .unit = "ms",
-      .ways = {},
-      .plot = {.x = "until the step is committed, ms", .y = "share of steps, %", .logarithmic_x = true}};
-  for (const Gentleness& way : ways) {
-    for (const Rounds* steps : {&way.claim, &way.renew}) {
-      regime.ways.push_back(steps->way(" p50", 0.5));
-      regime.ways.push_back(steps->way(" p99", 0.99));
-      regime.plot.curves.push_back(steps->curve());
-    }
-    regime.remarks.push_back(
-        fmt::format("{}: {} claims, {} renewals.", way.name, way.claim.all().size(), way.renew.all().size()));
+// In turns, and what all ways have in common.
+Findings measure(std::string regime, std::vector<Beside>& ways, int rounds, const MassExpiry& expiry) {
+  take_turns(rounds, ways);
+  Findings found{.regime = std::move(regime),
+                 .numbers = {{"workers", kWorkers},
+                             {"claims_per_second", kClaimsPerSecond},
+                             {"rows", expiry.rows()},
+                             {"rounds", rounds},
+                             {"most_off", static_cast<double>(expiry.most_off().count())},
+                             {"warm_up_rows", kWarmUpRows}}};
+  std::string& steps = found.words["steps"];
+  for (const Beside& way : ways) {
+    found.add(way.claim);
+    found.add(way.renew);
+    steps += fmt::format("{}{} {} claims, {} renewals", steps.empty() ? "" : "; ", way.whom,
+                         way.claim.all().size(), way.renew.all().size());
   }
-  regime.remarks.push_back(
-      fmt::format("{} workers, each over its own connection, claim {} executions a second each; every step "
-                  "at its moment, from "
-                  "which its time is counted.",
-                  kWorkers, kClaimsPerSecond));
-  regime.remarks.push_back(
-      fmt::format("Measured from the moment when the leases lapse (off by {} ms at most) until all are "
-                  "processed; the daemon had been running, with a backlog of {} rows worked off.",
-                  most_off.count(), kWarmUpRows));
-  return regime;
+  return found;
+}
+
+int rows_of(const Bench& bench) {
+  return bench.quick ? 20'000 : 100'000;
 }
 
 }  // namespace
 
-std::vector<Regime> measure_gentle(const Bench& bench) {
-  const int rows = bench.quick ? 20'000 : 100'000;
-  MassExpiry expiry(bench, rows);
-  std::vector<Gentleness> ways{{"ours", [&] { return expiry.daemon(""); }},
-                               {"nobody", [&] { return expiry.nobody(); }},
-                               {"floor (one bulk)", [&] { return expiry.bulk(); }}};
+std::vector<Findings> measure_gentle(const Bench& bench) {
+  MassExpiry expiry(bench, rows_of(bench));
+  std::vector<Beside> ways{{"ours", [&] { return expiry.daemon(""); }},
+                           {"nobody", [&] { return expiry.nobody(); }},
+                           {"floor (one bulk)", [&] { return expiry.bulk(); }}};
   if (!bench.quick) ways.emplace_back("ours, a helper", [&] { return expiry.daemon("helpers: 1\n"); });
-  take_turns(ways, bench.quick ? 1 : 2);
-  return {regime_of(ways, rows, expiry.most_off())};
+  return {measure("gentle", ways, bench.quick ? 1 : 2, expiry)};
 }
 
-std::vector<Regime> measure_storm(const Bench& bench) {
-  const int rows = bench.quick ? 20'000 : 100'000;
-  const int rounds = bench.quick ? 1 : 5;
-  MassExpiry expiry(bench, rows);
-  std::vector<Gentleness> ways{{"ours, storm control", [&] { return expiry.daemon("storm: on\n"); }},
-                               {"nobody", [&] { return expiry.nobody(); }}};
-  take_turns(ways, rounds);
-  Regime regime = regime_of(ways, rows, expiry.most_off());
-  regime.name = "storm";
-  const double ratio = median_ratio(ways[0].claim.way("", 0.99), ways[1].claim.way("", 0.99));
-  regime.goals.push_back({.wanted = "a claim's p99 at most twice as long as with nobody",
-                          .reached = fmt::format("{:.2f} times, the median of {} pairs", ratio, rounds),
-                          .met = ratio <= 2.0});
-  return {regime};
+std::vector<Findings> measure_storm(const Bench& bench) {
+  MassExpiry expiry(bench, rows_of(bench));
+  std::vector<Beside> ways{{"ours, storm control", [&] { return expiry.daemon("storm: on\n"); }},
+                           {"nobody", [&] { return expiry.nobody(); }}};
+  return {measure("storm", ways, bench.quick ? 1 : 5, expiry)};
 }
 
 }  // namespace ff::bench

@@ -2,97 +2,80 @@
 
 #include <algorithm>
 
-#include "bench/figures.hpp"
-#include "bench/regimes.hpp"
-#include "bench/ways.hpp"
+#include "bench/bench.hpp"
+#include "bench/contest.hpp"
 
 namespace ff::bench {
 namespace {
 
-constexpr double kWanted = 0.15;
 constexpr int kMeasuredTwice = 1'000'000;  // from so many rows on
-constexpr int kRivalPartitions = 16;
 
-// How much the dearest exceeds the cheapest.
-Goal flat(const std::vector<Way>& ways) {
-  const auto [least, most] = std::ranges::minmax(ways, {}, &Way::median);
-  const double excess = most.median() / least.median() - 1;
-  return {fmt::format("time per row flat within {:.0f}%", 100 * kWanted),
-          fmt::format("{:.0f}%", 100 * excess), excess <= kWanted};
-}
-
-struct Figures {
-  std::vector<int> sizes;
-  int rival_rows;
-  std::vector<Way> ours = {};  // one of each size, like the floor's
-  std::vector<Way> floor = {};
-  Way row_by_row = {"row by row", {}};
+/// Ours and the floor over a backlog of one size, in microseconds per row.
+struct Size {
+  explicit Size(int rows)
+      : backlog{.rows = rows},
+        ours{fmt::format("ours, {} rows", figure(rows))},
+        floor{fmt::format("floor, {} rows", figure(rows))} {}
+  Contest::Backlog backlog;
+  Way ours;
+  Way floor;
 };
 
-// Microseconds per row.
-void measure(const Bench& bench, Figures& figures) {
-  TimeoutTurns turns(bench.connector, bench.connector);
-  for (const int rows : figures.sizes) {
-    figures.ours.push_back({fmt::format("ours, {} rows", figure(rows)), {}});
-    figures.floor.push_back({fmt::format("floor, {} rows", figure(rows)), {}});
-  }
-  for (int round = 0; round < bench.rounds(); ++round) {
-    for (std::size_t i = 0; i < figures.sizes.size(); ++i) {
-      const int rows = figures.sizes[i];
-      if (round > 1 && rows >= kMeasuredTwice) continue;
-      figures.ours[i].rounds.push_back(1e6 * turns.ours(rows) / rows);
-      figures.floor[i].rounds.push_back(1e6 * turns.floor(rows) / rows);
+void measure(Contest& contest, std::vector<Size>& sizes, const Contest::Backlog& of_rival, Way& row_by_row,
+             int rounds) {
+  const auto turn = [&](Way& way, Contest::Who who, const Contest::Backlog& backlog) {
+    way.rounds.push_back(1e6 / contest.rate(who, backlog));
+  };
+  for (int round = 0; round < rounds; ++round) {
+    for (Size& size : sizes) {
+      if (round > 1 && size.backlog.rows >= kMeasuredTwice) continue;
+      turn(size.ours, Contest::Who::ours, size.backlog);
+      turn(size.floor, Contest::Who::floor, size.backlog);
     }
-    figures.row_by_row.rounds.push_back(1e6 * turns.row_by_row(figures.rival_rows, kRivalPartitions) /
-                                        figures.rival_rows);
+    turn(row_by_row, Contest::Who::row_by_row, of_rival);
   }
-  turns.clear();
+  contest.clear();
 }
 
-Curve curve(std::string name, const std::vector<int>& sizes, const std::vector<Way>& ways) {
-  Curve line{.name = std::move(name), .points = {}};
-  for (std::size_t i = 0; i < sizes.size(); ++i) line.points.emplace_back(sizes[i], ways[i].median());
-  return line;
-}
-
-Plot plot(const Figures& figures) {
-  const double least = figures.sizes.front(), most = figures.sizes.back();
-  const double rival = figures.row_by_row.median();
-  return {.x = "lapsed leases",
-          .y = "microseconds per row",
-          .logarithmic_x = true,
-          .logarithmic_y = true,
-          .curves = {curve("ours", figures.sizes, figures.ours), curve("floor", figures.sizes, figures.floor),
-                     Curve{"row by row", {{least, rival}, {most, rival}}}}};
+// A row costs row by row the same in a backlog of any size.
+std::vector<Curve> curves(const std::vector<Size>& sizes, const Way& row_by_row) {
+  Curve ours{"ours"}, floor{"floor"}, rival{"row by row"};
+  for (const Size& size : sizes) {
+    ours.points.emplace_back(size.backlog.rows, size.ours.median());
+    floor.points.emplace_back(size.backlog.rows, size.floor.median());
+    rival.points.emplace_back(size.backlog.rows, row_by_row.median());
+  }
+  return {std::move(ours), std::move(floor), std::move(rival)};
 }
 
 }  // namespace
 
-std::vector<Regime> measure_growth(const Bench& bench) {
-  Figures figures =
-      bench.quick ? Figures{{1'000, 5'000, 20'000}, 500} : Figures{{10'000, 100'000, kMeasuredTwice}, 5'000};
-  measure(bench, figures);
-  Regime regime{
-      .name = "growth",
-      .title = fmt::format("attempt_timeout: what a row costs in backlogs of {} to {} lapsed leases in {} "
-                           "partitions, over {} connections",
-                           figure(figures.sizes.front()), figure(figures.sizes.back()), kPartitions,
-                           TimeoutTurns::kConnections),
-      .unit = "µs/row",
-      .ways = figures.ours,
-      .goals = {flat(figures.ours)},
-      .plot = plot(figures)};
-  regime.ways.insert(regime.ways.end(), figures.floor.begin(), figures.floor.end());
-  regime.ways.push_back(figures.row_by_row);
-  regime.remarks = {
-      fmt::format("row by row: {} rows in {} partitions over one connection; a row costs it the same in a "
-                  "backlog of any size",
-                  figure(figures.rival_rows), kRivalPartitions),
-      "looking and planning are part of the time, and weigh more where there are few rows to share them",
-      "before each figure the engine is new, but all its connections have planned a scan and have acted in "
-      "all partitions; the floor's have planned their statements"};
-  if (!bench.quick) regime.remarks.emplace_back("a million rows: measured twice");
-  return {std::move(regime)};
+std::vector<Findings> measure_growth(const Bench& bench) {
+  std::vector<Size> sizes;
+  for (const int rows :
+       bench.quick ? std::vector{1'000, 5'000, 20'000} : std::vector{10'000, 100'000, kMeasuredTwice})
+    sizes.emplace_back(rows);
+  const Contest::Backlog of_rival{.rows = bench.quick ? 500 : 5'000, .partitions = 16};
+  Way row_by_row{"row by row"};
+  Sessions sessions(bench.connector);
+  Contest contest(sessions, "attempt_timeout", {});
+  measure(contest, sizes, of_rival, row_by_row, bench.rounds());
+
+  const auto by_median = [](const Size& size) { return size.ours.median(); };
+  const auto [least, most] = std::ranges::minmax(sizes, {}, by_median);
+  Findings found{.regime = "growth",
+                 .numbers = {{"least", sizes.front().backlog.rows},
+                             {"most", sizes.back().backlog.rows},
+                             {"connections", Sessions::kOurs},
+                             {"rival_rows", of_rival.rival_rows()},
+                             {"rival_partitions", of_rival.partitions - 1},
+                             {"excess", 100 * (most.ours.median() / least.ours.median() - 1)}},
+                 .curves = curves(sizes, row_by_row)};
+  for (const Size& size : sizes) found.ways.push_back(size.ours);
+  for (const Size& size : sizes) found.ways.push_back(size.floor);
+  found.ways.push_back(std::move(row_by_row));
+  if (!bench.quick) found.words["measured_twice"] = "a million rows";
+  return {std::move(found)};
 }
 
 }  // namespace ff::bench

@@ -1,15 +1,14 @@
+#include "bench/idle.hpp"
+
 #include <fmt/format.h>
 
 #include <functional>
 #include <stdexcept>
 #include <thread>
 
-#include "bench/backlog.hpp"
 #include "bench/daemon.hpp"
-#include "bench/figures.hpp"
 #include "bench/polling.hpp"
 #include "bench/process_cost.hpp"
-#include "bench/regimes.hpp"
 #include "bench/sql_file.hpp"
 #include "reconcile/family/registry.hpp"
 
@@ -18,38 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// In percent of one core.
-struct Cost {
-  double server = 0;
-  double asker = 0;
-  double together() const { return server + asker; }
-};
-
-/// Rows of which nothing falls due for a day.
-struct IdleRows {
-  Tables tables;
-  std::int64_t added = 0;
-};
-
-/// Makes them by the statements of a file: each says how many of a thousand of `count` it makes.
-IdleRows add_idle_rows(pg::Connection& connection, const std::string& file, int count) {
-  IdleRows rows{.tables = sql_file(file).at(0).words("tables")};
-  const std::int64_t now = database_now_ms(connection);
-  const std::int64_t tomorrow = now + Milliseconds{24h}.count();
-  for (const SqlStatement& each : sql_file(file))
-    rows.added +=
-        connection
-            .execute(each.text, pg::Params::of(count / 1000 * each.number("per mille"), now, tomorrow),
-                     patiently())
-            .affected();
-  settle(connection, rows.tables);
-  return rows;
-}
-
-struct Times {
-  Milliseconds warm_up;
-  Milliseconds measured;
-};
+constexpr int kManyPartitions = 1024;
 
 /// `asker`: what whoever asks the server has cost so far, in seconds.
 Cost cost_of(const Bench& bench, const Times& times, const std::function<double()>& asker) {
@@ -60,6 +28,10 @@ Cost cost_of(const Bench& bench, const Times& times, const std::function<double(
   const Cost after{cpu_seconds_of_server(bench.server), asker()};
   const double percent = 100 / seconds_since(started);
   return {(after.server - before.server) * percent, (after.asker - before.asker) * percent};
+}
+
+Cost cost_of_nobody(const Bench& bench) {
+  return cost_of(bench, {0s, bench.quick ? 1s : 10s}, [] { return 0.0; });
 }
 
 void require_idle(const std::string& metrics) {
@@ -78,7 +50,47 @@ std::string everything_on() {
   return config;
 }
 
-Cost of_daemon(const Bench& bench, const Times& times) {
+/// The daemon over rows that are there, beside a server that nobody asks.
+Findings over_idle_rows(const Bench& bench, std::string regime, const IdleRows& rows, const Times& times) {
+  const Cost ours = cost_of_daemon(bench, times), alone = cost_of_nobody(bench);
+  return {.regime = std::move(regime),
+          .ways = {{"ours", {ours.together()}}, {"server alone", {alone.together()}}},
+          .numbers = {{"rows", static_cast<double>(rows.added)},
+                      {"in_server", ours.server},
+                      {"in_daemon", ours.asker},
+                      {"warm_up", seconds(times.warm_up)},
+                      {"seconds", seconds(times.measured)}}};
+}
+
+// Of the rival's looks almost all come every 5 s or sooner.
+void add_polling(const Bench& bench, Findings& found) {
+  const Times times = bench.quick ? Times{1s, 2s} : Times{2s, 15s};
+  Polling polling(bench.connector, polls_for_nothing());
+  const Cost cost = cost_of(bench, times, [&] { return polling.cpu_seconds(); });
+  const double passes = polling.polls();
+  polling.stop();
+  found.ways.insert(found.ways.begin() + 1, {"seeds' polling", {cost.together()}});
+  found.numbers.insert({{"polling_in_server", cost.server},
+                        {"polling_outside", cost.asker},
+                        {"polling_seconds", seconds(times.measured)},
+                        {"passes", passes / seconds(times.warm_up + times.measured)}});
+}
+
+int rows_of_each(const Bench& bench) {
+  return bench.quick ? 20'000 : 1'000'000;
+}
+
+}  // namespace
+
+Times usual_times(const Bench& bench) {
+  return bench.quick ? Times{3s, 2s} : Times{75s, 70s};
+}
+
+Times settled_times(const Bench& bench) {
+  return bench.quick ? usual_times(bench) : Times{10min, 2min};
+}
+
+Cost cost_of_daemon(const Bench& bench, const Times& times) {
   Daemon daemon(bench.conninfo(), everything_on());
   const Cost cost = cost_of(bench, times, [&] { return cpu_seconds_of(daemon.pid()); });
   require_idle(daemon.metrics());
@@ -86,89 +98,55 @@ Cost of_daemon(const Bench& bench, const Times& times) {
   return cost;
 }
 
-struct Polled {
-  Cost cost;
-  double passes_per_second = 0;
-};
-
-Polled of_polling(const Bench& bench, const Times& times) {
-  Polling polling(bench.connector, polls_for_nothing());
-  const Cost cost = cost_of(bench, times, [&] { return polling.cpu_seconds(); });
-  const double passes = polling.polls();
-  polling.stop();
-  return {cost, passes / seconds(times.warm_up + times.measured)};
+IdleRows add_idle_rows(pg::Connection& connection, const std::string& file, int count, int partitions) {
+  IdleRows rows{.tables = sql_file(file).at(0).words("tables")};
+  const std::int64_t now = database_now_ms(connection);
+  const std::int64_t tomorrow = now + Milliseconds{24h}.count();
+  for (const SqlStatement& each : sql_file(file)) {
+    const auto params = pg::Params::of(count / 1000 * each.number("per mille"), now, tomorrow, partitions);
+    rows.added += connection.execute(each.text, params, patiently()).affected();
+  }
+  return rows;
 }
 
-/// Some of ours look only every half minute, and some of those only when nothing was announced for a minute; of
-/// the rival's looks almost all come every 5 s or sooner.
-struct Plan {
-  Times ours{75s, 70s};
-  Times rival{2s, 15s};
-  Times server{0s, 10s};
-};
-constexpr Plan kQuick{.ours = {3s, 2s}, .rival = {1s, 2s}, .server = {0s, 1s}};
-// Each session plans each statement once, the last of them after minutes: what is measured is what it costs for ever.
-constexpr Times kSettled{10min, 2min};
-
-std::vector<std::string> remarks(const Plan& plan, const Cost& ours, const Polled& rival) {
-  const auto parts = [](const char* who, const Cost& cost) {
-    return fmt::format("{}: {:.2f}% in the server and {:.2f}% outside.", who, cost.server, cost.asker);
-  };
-  std::vector<std::string> all{parts("Ours", ours), parts("Polling", rival.cost)};
-  all.push_back(
-      fmt::format("User and system time, once: of ours over {} s after {} s of warming up, of polling over "
-                  "{} s, of the server alone over {} s.",
-                  seconds(plan.ours.measured), seconds(plan.ours.warm_up), seconds(plan.rival.measured),
-                  seconds(plan.server.measured)));
-  all.push_back(
-      fmt::format("Polling looked at all partitions {:.1f} times a second, for 11 reconcilers over one "
-                  "connection.",
-                  rival.passes_per_second));
-  all.push_back("What the server does for itself, such as looking for something to vacuum, is in all three.");
-  return all;
-}
-
-}  // namespace
-
-std::vector<Regime> measure_idle(const Bench& bench) {
-  const Plan plan = bench.quick ? kQuick : Plan{};
+std::vector<Findings> measure_idle(const Bench& bench) {
   auto connection = connect(bench.connector);
-  const IdleRows rows = add_idle_rows(connection, "idle_rows", bench.quick ? 20'000 : 1'000'000);
-  const Cost ours = of_daemon(bench, plan.ours);
-  const Polled rival = of_polling(bench, plan.rival);
-  const Cost alone = cost_of(bench, plan.server, [] { return 0.0; });
-  clear_leases(connection, rows.tables);
-  return {{.name = "idle",
-           .title = fmt::format("{} rows of which none is due, all reconcilers on, over 256 partitions",
-                                rows.added),
-           .unit = "% of a core",
-           .ways = {{"ours", {ours.together()}},
-                    {"seeds' polling", {rival.cost.together()}},
-                    {"server alone", {alone.together()}}},
-           .goals = {at_most(2, ours.together(), "% of one core")},
-           .remarks = remarks(plan, ours, rival),
-           .plot = {.x = "", .y = "% of one core"}}};
+  const IdleRows rows = add_idle_rows(connection, "idle_rows", rows_of_each(bench));
+  settle(connection, rows.tables);
+  Findings found = over_idle_rows(bench, "idle", rows, usual_times(bench));
+  add_polling(bench, found);
+  empty(connection);
+  return {std::move(found)};
 }
 
-std::vector<Regime> measure_size(const Bench& bench) {
-  const Times times = bench.quick ? kQuick.ours : kSettled;
+std::vector<Findings> measure_size(const Bench& bench) {
   auto connection = connect(bench.connector);
-  const int each = bench.quick ? 20'000 : 1'000'000;
-  const IdleRows rows = add_idle_rows(connection, "waiting_rows", each);
-  const Cost ours = of_daemon(bench, times);
-  const Cost alone = cost_of(bench, Plan{}.server, [] { return 0.0; });
-  clear_leases(connection, rows.tables);
-  return {{.name = "size",
-           .title = fmt::format(
-               "{0} executions that wait, {0} that are suspended and their waitpoints, {1} rows of which "
-               "none is due, all reconcilers on",
-               each, rows.added),
-           .unit = "% of a core",
-           .ways = {{"ours", {ours.together()}}, {"server alone", {alone.together()}}},
-           .goals = {at_most(10, ours.together(), "% of one core")},
-           .remarks = {fmt::format("{:.2f}% in the server and {:.2f}% in the daemon, over {} s after {} s.",
-                                   ours.server, ours.asker, seconds(times.measured), seconds(times.warm_up))},
-           .plot = {.x = "", .y = "% of one core"}}};
+  const IdleRows rows = add_idle_rows(connection, "waiting_rows", rows_of_each(bench));
+  settle(connection, rows.tables);
+  Findings found = over_idle_rows(bench, "size", rows, settled_times(bench));
+  found.numbers["each"] = rows_of_each(bench);
+  empty(connection);
+  return {std::move(found)};
+}
+
+std::vector<Findings> measure_partitions(const Bench& bench) {
+  const std::string database = "partitions";
+  const pg::Connector connector = new_database(bench.server, database, kManyPartitions);
+  Findings found;
+  {
+    auto connection = connect(connector);
+    connection.execute(
+        "UPDATE ff_partition_config SET num_flow_partitions = $1, num_budget_partitions = $1, "
+        "num_quota_partitions = $1",
+        pg::Params::of(kManyPartitions));
+    const IdleRows rows = add_idle_rows(connection, "idle_rows", rows_of_each(bench), kManyPartitions);
+    settle(connection, rows.tables);
+    found = over_idle_rows({bench.server, database, connector, bench.quick}, "partitions", rows,
+                           usual_times(bench));
+    found.numbers["partitions"] = kManyPartitions;
+  }
+  bench.server.drop_database(database);
+  return {std::move(found)};
 }
 
 }  // namespace ff::bench

@@ -9,10 +9,9 @@
 #include <unordered_map>
 
 #include "bench/backlog.hpp"
-#include "bench/figures.hpp"
+#include "bench/bench.hpp"
 #include "bench/lease_events.hpp"
 #include "bench/process_cost.hpp"
-#include "bench/regimes.hpp"
 #include "bench/seed_reader.hpp"
 #include "lease/history.hpp"
 
@@ -187,8 +186,8 @@ struct Series {
     const Effort replayed = in_own_process([&] { return replay(reader, connector, one); });
     const Effort spread_out = in_own_process([&] { return replay(reader, connector, spread); });
     const Latency tailed = bench::latency(reader, connector, options);
-    replay_rates.push_back(options.replay_events / replayed.seconds);
-    spread_rates.push_back(options.replay_events / spread_out.seconds);
+    replays.rounds.push_back(options.replay_events / replayed.seconds);
+    spreads.rounds.push_back(options.replay_events / spread_out.seconds);
     resident_mib.push_back(replayed.resident_mib);
     latency.add(tailed.all);
     committed_per_second.push_back(tailed.committed_per_second);
@@ -197,42 +196,35 @@ struct Series {
 
   const Reader& reader;
   Rounds latency;
-  std::vector<double> replay_rates, spread_rates, resident_mib, committed_per_second;
+  Way replays{reader.name}, spreads{reader.name};
+  std::vector<double> resident_mib, committed_per_second;
   std::int64_t missed = 0;  // committed and never delivered, in all rounds
 };
 
-std::vector<Regime> regimes(const Options& options, const Series& ours, const Series& seed) {
-  Regime replay{
-      .name = "lease_replay",
-      .title = fmt::format("lease history: {} events of one partition, from subscribing to the last one",
-                           figure(options.replay_events)),
-      .unit = "events/s",
-      .ways = {{ours.reader.name, ours.replay_rates}, {seed.reader.name, seed.replay_rates}}};
-  replay.remarks = {fmt::format("the process grew by {} MiB with ours, by {} MiB with the seed's way",
-                                figure(median(ours.resident_mib)), figure(median(seed.resident_mib)))};
-  Regime spread{
-      .name = "lease_spread",
-      .title = fmt::format("lease history: {} events of {} partitions, a subscription and a consumer each",
-                           figure(options.replay_events), kSpreadOver),
-      .unit = "events/s",
-      .ways = {{ours.reader.name, ours.spread_rates}, {seed.reader.name, seed.spread_rates}}};
-  Regime latency{.name = "lease_latency",
-                 .title = fmt::format("lease history: from commit to delivery, {} events a second for {} s",
-                                      figure(options.events_per_second), seconds(options.latency_time)),
-                 .unit = "ms",
-                 .ways = {ours.latency.way(", p50", 0.5), seed.latency.way(", p50", 0.5),
-                          ours.latency.way(", p99", 0.99), seed.latency.way(", p99", 0.99)}};
-  latency.remarks = {
-      fmt::format("never delivered: {} events with ours, {} with the seed's way", ours.missed, seed.missed),
-      fmt::format("committed meanwhile: {} events a second with ours, {} with the seed's way",
-                  figure(median(ours.committed_per_second)), figure(median(seed.committed_per_second))),
-      "the server wakes the listeners before it answers the producer: a latency may be negative"};
-  return {std::move(replay), std::move(spread), std::move(latency)};
+std::vector<Findings> findings(const Options& options, const Series& ours, const Series& seed) {
+  Findings latency{
+      .regime = "lease_latency",
+      .ways = {ours.latency.way(0.5), seed.latency.way(0.5), ours.latency.way(0.99), seed.latency.way(0.99)},
+      .numbers = {{"per_second", options.events_per_second},
+                  {"seconds", seconds(options.latency_time)},
+                  {"ours_missed", static_cast<double>(ours.missed)},
+                  {"seed_missed", static_cast<double>(seed.missed)},
+                  {"ours_committed", median(ours.committed_per_second)},
+                  {"seed_committed", median(seed.committed_per_second)}}};
+  return {{.regime = "lease_replay",
+           .ways = {ours.replays, seed.replays},
+           .numbers = {{"events", options.replay_events},
+                       {"ours_mib", median(ours.resident_mib)},
+                       {"seed_mib", median(seed.resident_mib)}}},
+          {.regime = "lease_spread",
+           .ways = {ours.spreads, seed.spreads},
+           .numbers = {{"events", options.replay_events}, {"spread_over", kSpreadOver}}},
+          std::move(latency)};
 }
 
 }  // namespace
 
-std::vector<Regime> measure_lease_history(const Bench& bench) {
+std::vector<Findings> measure_lease_history(const Bench& bench) {
   Options options;
   if (bench.quick) options = {.replay_events = 50'000, .latency_time = 1s};
   auto session = connect(bench.connector);
@@ -240,15 +232,11 @@ std::vector<Regime> measure_lease_history(const Bench& bench) {
   const auto spread = add_lease_events(session, options.replay_events, kSpread, kSpreadOver);
   session.close();
   Series ours(kOurs), seed(kSeed);
-  for (int round = 0; round < bench.rounds(); ++round) {
-    // Whoever comes second finds what the first has left in caches, so they take turns at that.
-    if (round % 2 == 0) ours.round(bench.connector, options, one, spread);
-    seed.round(bench.connector, options, one, spread);
-    if (round % 2 != 0) ours.round(bench.connector, options, one, spread);
-  }
+  take_turns(bench.rounds(), {[&] { ours.round(bench.connector, options, one, spread); },
+                              [&] { seed.round(bench.connector, options, one, spread); }});
   session = connect(bench.connector);
   empty(session);
-  return regimes(options, ours, seed);
+  return findings(options, ours, seed);
 }
 
 }  // namespace ff::bench

@@ -14,10 +14,8 @@
 #include <vector>
 
 #include "bench/backlog.hpp"
-#include "bench/figures.hpp"
-#include "bench/regimes.hpp"
+#include "bench/bench.hpp"
 #include "bench/report.hpp"
-#include "migrate/migrate.hpp"
 
 namespace ff::bench {
 namespace {
@@ -32,7 +30,8 @@ constexpr double kLeastRatio = 15;
 struct Measurement {
   std::string_view name;
   std::string_view what;
-  std::vector<Regime> (*measure)(const Bench&);
+  std::vector<Findings> (*measure)(const Bench&);
+  bool is_long = false;  ///< only where it is named, or all are
 };
 
 constexpr Measurement kMeasurements[] = {
@@ -46,6 +45,8 @@ constexpr Measurement kMeasurements[] = {
     {"lateness", "the daemon, while rows fall due one by one", measure_lateness},
     {"idle", "the daemon, while nothing is due", measure_idle},
     {"size", "the same over five million rows, once all is planned", measure_size},
+    {"partitions", "the same over 1,024 partitions", measure_partitions},
+    {"ten_million", "idle and sparse beside ten million executions (long)", measure_ten_million, true},
     {"memory", "the daemon and its /metrics over a million due rows", measure_memory},
     {"ready", "the daemon's start", measure_ready},
     {"gentle", "workers beside a mass expiry", measure_gentle},
@@ -56,17 +57,19 @@ constexpr Measurement kMeasurements[] = {
 
 struct Arguments {
   bool quick = false;
+  bool with_long = false;
   std::vector<std::string> only;  ///< empty: all
   std::filesystem::path output = "bench-results";
 };
 
 std::string usage() {
-  std::string text = R"(usage: ff-bench [--quick] [--only NAME[,NAME...]] [--output DIR]
+  std::string text = R"(usage: ff-bench [--quick] [--long] [--only NAME[,NAME...]] [--output DIR]
 
 Starts a PostgreSQL of its own and prints figures beside those of FlowFabric's way, measured in the same run. All
 of them go into DIR (bench-results) as bench.json, from which tests/bench/plot draws each regime.
 
   --quick        fewer rows and a single round: to see that it works, not to quote
+  --long         also what takes an hour and 20 GB in $TMPDIR
   --only NAMES   only these of:
 )";
   for (const Measurement& each : kMeasurements)
@@ -80,8 +83,7 @@ row by row (not judged with --quick).
 }
 
 bool is_measurement(std::string_view name) {
-  return std::any_of(std::begin(kMeasurements), std::end(kMeasurements),
-                     [&](const Measurement& each) { return each.name == name; });
+  return std::ranges::find(kMeasurements, name, &Measurement::name) != std::end(kMeasurements);
 }
 
 /// Nothing: they cannot be understood.
@@ -91,6 +93,8 @@ std::optional<Arguments> read(const std::vector<std::string>& words) {
     const bool has_value = word + 1 != words.end();
     if (*word == "--quick") {
       arguments.quick = true;
+    } else if (*word == "--long") {
+      arguments.with_long = true;
     } else if (*word == "--output" && has_value) {
       arguments.output = *++word;
     } else if (*word == "--only" && has_value) {
@@ -119,11 +123,11 @@ testserver::ServerOptions server_options() {
 
 void measure_each(const Bench& bench, const Arguments& arguments, Report& report) {
   for (const Measurement& each : kMeasurements) {
-    const auto& only = arguments.only;
-    if (!only.empty() && std::find(only.begin(), only.end(), each.name) == only.end()) continue;
+    const bool is_named = std::ranges::find(arguments.only, each.name) != arguments.only.end();
+    if (!is_named && (!arguments.only.empty() || (each.is_long && !arguments.with_long))) continue;
     const SteadyTime started = Clock::system().now();
     try {
-      for (Regime& regime : each.measure(bench)) report.add(std::move(regime));
+      for (Findings& found : each.measure(bench)) report.add(described(std::move(found)));
     } catch (const std::exception& error) {
       report.add_failure(each.name, error.what());
       auto connection = backstage(bench.connector);
@@ -134,21 +138,14 @@ void measure_each(const Bench& bench, const Arguments& arguments, Report& report
 }
 
 bool fast_enough(const std::vector<Regime>& regimes) {
-  const auto dense =
-      std::find_if(regimes.begin(), regimes.end(), [](const Regime& each) { return each.name == "dense"; });
+  const auto dense = std::ranges::find(regimes, "dense", &Regime::name);
   return dense == regimes.end() || median_ratio(dense->ways.at(0), dense->ways.at(1)) >= kLeastRatio;
 }
 
 int measure(const Arguments& arguments) {
   testserver::PrivateServer server(server_options());
-  server.create_database(kDatabase);
-  const pg::Connector connector({.conninfo = server.conninfo(kDatabase)});
+  const pg::Connector connector = new_database(server, kDatabase, kPartitions);
   Report report(std::cout, arguments.output, connector, arguments.quick);
-  {
-    auto connection = backstage(connector);
-    migrate::up(connection, kPartitions);
-    connection.execute_script("CHECKPOINT", patiently());
-  }
   const Bench bench{
       .server = server, .database = kDatabase, .connector = connector, .quick = arguments.quick};
   measure_each(bench, arguments, report);

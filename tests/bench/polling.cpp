@@ -66,7 +66,7 @@ void Polling::run(pg::Connection connection, std::vector<Poll> polls) {
 }
 
 std::vector<Polling::Poll> polls_for_lapsed_leases() {
-  return {{.rows = [way = RowByRow("attempt_timeout"), partitions = first_partitions()](
+  return {{.rows = [way = RowByRow("attempt_timeout"), partitions = all_partitions(kPartitions)](
                        pg::Connection& connection) { return way.work(connection, partitions); },
            .every = 2s,
            .pause = 0s}};
@@ -80,7 +80,7 @@ std::vector<Polling::Poll> polls_for_nothing() {
       const bool once = !each.note("once for all partitions").empty();
       all.push_back(
           {.rows =
-               [&each, partitions = first_partitions(once ? 1 : kPartitions)](pg::Connection& connection) {
+               [&each, partitions = all_partitions(once ? 1 : kPartitions)](pg::Connection& connection) {
                  return find_nothing(connection, each.text, partitions);
                },
            .every = interval,

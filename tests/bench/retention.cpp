@@ -1,14 +1,11 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <atomic>
 #include <future>
 #include <thread>
 
 #include "bench/backlog.hpp"
+#include "bench/bench.hpp"
 #include "bench/daemon.hpp"
-#include "bench/figures.hpp"
-#include "bench/regimes.hpp"
 #include "bench/sql_file.hpp"
 #include "bench/worker_load.hpp"
 
@@ -20,8 +17,6 @@ using namespace std::chrono_literals;
 constexpr int kEndsPerSecond = 500;
 constexpr Milliseconds kBetweenEnds = 100ms;
 constexpr Milliseconds kWarmUp = 10s;  // until each session of the daemon has planned what it deletes
-constexpr double kMostRatio = 1.2;
-constexpr double kMostExcess = 0.1;
 // In the proportion of its default to the default age it would be far shorter.
 constexpr const char* kKeeps = "";
 constexpr const char* kDeletes = R"(
@@ -65,13 +60,11 @@ class SteadyEnds {
 
  private:
   void prepare() {
-    add(connection_, rows_kept(), database_now_ms(connection_) - kept_for_.count(), kept_for_);
+    add_ended(connection_, {.count = rows_kept(),
+                            .from_ms = database_now_ms(connection_) - kept_for_.count(),
+                            .length = kept_for_,
+                            .kept_for = kept_for_});
     settle(connection_, {"ff_exec_core", "ff_attempt", "ff_completion_event"});
-  }
-
-  void add(pg::Connection& connection, std::int64_t rows, std::int64_t from_ms, Milliseconds length) const {
-    connection.execute(sql("retention", "add ended"),
-                       pg::Params::of(rows, from_ms, length.count(), kept_for_.count()), patiently());
   }
 
   WorkerLatency measure() {
@@ -94,7 +87,9 @@ class SteadyEnds {
     pg::Connection connection = connect(bench_.connector);
     for (SteadyTime moment = Clock::system().now(); !over; moment += kBetweenEnds) {
       std::this_thread::sleep_until(moment);
-      add(connection, kEndsPerSecond * kBetweenEnds / 1s, database_now_ms(connection), Milliseconds{0});
+      add_ended(connection, {.count = kEndsPerSecond * kBetweenEnds / 1s,
+                             .from_ms = database_now_ms(connection),
+                             .kept_for = kept_for_});
     }
   }
 
@@ -107,54 +102,24 @@ class SteadyEnds {
 
 }  // namespace
 
-std::vector<Regime> measure_retention(const Bench& bench) {
+std::vector<Findings> measure_retention(const Bench& bench) {
   SteadyEnds ends(bench);
-  Rounds ours("ours, claim"), without("ours without it, claim"), nobody("nobody, claim");
+  std::vector<Beside> ways{{"ours", [&] { return ends.daemon(kDeletes); }},
+                           {"ours without it", [&] { return ends.daemon(kKeeps); }},
+                           {"nobody", [&] { return ends.nobody(); }}};
   const int rounds = bench.quick ? 1 : 5;
-  for (int round = 0; round < rounds; ++round)
-    for (int turn = 0; turn < 3; ++turn) switch ((round + turn) % 3) {
-        case 0:
-          ours.add(ends.daemon(kDeletes).claim);
-          break;
-        case 1:
-          without.add(ends.daemon(kKeeps).claim);
-          break;
-        default:
-          nobody.add(ends.nobody().claim);
-      }
-  const double ratio = median_ratio(ours.way("", 0.99), nobody.way("", 0.99));
-  const double of_its_own = median_ratio(ours.way("", 0.99), without.way("", 0.99));
-  const double excess = std::ranges::max(ends.excess());
-  Regime regime{
-      .name = "retention",
-      .title = fmt::format(
-          "execution_retention while {} executions a second end, and {} are young enough to be kept",
-          kEndsPerSecond, figure(static_cast<double>(ends.rows_kept()))),
-      .unit = "ms",
-      .ways = {},
-      .goals =
-          {{.wanted = fmt::format("a claim's p99 at most {} times as long as with nobody", kMostRatio),
-            .reached = fmt::format(
-                "{:.2f} times, the median of {} pairs; {:.2f} times as long as beside a daemon without it",
-                ratio, rounds, of_its_own),
-            .met = ratio <= kMostRatio},
-           {.wanted = fmt::format("at most {:.0f}% more rows than are young enough", 100 * kMostExcess),
-            .reached = fmt::format("{:.1f}%, in the worst round", 100 * excess),
-            .met = excess <= kMostExcess}},
-      .remarks =
-          {fmt::format(
-               "{} workers claim {} executions a second each; every step at its moment, from which its "
-               "time is counted.",
-               kWorkers, kClaimsPerSecond),
-           "Each execution has an attempt and a dispatched completion event, and says itself how long it is "
-           "kept. With nobody they only grow more."},
-      .plot = {.x = "until the step is committed, ms", .y = "share of steps, %", .logarithmic_x = true}};
-  for (const Rounds* way : {&ours, &without, &nobody}) {
-    regime.ways.push_back(way->way(" p50", 0.5));
-    regime.ways.push_back(way->way(" p99", 0.99));
-    regime.plot.curves.push_back(way->curve());
-  }
-  return {std::move(regime)};
+  take_turns(rounds, ways);
+  Findings found{
+      .regime = "retention",
+      .numbers = {{"ends_per_second", kEndsPerSecond},
+                  {"kept", static_cast<double>(ends.rows_kept())},
+                  {"excess", 100 * std::ranges::max(ends.excess())},
+                  {"rounds", rounds},
+                  {"workers", kWorkers},
+                  {"claims_per_second", kClaimsPerSecond},
+                  {"beside_its_own", median_ratio(ways[0].claim.way(0.99), ways[1].claim.way(0.99))}}};
+  for (const Beside& way : ways) found.add(way.claim);
+  return {std::move(found)};
 }
 
 }  // namespace ff::bench

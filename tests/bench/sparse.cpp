@@ -1,52 +1,51 @@
-#include <fmt/format.h>
+#include "bench/sparse.hpp"
 
-#include "bench/figures.hpp"
-#include "bench/regimes.hpp"
-#include "bench/ways.hpp"
+#include "bench/contest.hpp"
 
 namespace ff::bench {
 namespace {
 
-constexpr int kHealthy = 25'600;
+constexpr int kHeld = 25'600;
 constexpr int kTurnsPerRound = 5;
 
 }  // namespace
 
-std::vector<Regime> measure_sparse(const Bench& bench) {
-  auto seeding = backstage(bench.connector), rival = connect(bench.connector);
-  Ours ours(bench.connector, TimeoutTurns::kConnections);
-  const RowByRow row_by_row("attempt_timeout");
-  const std::vector<std::function<void()>> works = {[&] { ours.tick(); },
-                                                    [&] { row_by_row.work(rival, first_partitions()); }};
-  std::vector<Way> ways = {{"ours", {}}, {"row by row", {}}};
+SparsePasses::SparsePasses(const Bench& bench)
+    : keeper_(backstage(bench.connector)), stock_(keeper_, "attempt_timeout") {}
 
-  // Statistics are made before the first turn and never again: with them plans are forgotten, and here those of
-  // a program that has been running for a while are measured. So the first turn does not count.
-  add_healthy_leases(seeding, kHealthy);
-  std::int64_t moved = 0;
-  for (int turn = 0; turn <= bench.rounds() * kTurnsPerRound; ++turn) {
-    for (std::size_t way = 0; way < ways.size(); ++way) {
-      add_a_lapsed_lease_each(seeding);
-      const SteadyTime started = Clock::system().now();
-      works[way]();
-      const double took = seconds_since(started);
-      expect_moved(seeding, moved += kPartitions);
-      if (turn > 0) ways[way].rounds.push_back(1000 * took);
-    }
-  }
-  empty(seeding);
-  const Goal goal = at_least_times(6, median_ratio(ways[1], ways[0]), "as fast as row by row");
-  return {
-      {.name = "sparse",
-       .title = fmt::format("attempt_timeout: one lapsed lease in each of {} partitions, beside {} that "
-                            "hold: the time of one pass over all, the scan included",
-                            kPartitions, figure(kHealthy)),
-       .unit = "ms",
-       .ways = ways,
-       .goals = {goal},
-       .remarks = {fmt::format("medians of {} passes each, in turns, with statements planned by an earlier "
-                               "pass",
-                               ways[0].rounds.size())}}};
+std::vector<Way> SparsePasses::measure(
+    const std::vector<std::pair<std::string, std::function<void()>>>& works, int passes) {
+  std::vector<Way> ways;
+  std::vector<std::function<void()>> turns;
+  for (const auto& [name, work] : works) ways.push_back({name});
+  for (std::size_t i = 0; i < works.size(); ++i)
+    turns.emplace_back([&, i] {
+      add_leases(keeper_, {.count = kPartitions,
+                           .from_ms = database_now_ms(keeper_) - 2 * kPartitions,
+                           .length_ms = kPartitions});
+      ways[i].rounds.push_back(1000 * seconds_taken(works[i].second));
+      stock_.check(moved_ += kPartitions, 0);
+    });
+  take_turns(1 + passes, turns);
+  for (Way& way : ways) way.rounds.erase(way.rounds.begin());
+  return ways;
+}
+
+std::vector<Findings> measure_sparse(const Bench& bench) {
+  auto keeper = backstage(bench.connector), rival = connect(bench.connector);
+  Ours ours(bench.connector, Sessions::kOurs);
+  const RowByRow row_by_row("attempt_timeout");
+  // Statistics are made before the first turn and never again: with them plans are forgotten.
+  add_leases(keeper, {.count = kHeld,
+                      .from_ms = database_now_ms(keeper) + Milliseconds{std::chrono::hours{10}}.count()});
+  settle(keeper, {"ff_exec_core", "ff_attempt"});
+  const int passes = bench.rounds() * kTurnsPerRound;
+  std::vector<Way> ways = SparsePasses(bench).measure(
+      {{"ours", [&] { ours.tick(); }},
+       {"row by row", [&] { row_by_row.work(rival, all_partitions(kPartitions)); }}},
+      passes);
+  empty(keeper);
+  return {{.regime = "sparse", .ways = std::move(ways), .numbers = {{"held", kHeld}, {"passes", passes}}}};
 }
 
 }  // namespace ff::bench

@@ -23,7 +23,7 @@ constexpr std::string_view kKeys[] = {"name",     "for each",
                                       "every ms", "once for all partitions"};
 
 std::string path_of(const std::string& file) {
-  return fmt::format("{}/tests/bench/sql/{}.sql", FF_SOURCE_DIRECTORY, file);
+  return path_in_bench("sql/" + file + ".sql");
 }
 
 bool is_key(std::string_view text) {
@@ -88,6 +88,10 @@ std::vector<SqlStatement> expanded(const std::string& path) {
 }
 
 }  // namespace
+
+std::string path_in_bench(const std::string& file) {
+  return std::string(FF_SOURCE_DIRECTORY "/tests/bench/") + file;
+}
 
 std::string SqlStatement::note(std::string_view key) const {
   const auto found = notes.find(key);

@@ -7,6 +7,9 @@
 
 namespace ff::bench {
 
+/// Where a file of tests/bench lies: "regimes.yaml".
+std::string path_in_bench(const std::string& file);
+
 /// A statement of a file below tests/bench/sql, and what the comment above it notes in lines "-- key: value".
 struct SqlStatement {
   std::string text;

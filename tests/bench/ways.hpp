@@ -9,6 +9,7 @@
 #include "bench/backlog.hpp"
 #include "bench/row_by_row.hpp"
 #include "bench/sql_file.hpp"
+#include "bench/stock.hpp"
 #include "pg/pool.hpp"
 #include "reconcile/engine.hpp"
 #include "supervisor/thread_fork_join.hpp"
@@ -27,25 +28,23 @@ struct Lanes {
 /// A reconciler as the daemon runs it: an engine over all partitions.
 class Ours {
  public:
-  explicit Ours(std::shared_ptr<Lanes> lanes, const std::string& reconciler = "attempt_timeout");
-  /// Over connections of its own.
+  Ours(std::shared_ptr<Lanes> lanes, const std::string& reconciler);
+  /// attempt_timeout, over connections of its own.
   Ours(const pg::Connector& connector, int connections)
-      : Ours(std::make_shared<Lanes>(connector, connections)) {}
+      : Ours(std::make_shared<Lanes>(connector, connections), "attempt_timeout") {}
 
   const reconcile::Reconciler& reconciler() const { return reconciler_; }
 
-  /// Forgets what it has learned of batches and of rows that fail: with a new engine, over the same connections.
+  /// A new engine, over the same connections, which has learned nothing of batches and of rows that fail. Each connection
+  /// has scanned before, and moved nothing: then the server knows the plan of the scan, as it does once a daemon has been
+  /// running. (It forgets plans when statistics are made anew.)
   void start_over();
-  /// Scans over each connection, and moves nothing: then the server knows the plan of the scan, as it does once a daemon
-  /// has been running. (It forgets plans when statistics are made anew.)
-  void warm_up();
-  /// Counts what is due over each connection: then it knows what tables there are, but has no plan of the scan.
-  void count_over_each();
   /// Moves everything that is due over each connection, and takes it back. Throws std::runtime_error when that is
   /// nothing, and pg::Error.
   void rehearse();
   /// One tick; returns how many rows it moved. Throws pg::Error where it could not go on.
   std::int64_t tick();
+  /// By an engine that knows nothing of rows that fail.
   std::int64_t due();
 
  private:
@@ -59,7 +58,7 @@ class Ours {
 
 /// Has each of them rehearse a small backlog in all partitions, so that every connection has met every table's
 /// children in a page and in an act, as a running daemon's have. The tables are empty, before and afterwards.
-void rehearse(pg::Connection& seeding, const std::vector<Ours*>& all);
+void rehearse(Stock& stock, const std::vector<Ours*>& all);
 
 /// The floor: the final changes of a reconciler to all due rows, as plain bulk statements in one transaction: no locks,
 /// no limits, no second look. In sql/RECONCILER/floor.sql, where it would not repeat most of the reconciler's own
@@ -71,50 +70,11 @@ class Floor {
 
   Floor(const pg::Connector& connector, int connections);
 
-  /// Has the server plan the statements, and changes nothing: what Ours::warm_up() is for the others.
-  void plan(const Statements& statements);
-  /// Over so many partitions. Each connection takes its share of them, all at once.
-  void run(const Statements& statements, int partitions, Milliseconds holdoff = Milliseconds{0});
+  /// Over so many partitions; none: then it has met the tables. Each connection takes its share of them, all at once.
+  void run(const Statements& statements, int partitions, Milliseconds holdoff);
 
  private:
-  struct Share {
-    pg::Connection& connection;
-    pg::Params params;
-  };
-  std::vector<Share> shares(int partitions, Milliseconds holdoff);
-
   std::vector<pg::Connection> connections_;
-};
-
-/// What the regimes of attempt_timeout have in common. For each turn there are new lapsed leases and nothing else, and
-/// afterwards they have to be moved. Turns return seconds. One thread.
-class TimeoutTurns {
- public:
-  static constexpr int kConnections = 2;  ///< of ours and of the floor
-
-  /// Rows are made and checked over the short way. The connectors must outlive this.
-  TimeoutTurns(const pg::Connector& short_way, const pg::Connector& connector);
-
-  double ours(int rows, int partitions = kPartitions);
-  double row_by_row(int rows, int partitions);
-  double floor(int rows);
-
-  /// For a turn of ours that is different: new rows, what is to be done to them, and a tick that leaves some.
-  void fill(int rows, int partitions = kPartitions);
-  double ours_takes(std::int64_t to_move, std::int64_t to_leave = 0);
-
-  pg::Connection& seeding() { return seeding_; }
-  void clear() { empty(seeding_); }
-
- private:
-  double timed(const std::function<void()>& work, std::int64_t moves, std::int64_t leaves = 0);
-
-  pg::Connection seeding_;
-  pg::Connection rival_;
-  const RowByRow row_by_row_{"attempt_timeout"};
-  Ours ours_;
-  Floor floor_;
-  const Floor::Statements& changes_;
 };
 
 }  // namespace ff::bench

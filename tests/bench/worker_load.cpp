@@ -65,13 +65,24 @@ WorkerLatency live(pg::Connection connection, int number, const Shift& shift,
 
 }  // namespace
 
+void take_turns(int rounds, std::vector<Beside>& all) {
+  std::vector<std::function<void()>> turns;
+  for (Beside& each : all)
+    turns.emplace_back([&each] {
+      const WorkerLatency latency = each.measure();
+      each.claim.add(latency.claim);
+      each.renew.add(latency.renew);
+    });
+  take_turns(rounds, turns);
+}
+
 WorkerLatency latency_during(const pg::Connector& connector, const std::function<void()>& work) {
   std::vector<pg::Connection> connections;
   std::vector<std::vector<ExecutionId>> executions;
   for (int i = 0; i < kWorkers; ++i) {
     connections.push_back(connect(connector));
     executions.push_back(simulation::create(connections.back(), {.lane = kLane, .name_space = kLane},
-                                            first_partitions(), kExecutions));
+                                            all_partitions(kPartitions), kExecutions));
   }
   Shift shift{.begins = Clock::system().now()};
   std::vector<std::future<WorkerLatency>> workers;

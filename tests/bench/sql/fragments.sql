@@ -44,21 +44,21 @@ INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, tok
                                   activated_at_ms)
 SELECT partition_key, {waitpoint}, {execution}, 'k1', md5(id::text), 1, 'active', 1 FROM {rows};
 
--- Executions that are suspended until tomorrow. In each: $1 how many, $2 now, $3 a day later.
+-- Executions that are suspended until tomorrow. In each: $1 how many, $2 now, $3 a day later, $4 partitions.
 -- name: idle_suspended
 INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, ownership_state, eligibility_state,
                           public_state, attempt_state, created_at_ms, raw_fields)
-SELECT i % 256, md5('suspended ' || i)::uuid, 'default', {suspended}, $2 + 0 * $3, '{"namespace": "idle"}'
+SELECT i % $4, md5('suspended ' || i)::uuid, 'default', {suspended}, $2 + 0 * $3, '{"namespace": "idle"}'
   FROM generate_series(1, $1) AS i;
 -- name: idle_suspensions
 INSERT INTO ff_suspension_current (partition_key, execution_id, suspension_id, suspended_at_ms, timeout_at_ms,
                                    condition, timeout_behavior)
-SELECT i % 256, md5('suspended ' || i)::uuid, gen_random_uuid(), $2, $3 + i, '{}', 'fail'
+SELECT i % $4, md5('suspended ' || i)::uuid, gen_random_uuid(), $2, $3 + i, '{}', 'fail'
   FROM generate_series(1, $1) AS i;
 -- name: idle_waitpoints
 INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms,
                                   activated_at_ms, expires_at_ms, state)
-SELECT i % 256, gen_random_uuid(), md5('suspended ' || i)::uuid, 'k', 't', $2, $2, $3 + i, 'active'
+SELECT i % $4, gen_random_uuid(), md5('suspended ' || i)::uuid, 'k', 't', $2, $2, $3 + i, 'active'
   FROM generate_series(1, $1) AS i;
 
 -- Four siblings to a row.

@@ -1,23 +1,7 @@
--- Leases that lapse, what attempt_timeout made of them, and tables as old ones are.
-
--- $1 how many, $2 partitions, $3 when the first lease ends. Retries by turns within a partition.
--- name: add in turns
-WITH fresh AS MATERIALIZED (
-  SELECT (i % $2)::smallint AS partition_key, gen_random_uuid() AS execution_id, i FROM generate_series(1, $1) AS i
-),
-core AS (
-  INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, ownership_state, eligibility_state,
-                            public_state, attempt_state, created_at_ms, policy, raw_fields)
-  SELECT partition_key, execution_id, 'default', {active}, 1,
-         CASE WHEN i / $2 % 2 = 0 THEN '{"retry_policy": {"max_retries": 3}}'::jsonb END,
-         '{"namespace": "bench", "tags": {"cairn.instance_id": "i-1"}}'
-    FROM fresh
-)
-INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, worker_id, lease_epoch, lease_expires_at_ms, started_at_ms)
-SELECT partition_key, execution_id, 0, 'w-1', 1, $3 + i, 1 FROM fresh;
+-- Leases that lapse, what became of them, and how large tables are.
 
 -- $1 count, $2 namespace, $3 from, $4 length, $5 with retries
--- name: add at random
+-- name: add
 WITH fresh AS MATERIALIZED (
   SELECT (i % 256)::smallint AS partition_key, gen_random_uuid() AS execution_id,
          $3 + floor(random() * $4)::bigint AS due_ms
@@ -36,27 +20,24 @@ INSERT INTO ff_attempt (partition_key, execution_id, attempt_index, worker_id, l
 SELECT partition_key, execution_id, 0, 'w-1', 1, due_ms, 1, jsonb_build_object('lease_reclaims', 3, 'due_ms', due_ms)
   FROM fresh;
 
--- Of the first kind: leases that have lapsed; attempts interrupted; executions that are retried, and that have expired;
--- events of completion, of leases, and leases with an event.
--- name: moved
-SELECT (SELECT count(*) FROM ff_attempt WHERE lease_expires_at_ms < extract(epoch FROM clock_timestamp()) * 1000),
-       (SELECT count(*) FROM ff_attempt
-         WHERE lease_expires_at_ms IS NULL AND outcome = 'interrupted' AND lease_epoch = 2 AND terminal_at_ms IS NOT NULL),
-       cores.*, (SELECT count(*) FROM ff_completion_event WHERE outcome = 'expired' AND namespace = 'bench'), events.*
-  FROM (SELECT count(*) FILTER (WHERE lifecycle_phase = 'runnable' AND attempt_index = 1 AND public_state = 'waiting'
-                                  AND raw_fields->>'total_attempt_count' = '1'),
-               count(*) FILTER (WHERE lifecycle_phase = 'terminal' AND attempt_index = 0 AND public_state = 'expired')
-          FROM ff_exec_core
-         WHERE ownership_state = 'unowned' AND raw_fields->>'last_failure_message' = 'attempt_timeout') cores,
-       (SELECT count(*), count(DISTINCT execution_id)
-          FROM ff_lease_event WHERE event_type = 'expired' AND instance_tag = 'i-1') events;
-
 -- Leases in namespace $1, lapsed or not.
 -- name: left
 SELECT count(*)
   FROM ff_attempt a
   JOIN ff_exec_core c ON c.partition_key = a.partition_key AND c.execution_id = a.execution_id
  WHERE a.lease_expires_at_ms IS NOT NULL AND c.raw_fields->>'namespace' = $1;
+
+-- All executions in namespace $1, with what they have left.
+-- name: clear
+WITH cores AS (
+  DELETE FROM ff_exec_core WHERE raw_fields->>'namespace' = $1 RETURNING partition_key, execution_id
+),
+attempts AS (
+  DELETE FROM ff_attempt a USING cores c
+   WHERE a.partition_key = c.partition_key AND a.execution_id = c.execution_id
+),
+completions AS (DELETE FROM ff_completion_event WHERE namespace = $1)
+DELETE FROM ff_lease_event WHERE namespace = $1;
 
 -- Executions in namespace $1 whose lease was taken, the events that say so, and executions with more than one. However
 -- often a lease has been taken, its attempt is one.
@@ -73,8 +54,8 @@ SELECT (extract(epoch FROM pg_xact_commit_timestamp(e.xmin)) * 1000 - (a.raw_fie
   JOIN ff_attempt a ON a.partition_key = e.partition_key AND a.execution_id = e.execution_id::uuid
  WHERE e.namespace = $1 AND e.event_type = 'expired';
 
--- Some of the first kind, of $1 partitions. Their due times count up from row to row, so that these choose rows evenly from
--- each partition; of those with retries (every other one) as well as of those without.
+-- Some of attempt_timeout's stock in $1 partitions. Its due times count up from row to row, so that these choose rows evenly
+-- from each partition; of those with retries (every other one) as well as of those without.
 -- name: lock half
 SELECT 1 FROM ff_attempt WHERE lease_expires_at_ms / $1 / 2 % 2 = 0 FOR UPDATE;
 -- name: poison some
