@@ -49,31 +49,6 @@ pg::Connector new_database(testserver::PrivateServer& server, const std::string&
   return pg::Connector(options);
 }
 
-const Tables& all_tables() {
-  static const Tables tables{"ff_exec_core",
-                             "ff_flow_core",
-                             "ff_attempt",
-                             "ff_claim_grant",
-                             "ff_edge",
-                             "ff_edge_group",
-                             "ff_pending_cancel_groups",
-                             "ff_suspension_current",
-                             "ff_waitpoint_pending",
-                             "ff_completion_event",
-                             "ff_lease_event",
-                             "ff_signal_event",
-                             "ff_operator_event",
-                             "ff_budget_policy",
-                             "ff_budget_usage",
-                             "ff_budget_usage_by_exec",
-                             "ff_quota_policy",
-                             "ff_quota_admitted",
-                             "ff_quota_window",
-                             "ff_worker_registry",
-                             "ff_worker_registry_event"};
-  return tables;
-}
-
 void settle(pg::Connection& connection, const Tables& tables) {
   for (const std::string& table : tables)
     connection.execute_script("VACUUM (ANALYZE, TRUNCATE FALSE) " + table, patiently());
@@ -81,11 +56,12 @@ void settle(pg::Connection& connection, const Tables& tables) {
 }
 
 void empty(pg::Connection& connection, const Tables& tables) {
-  for (const std::string& table : tables) {
-    const auto size = ask(connection, "bytes", Params::of(table)).one().get<std::int64_t>(0);
-    if (size > kWorthATruncation) {
+  const pg::Result filled = ask(connection, "filled", Params::of(tables));
+  for (const pg::Row& each : filled) {
+    const auto table = each.get<std::string>(0);
+    if (each.get<std::int64_t>(1) > kWorthATruncation) {
       connection.execute_script("TRUNCATE " + table, patiently());
-    } else if (size > 0) {
+    } else {
       connection.execute_script("DELETE FROM " + table, patiently());
       connection.execute_script("VACUUM (TRUNCATE FALSE) " + table, patiently());
     }

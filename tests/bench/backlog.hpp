@@ -26,16 +26,13 @@ pg::Connector new_database(testserver::PrivateServer& server, const std::string&
 
 using Tables = std::vector<std::string>;
 
-/// All in which a measurement leaves rows when it fails.
-const Tables& all_tables();
-
 /// Statistics and visibility of what was added or changed, as old tables' are; everything is on disk afterwards. As it is:
 /// of the tables that leases and their end touch.
 void settle(pg::Connection& connection,
             const Tables& tables = {"ff_exec_core", "ff_attempt", "ff_completion_event", "ff_lease_event"});
 
-/// Deletes all rows, and what they leave in the files.
-void empty(pg::Connection& connection, const Tables& tables = all_tables());
+/// Deletes all rows, and what they leave in the files; of these tables, or of all that have partition keys.
+void empty(pg::Connection& connection, const Tables& tables = {});
 
 /// The database's clock.
 std::int64_t database_now_ms(pg::Connection& connection);

@@ -48,9 +48,8 @@ std::vector<Findings> measure_gentle(const Bench& bench);
 std::vector<Findings> measure_storm(const Bench& bench);
 std::vector<Findings> measure_retention(const Bench& bench);
 
-/// Opens up to 65 connections at once. Throws std::runtime_error when an event came twice, in the wrong order
-/// or not at all; FlowFabric's may miss some that commit out of order, those are counted. No other thread of
-/// this process may be at work: the replays happen in copies of it.
+/// Opens up to 65 connections at once. Throws std::runtime_error when an event came twice, in the wrong order or not at
+/// all; FlowFabric's may miss some that commit out of order, those are counted.
 std::vector<Findings> measure_lease_history(const Bench& bench);
 
 }  // namespace ff::bench

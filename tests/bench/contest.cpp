@@ -6,32 +6,19 @@
 #include <stdexcept>
 
 namespace ff::bench {
-namespace {
 
-Floor::Statements floor_of(const std::string& reconciler) {
-  const std::string file = reconciler + "/floor";
-  return has_sql_file(file) ? sql_file(file) : Floor::Statements{};
-}
-
-}  // namespace
-
-Sessions::Sessions(const pg::Connector& short_way, const pg::Connector& to)
-    : connector(to),
-      ours(std::make_shared<Lanes>(to, kOurs)),
-      floor(to, kOurs),
-      keeper(backstage(short_way)) {}
-
-Contest::Contest(Sessions& sessions, const std::string& reconciler, Options options)
-    : checkpoints_(options.checkpoints),
+Contest::Contest(const pg::Connector& short_way, const pg::Connector& connector,
+                 const std::string& reconciler, bool checkpoints)
+    : checkpoints_(checkpoints),
       name_(reconciler),
       row_by_row_(name_),
-      floor_(floor_of(name_)),
-      sessions_(sessions),
-      stock_(sessions.keeper, name_),
-      ours_(sessions.ours, name_),
+      keeper_(backstage(short_way)),
+      stock_(keeper_, name_),
+      ours_(std::make_shared<Lanes>(connector, kConnections), name_),
       holdoff_(ours_.reconciler().holdoff(settings_for_stock(ours_.reconciler()))),
-      rival_(connect(sessions.connector)) {
-  if (options.rehearsed) rehearse(stock_, {&ours_});
+      floor_(connector, kConnections, name_, holdoff_),
+      rival_(connect(connector)) {
+  rehearse(stock_, {&ours_});
 }
 
 int Contest::Backlog::rows_in_first(int some_partitions) const {
@@ -40,14 +27,14 @@ int Contest::Backlog::rows_in_first(int some_partitions) const {
 
 std::vector<Contest::Who> Contest::ways() const {
   std::vector<Who> ways{Who::ours, Who::row_by_row};
-  if (!floor_.empty()) ways.push_back(Who::floor);
+  if (floor_.exists()) ways.push_back(Who::floor);
   return ways;
 }
 
 double Contest::rate(Who who, const Backlog& backlog) {
   stock_.fill(backlog.rows, backlog.partitions);
   const std::int64_t spoilt = backlog.spoil ? backlog.spoil() : 0;
-  if (checkpoints_) sessions_.keeper.execute_script("CHECKPOINT", patiently());
+  if (checkpoints_) keeper_.execute_script("CHECKPOINT", patiently());
   const std::int64_t beforehand = get_ready(who, backlog.partitions);
   const std::int64_t before = ours_.due();
 
@@ -80,15 +67,15 @@ std::vector<Way> Contest::rates(const Backlog& backlog, int rounds) {
   return rates;
 }
 
-// Nobody is measured who has only just connected, or whose tables have just been analyzed: their
-// descriptions have to be read anew then, those of 256 children, which takes longer than many rows. An engine
-// that has been running has scanned before, over each connection; row by row has worked off the last
-// partition; the floor has run over none. Returns how many rows that has moved.
+// Nobody is measured who has only just connected, or whose tables have just been analyzed: their descriptions have to
+// be read anew then, those of 256 children, which takes longer than many rows. An engine that has been running has
+// scanned before, over each connection; row by row has worked off the last partition; the floor has planned its
+// statements. Returns how many rows that has moved.
 std::int64_t Contest::get_ready(Who who, int partitions) {
   const auto last = static_cast<std::int16_t>(partitions - 1);
   if (who == Who::row_by_row) return row_by_row_.work(rival_, {{last}}, holdoff_);
   if (who == Who::floor)
-    sessions_.floor.run(floor_, 0, holdoff_);
+    floor_.plan();
   else
     ours_.start_over();
   return 0;
@@ -98,7 +85,7 @@ std::int64_t Contest::get_ready(Who who, int partitions) {
 std::optional<std::int64_t> Contest::work(Who who, int partitions) {
   if (who == Who::ours) return ours_.tick();
   if (who == Who::row_by_row) return row_by_row_.work(rival_, all_partitions(partitions), holdoff_);
-  sessions_.floor.run(floor_, partitions, holdoff_);
+  floor_.run(partitions);
   return std::nullopt;
 }
 

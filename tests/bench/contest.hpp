@@ -13,31 +13,11 @@
 
 namespace ff::bench {
 
-/// The connections to one database, for one contest after the other: a new one would have to learn first
-/// what tables there are.
-struct Sessions {
-  static constexpr int kOurs = 2;
-
-  /// Rows are made and checked over the short way. The connectors must outlive this.
-  Sessions(const pg::Connector& short_way, const pg::Connector& to);
-  explicit Sessions(const pg::Connector& to) : Sessions(to, to) {}
-
-  const pg::Connector& connector;
-  std::shared_ptr<Lanes> ours;
-  Floor floor;            ///< over as many as ours
-  pg::Connection keeper;  ///< adds, checks and deletes rows
-};
-
 /// One reconciler's backlog, and the ways of working it off. One thread.
 class Contest {
  public:
-  struct Options {
-    /// Everything is written out before a way starts, so that none pays for what was before it. That takes longer than a
-    /// small backlog.
-    bool checkpoints = true;
-    /// Ours has met every table in an act before.
-    bool rehearsed = true;
-  };
+  static constexpr int kConnections = 2;  ///< of ours and of the floor
+
   enum class Who { ours, row_by_row, floor };
 
   /// A backlog, dealt out over so many partitions.
@@ -55,12 +35,19 @@ class Contest {
     int rival_rows() const { return rows_in_first(rival_partitions - 1); }
   };
 
-  /// The sessions must outlive this.
-  Contest(Sessions& sessions, const std::string& reconciler, Options options);
+  /// The tables must have no rows. Rows are made and checked over the short way. Ours has rehearsed. With checkpoints
+  /// everything is written out before a way starts, so that none pays for what was before it: that takes longer than a
+  /// small backlog. The connectors must outlive this.
+  Contest(const pg::Connector& short_way, const pg::Connector& connector, const std::string& reconciler,
+          bool checkpoints = true);
+  Contest(const pg::Connector& connector, const std::string& reconciler, bool checkpoints = true)
+      : Contest(connector, connector, reconciler, checkpoints) {}
 
   /// Those that there are for the reconciler, ours first.
   std::vector<Who> ways() const;
   Stock& stock() { return stock_; }
+  /// The connection that adds, checks and deletes rows.
+  pg::Connection& keeper() { return keeper_; }
 
   /// Makes the backlog, works it off, and returns the rows a second. Throws std::runtime_error when more or fewer rows than
   /// can be were moved or are not due any more. What is left stays until the next one, or clear().
@@ -76,13 +63,13 @@ class Contest {
   const bool checkpoints_;
   const std::string name_;
   const RowByRow row_by_row_;
-  const Floor::Statements floor_;  // none: there is no floor
 
-  Sessions& sessions_;
+  pg::Connection keeper_;
   Stock stock_;
   Ours ours_;
   const Milliseconds holdoff_;
-  pg::Connection rival_;  // its own: the same words may have other parameters in another contest
+  Floor floor_;
+  pg::Connection rival_;
 };
 
 std::string name_of(Contest::Who who);

@@ -22,13 +22,12 @@ Findings measure(const Bench& bench, const pg::Connector& connector, const std::
                  int rival_rows) {
   Contest::Backlog backlog{.rows = bench.quick ? 10'000 : 100'000};
   backlog.rival_partitions = 1 + std::max(1, kPartitions * rival_rows / backlog.rows);
-  Sessions sessions(bench.connector, connector);
-  Contest contest(sessions, "attempt_timeout", {});
-  return {
-      .regime = regime,
-      .ways = contest.rates(backlog, bench.rounds()),
-      .numbers = {
-          {"rows", backlog.rows}, {"connections", Sessions::kOurs}, {"rival_rows", backlog.rival_rows()}}};
+  Contest contest(bench.connector, connector, "attempt_timeout");
+  return {.regime = regime,
+          .ways = contest.rates(backlog, bench.rounds()),
+          .numbers = {{"rows", backlog.rows},
+                      {"connections", Contest::kConnections},
+                      {"rival_rows", backlog.rival_rows()}}};
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ std::vector<std::string> members() {
   return names;
 }
 
-void expect_the_same(Sessions& sessions, const std::string& reconciler) {
-  Contest contest(sessions, reconciler, {.checkpoints = false, .rehearsed = false});
+void expect_the_same(const pg::Connector& connector, const std::string& reconciler) {
+  Contest contest(connector, reconciler, false);
   std::vector<std::string> wanted;
   for (const Contest::Who who : contest.ways()) {
     contest.rate(who, {.rows = kTrialPartitions * kTrialRowsPerPartition, .partitions = kTrialPartitions});
@@ -45,14 +45,13 @@ void expect_the_same(Sessions& sessions, const std::string& reconciler) {
 void try_out(const Bench& bench) {
   {
     const pg::Connector connector = new_database(bench.server, kTrialDatabase, kTrialFanOut);
-    Sessions sessions(connector);
-    for (const std::string& each : members()) expect_the_same(sessions, each);
+    for (const std::string& each : members()) expect_the_same(connector, each);
   }
   bench.server.drop_database(kTrialDatabase);
 }
 
-Findings measure_one(const Bench& bench, Sessions& sessions, const std::string& name) {
-  Contest contest(sessions, name, {.checkpoints = !bench.quick, .rehearsed = false});
+Findings measure_one(const Bench& bench, const std::string& name) {
+  Contest contest(bench.connector, name, !bench.quick);
   const int per_partition = contest.stock().per_partition();
   const Contest::Backlog backlog{
       .rows = kPartitions * (bench.quick ? std::max(per_partition / 10, 4) : per_partition),
@@ -60,7 +59,7 @@ Findings measure_one(const Bench& bench, Sessions& sessions, const std::string& 
   Findings found{.regime = name,
                  .ways = contest.rates(backlog, bench.rounds()),
                  .numbers = {{"rows", backlog.rows},
-                             {"connections", Sessions::kOurs},
+                             {"connections", Contest::kConnections},
                              {"rival_rows", backlog.rival_rows()},
                              {"rival_partitions", backlog.rival_partitions - 1}},
                  .words = {{"reconciler", name}, {"rows_are", contest.stock().rows_are()}},
@@ -75,9 +74,8 @@ Findings measure_one(const Bench& bench, Sessions& sessions, const std::string& 
 
 std::vector<Findings> measure_family(const Bench& bench) {
   try_out(bench);
-  Sessions sessions(bench.connector);
   std::vector<Findings> all;
-  for (const std::string& each : members()) all.push_back(measure_one(bench, sessions, each));
+  for (const std::string& each : members()) all.push_back(measure_one(bench, each));
   return all;
 }
 

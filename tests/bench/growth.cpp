@@ -57,8 +57,7 @@ std::vector<Findings> measure_growth(const Bench& bench) {
     sizes.emplace_back(rows);
   const Contest::Backlog of_rival{.rows = bench.quick ? 500 : 5'000, .partitions = 16};
   Way row_by_row{"row by row"};
-  Sessions sessions(bench.connector);
-  Contest contest(sessions, "attempt_timeout", {});
+  Contest contest(bench.connector, "attempt_timeout");
   measure(contest, sizes, of_rival, row_by_row, bench.rounds());
 
   const auto by_median = [](const Size& size) { return size.ours.median(); };
@@ -66,7 +65,7 @@ std::vector<Findings> measure_growth(const Bench& bench) {
   Findings found{.regime = "growth",
                  .numbers = {{"least", sizes.front().backlog.rows},
                              {"most", sizes.back().backlog.rows},
-                             {"connections", Sessions::kOurs},
+                             {"connections", Contest::kConnections},
                              {"rival_rows", of_rival.rival_rows()},
                              {"rival_partitions", of_rival.partitions - 1},
                              {"excess", 100 * (most.ours.median() / least.ours.median() - 1)}},

@@ -1,18 +1,17 @@
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <unordered_map>
 
 #include "bench/backlog.hpp"
 #include "bench/bench.hpp"
-#include "bench/lease_events.hpp"
 #include "bench/process_cost.hpp"
 #include "bench/seed_reader.hpp"
+#include "bench/sql_file.hpp"
 #include "lease/history.hpp"
 
 namespace ff::bench {
@@ -25,15 +24,89 @@ constexpr PartitionKey kSpread{1};
 constexpr int kSpreadOver = 32;
 constexpr PartitionKey kTailed{kSpread.value + kSpreadOver};
 constexpr auto kPatience = 30s;
+constexpr int kProducers = 8;
+constexpr auto kHeadStart = 200ms;  // until all of them are connected
 
 struct Options {
   int replay_events = 500'000;
   int events_per_second = 1000;
   Milliseconds latency_time{5000};
+  int tailed_events() const { return static_cast<int>(events_per_second * latency_time / 1s); }
 };
 
 SteadyTime now() {
   return Clock::system().now();
+}
+
+/// What a reader of one partition has to find there, all of it.
+struct StoredEvents {
+  PartitionKey partition;
+  std::int64_t after = 0;  ///< right before the first
+  std::int64_t last = 0;
+  std::int64_t count = 0;
+};
+
+/// Adds `count` lease events, dealt out over partitions `first` to `first` + `partitions` - 1.
+std::vector<StoredEvents> add_lease_events(pg::Connection& connection, int count, PartitionKey first,
+                                           int partitions) {
+  const std::int32_t last = first.value + partitions - 1;
+  connection.execute(sql("lease_events", "add"), pg::Params::of(count, std::int32_t{first.value}, partitions),
+                     patiently());
+  settle(connection, {"ff_lease_event"});
+  std::vector<StoredEvents> stored;
+  for (const pg::Row& row : connection.execute(sql("lease_events", "stored"),
+                                               pg::Params::of(std::int32_t{first.value}, last), patiently()))
+    stored.push_back({row.get<PartitionKey>(0), row.get<std::int64_t>(1), row.get<std::int64_t>(2),
+                      row.get<std::int64_t>(3)});
+  return stored;
+}
+
+/// 0: there is none.
+std::int64_t newest_lease_event(pg::Connection& connection) {
+  return connection.execute("SELECT coalesce(max(event_id), 0) FROM ff_lease_event")
+      .one()
+      .get<std::int64_t>(0);
+}
+
+struct Committed {
+  std::int64_t event_id = 0;
+  SteadyTime at;  ///< when its producer was told so
+};
+
+/// In a transaction that, as all producers of leases do, has an id of its own before it draws the event's.
+Committed commit_lease_event(pg::Connection& connection) {
+  connection.execute_script("BEGIN; SELECT pg_current_xact_id()");
+  const auto added = connection.execute_prepared(sql("lease_events", "add one"),
+                                                 pg::Params::of(std::int32_t{kTailed.value}));
+  connection.execute_script("COMMIT");
+  return {added.one().get<std::int64_t>(0), now()};
+}
+
+std::vector<Committed> produce(const pg::Connector& connector, SteadyTime first,
+                               std::chrono::nanoseconds interval, int events) {
+  auto connection = connect(connector);
+  std::vector<Committed> committed;
+  committed.reserve(static_cast<std::size_t>(events));
+  for (int i = 0; i < events; ++i) {
+    std::this_thread::sleep_until(first + i * interval);
+    committed.push_back(commit_lease_event(connection));
+  }
+  return committed;
+}
+
+/// Sessions that together commit lease events into one partition at a steady rate, each event in its own transaction.
+/// An event that is due while its session is busy is committed late; none is left out.
+std::vector<std::future<std::vector<Committed>>> start_producers(const pg::Connector& connector,
+                                                                 const Options& options) {
+  const std::chrono::nanoseconds between = std::chrono::nanoseconds{1s} / options.events_per_second;
+  const SteadyTime start = now() + kHeadStart;
+  std::vector<std::future<std::vector<Committed>>> producers;
+  for (int i = 0; i < kProducers; ++i) {
+    const int share = (options.tailed_events() + kProducers - 1 - i) / kProducers;
+    producers.push_back(std::async(std::launch::async, produce, std::cref(connector), start + i * between,
+                                   kProducers * between, share));
+  }
+  return producers;
 }
 
 /// What a subscription delivers next; nothing: the deadline has passed.
@@ -107,21 +180,30 @@ void consume(const Tail& tail, const StoredEvents& stored) {
                              std::to_string(stored.count));
 }
 
+/// What reading took.
+struct Effort {
+  double seconds = 0;
+  double resident_mib = 0;  ///< by how much the process grew at its largest
+};
+
 // A consumer each for all these partitions.
 Effort replay(const Reader& reader, const pg::Connector& connector, const std::vector<StoredEvents>& stored) {
   // The first connection of a process brings parts of libraries into memory that are not the reader's.
   auto session = connect(connector);
   newest_lease_event(session);
   session.close();
-  const double resident_before = mib_of(::getpid(), "VmRSS");
-  const SteadyTime started = now();
-  const auto subscribe = reader.start(connector);
-  std::vector<std::future<void>> consumers;
-  for (const StoredEvents& each : stored)
-    consumers.push_back(std::async(
-        std::launch::async, [&subscribe, &each] { consume(subscribe(each.partition, each.after), each); }));
-  for (auto& consumer : consumers) consumer.get();
-  return {seconds_since(started), mib_of(::getpid(), "VmHWM") - resident_before};
+  Effort effort;
+  effort.resident_mib = mib_grown_by([&] {
+    const SteadyTime started = now();
+    const auto subscribe = reader.start(connector);
+    std::vector<std::future<void>> consumers;
+    for (const StoredEvents& each : stored)
+      consumers.push_back(std::async(
+          std::launch::async, [&subscribe, &each] { consume(subscribe(each.partition, each.after), each); }));
+    for (auto& consumer : consumers) consumer.get();
+    effort.seconds = seconds_since(started);
+  });
+  return effort;
 }
 
 struct Latency {
@@ -150,17 +232,16 @@ Latency latency(const Reader& reader, const pg::Connector& connector, const Opti
   Check check(kTailed, newest_lease_event(session));
   const Tail tail = reader.start(connector)(kTailed, check.last());
   // Until this one is there the reader may still be connecting.
-  const std::int64_t first = commit_lease_event(session, kTailed).event_id;
+  const std::int64_t first = commit_lease_event(session).event_id;
   const auto event = tail(now() + kPatience);
   if (!event || check.note(*event) != first) throw std::runtime_error("the first lease event did not come");
 
-  const auto events = options.latency_time.count() * options.events_per_second / 1000;
-  auto producers =
-      produce_lease_events(connector, kTailed, static_cast<int>(events), options.events_per_second);
+  auto producers = start_producers(connector, options);
   const auto has_ended = [](const auto& each) { return each.wait_for(0s) == std::future_status::ready; };
   std::unordered_map<std::int64_t, SteadyTime> delivered;
-  delivered.reserve(static_cast<std::size_t>(events));
-  std::optional<std::int64_t> newest;  // known when all have been committed; both readers deliver it last
+  delivered.reserve(static_cast<std::size_t>(options.tailed_events()));
+  std::optional<std::int64_t> newest;  // known when all have been committed;
+                                       // both readers deliver it last
   for (SteadyTime heard = now(); !newest || check.last() < *newest;) {
     if (const auto next = tail(now() + 50ms)) {
       heard = now();
@@ -183,8 +264,8 @@ struct Series {
 
   void round(const pg::Connector& connector, const Options& options, const std::vector<StoredEvents>& one,
              const std::vector<StoredEvents>& spread) {
-    const Effort replayed = in_own_process([&] { return replay(reader, connector, one); });
-    const Effort spread_out = in_own_process([&] { return replay(reader, connector, spread); });
+    const Effort replayed = replay(reader, connector, one);
+    const Effort spread_out = replay(reader, connector, spread);
     const Latency tailed = bench::latency(reader, connector, options);
     replays.rounds.push_back(options.replay_events / replayed.seconds);
     spreads.rounds.push_back(options.replay_events / spread_out.seconds);

@@ -2,20 +2,14 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <ctime>
 #include <fstream>
 #include <iterator>
-#include <new>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
-
-#include "support/process.hpp"
 
 namespace ff::bench {
 namespace {
@@ -43,23 +37,6 @@ double seconds_of_ended_children(pid_t pid) {
   words >> user >> system;
   if (!words) throw std::runtime_error(fmt::format("/proc/{}/stat cannot be read", pid));
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
-}
-
-struct Answer {
-  bool complete;
-  Effort effort;
-  char error[500];
-};
-
-// Ends without any destructor: what the copy holds belongs to the original.
-[[noreturn]] void give(Answer& answer, const std::function<Effort()>& work) {
-  try {
-    answer.effort = work();
-    answer.complete = true;
-  } catch (const std::exception& error) {
-    std::string(error.what()).copy(answer.error, sizeof answer.error - 1);
-  }
-  ::_exit(EXIT_SUCCESS);
 }
 
 }  // namespace
@@ -90,25 +67,12 @@ double cpu_seconds_of_server(testserver::PrivateServer& server) {
   return sum + seconds_of_ended_children(postmaster);
 }
 
-Effort in_own_process(const std::function<Effort()>& work) {
-  // Free memory that the copy inherits would hide its growth.
+double mib_grown_by(const std::function<void()>& work) {
   ::malloc_trim(0);
-  void* const shared =
-      ::mmap(nullptr, sizeof(Answer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED) test::fail("mmap");
-  auto* const place = new (shared) Answer{};
-  const pid_t child = ::fork();
-  if (child < 0) test::fail("fork");
-  if (child == 0) give(*place, work);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) test::fail("waitpid");
-  const Answer answer = *place;
-  ::munmap(shared, sizeof(Answer));
-  if (!answer.complete)
-    throw std::runtime_error(fmt::format("the measuring process failed: {} (status {})",
-                                         static_cast<const char*>(answer.error), status));
-  return answer.effort;
+  std::ofstream("/proc/self/clear_refs") << "5";  // the largest size is that of now
+  const double before = mib_of(::getpid(), "VmRSS");
+  work();
+  return mib_of(::getpid(), "VmHWM") - before;
 }
 
 }  // namespace ff::bench

@@ -22,15 +22,8 @@ double cpu_seconds_of_server(testserver::PrivateServer& server);
 /// Of the calling thread.
 double cpu_seconds_of_this_thread();
 
-/// What reading took.
-struct Effort {
-  double seconds = 0;
-  double resident_mib = 0;  ///< by how much the process grew at its largest
-};
-
-/// Runs `work` in a copy of this process, so that its memory is nobody else's, and returns what it returned.
-/// What `work` throws is thrown here as std::runtime_error. To be called while no other thread of this
-/// process is doing anything: it would be missing in the copy, with whatever it held.
-Effort in_own_process(const std::function<Effort()>& work);
+/// By how much this process is larger at its largest, while `work` runs, than before. What is free beforehand is given
+/// back: it would hide growth.
+double mib_grown_by(const std::function<void()>& work);
 
 }  // namespace ff::bench

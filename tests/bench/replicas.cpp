@@ -54,16 +54,16 @@ std::int64_t work_off(const Replicas& replicas, std::int64_t rows) {
 }
 
 /// Rows per second.
-double rate(pg::Connection& keeper, Stock& stock, const Replicas& replicas, int rows, Tally& tally) {
-  stock.fill(rows, kPartitions);
-  keeper.execute_script("CHECKPOINT", patiently());
+double rate(Contest& contest, const Replicas& replicas, int rows, Tally& tally) {
+  contest.stock().fill(rows, kPartitions);
+  contest.keeper().execute_script("CHECKPOINT", patiently());
   for (Ours* replica : replicas) replica->start_over();
   std::int64_t reported = 0;
   const double took = seconds_taken([&] { reported = work_off(replicas, rows); });
-  const TakenLeases taken = taken_leases(keeper);
+  const TakenLeases taken = taken_leases(contest.keeper());
   const Tally run{rows, reported, taken.events, taken.twice};
   tally.add(run);
-  if (run.wrong() == 0) stock.check(rows, 0);  // otherwise the goal tells
+  if (run.wrong() == 0) contest.stock().check(rows, 0);  // otherwise the goal tells
   return rows / took;
 }
 
@@ -71,8 +71,7 @@ double rate(pg::Connection& keeper, Stock& stock, const Replicas& replicas, int 
 
 std::vector<Findings> measure_replicas(const Bench& bench) {
   Contest::Backlog backlog{.rows = bench.quick ? 10'000 : 100'000, .rival_partitions = 14};
-  Sessions sessions(bench.connector);
-  Contest contest(sessions, "attempt_timeout", {});
+  Contest contest(bench.connector, "attempt_timeout");
   // The last two are one alone with as many connections as two and four have together.
   std::vector<std::unique_ptr<Ours>> all;
   for (const int connections : {1, 1, 1, 1, 2, 4})
@@ -92,9 +91,7 @@ std::vector<Findings> measure_replicas(const Bench& bench) {
   Tally tally;
   std::vector<std::function<void()>> turns;
   for (std::size_t i = 0; i < fleets.size(); ++i)
-    turns.emplace_back([&, i] {
-      ways[i].rounds.push_back(rate(sessions.keeper, contest.stock(), fleets[i], backlog.rows, tally));
-    });
+    turns.emplace_back([&, i] { ways[i].rounds.push_back(rate(contest, fleets[i], backlog.rows, tally)); });
   turns.emplace_back([&] { ways.back().rounds.push_back(contest.rate(Contest::Who::row_by_row, backlog)); });
   take_turns(bench.rounds(), turns);
   contest.clear();

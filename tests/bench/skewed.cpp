@@ -39,8 +39,7 @@ Findings findings(const std::string& regime, const Contest::Backlog& even, doubl
 std::vector<Findings> measure_skewed(const Bench& bench) {
   auto other = connect(bench.connector);
   other.execute_script(sql_script("poison"));
-  Sessions sessions(bench.connector);
-  Contest contest(sessions, "attempt_timeout", {});
+  Contest contest(bench.connector, "attempt_timeout");
   const int rows = bench.quick ? 10'000 : 50'000;
   const Contest::Backlog even{.rows = rows, .rival_partitions = bench.quick ? 13 : 27};
   const Contest::Backlog in_one{.rows = rows, .partitions = 1};
@@ -51,8 +50,8 @@ std::vector<Findings> measure_skewed(const Bench& bench) {
     return locked = choose(other, "lock half").size();
   };
   with_poison.spoil = [&] {
-    poison = choose(sessions.keeper, "poison some").affected();
-    settle(sessions.keeper, {"ff_exec_core", "ff_attempt"});
+    poison = choose(contest.keeper(), "poison some").affected();
+    settle(contest.keeper(), {"ff_exec_core", "ff_attempt"});
     return poison;
   };
 

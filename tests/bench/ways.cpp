@@ -82,11 +82,16 @@ void rehearse(Stock& stock, const std::vector<Ours*>& all) {
   stock.clear();
 }
 
-Floor::Floor(const pg::Connector& connector, int connections) {
+Floor::Floor(const pg::Connector& connector, int connections, const std::string& reconciler,
+             Milliseconds holdoff)
+    : statements_(has_sql_file(reconciler + "/floor") ? sql_file(reconciler + "/floor")
+                                                      : std::vector<SqlStatement>{}),
+      holdoff_(holdoff) {
   for (int i = 0; i < connections; ++i) connections_.push_back(connect(connector));
+  run(kPartitions);
 }
 
-void Floor::run(const Statements& statements, int partitions, Milliseconds holdoff) {
+void Floor::execute(const std::string& prefix, int partitions) {
   const std::int64_t now = count(Clock::system().wall());
   const auto of = static_cast<int>(connections_.size());
   std::vector<std::future<void>> running;
@@ -94,11 +99,12 @@ void Floor::run(const Statements& statements, int partitions, Milliseconds holdo
     const auto first = static_cast<std::int16_t>(partitions * i / of);
     const auto last = static_cast<std::int16_t>(partitions * (i + 1) / of - 1);
     const auto params =
-        pg::Params::of(first, last, now, now - holdoff.count(), partition_range({first}, {last}));
+        pg::Params::of(first, last, now, now - holdoff_.count(), partition_range({first}, {last}));
     running.push_back(std::async(std::launch::async, [&, i, params] {
       pg::Connection& connection = connections_[static_cast<std::size_t>(i)];
       connection.execute_script("BEGIN");
-      for (const SqlStatement& each : statements) connection.execute(each.text, params, patiently());
+      for (const SqlStatement& each : statements_)
+        connection.execute(prefix + each.text, params, patiently());
       connection.execute_script("COMMIT");
     }));
   }

@@ -66,14 +66,20 @@ void rehearse(Stock& stock, const std::vector<Ours*>& all);
 /// bigint; $5 the partitions.
 class Floor {
  public:
-  using Statements = std::vector<SqlStatement>;
+  /// `holdoff`: how long after its due time a row may be taken. The tables must have no rows: a first run meets them.
+  Floor(const pg::Connector& connector, int connections, const std::string& reconciler, Milliseconds holdoff);
 
-  Floor(const pg::Connector& connector, int connections);
-
-  /// Over so many partitions; none: then it has met the tables. Each connection takes its share of them, all at once.
-  void run(const Statements& statements, int partitions, Milliseconds holdoff);
+  bool exists() const { return !statements_.empty(); }
+  /// Has the server plan the statements, and changes nothing.
+  void plan() { execute("EXPLAIN ", kPartitions); }
+  /// Over so many partitions. Each connection takes its share of them, all at once.
+  void run(int partitions) { execute("", partitions); }
 
  private:
+  void execute(const std::string& prefix, int partitions);
+
+  const std::vector<SqlStatement> statements_;
+  const Milliseconds holdoff_;
   std::vector<pg::Connection> connections_;
 };
 

@@ -63,7 +63,14 @@ UPDATE ff_exec_core c SET lane_id = 'poison'
   FROM ff_attempt a
  WHERE a.partition_key = c.partition_key AND a.execution_id = c.execution_id AND a.lease_expires_at_ms / $1 % 100 = 7;
 
--- $1 a table, partitioned or not: how large its files are.
--- name: bytes
-SELECT pg_relation_size($1::text::regclass) + coalesce(sum(pg_relation_size(relid)), 0)::bigint
-  FROM pg_partition_tree($1::text::regclass) WHERE isleaf;
+-- $1 tables, none: all of ours with partition keys. Those that hold anything, and how large their files are.
+-- name: filled
+SELECT relname, bytes
+  FROM (SELECT t.relname::text, pg_relation_size(t.oid) + (SELECT coalesce(sum(pg_relation_size(relid)), 0)::bigint
+                                                             FROM pg_partition_tree(t.oid) WHERE isleaf) AS bytes
+          FROM pg_class t
+          JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = 'partition_key'
+         WHERE t.relkind IN ('r', 'p') AND NOT t.relispartition AND starts_with(t.relname::text, 'ff_')
+           AND (cardinality($1::text[]) = 0 OR t.relname::text = ANY($1))) sizes
+ WHERE bytes > 0
+ ORDER BY relname;
