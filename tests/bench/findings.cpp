@@ -15,6 +15,11 @@ namespace {
 
 using YAML::Node;
 
+const Node& descriptions() {
+  static const Node all = YAML::LoadFile(path_in_bench("regimes.yaml"));
+  return all;
+}
+
 std::string text_of(const Node& node) {
   return node.as<std::string>();
 }
@@ -78,9 +83,12 @@ void Findings::add(const Rounds& rounds, const std::vector<double>& shares) {
   curves.push_back(rounds.curve());
 }
 
+void read_descriptions() {
+  descriptions();
+}
+
 Regime described(Findings findings) {
-  static const Node all = YAML::LoadFile(path_in_bench("regimes.yaml"));
-  const Node node = all[findings.described_as.empty() ? findings.regime : findings.described_as];
+  const Node node = descriptions()[findings.described_as.empty() ? findings.regime : findings.described_as];
   findings.numbers.try_emplace("partitions", kPartitions);
   try {
     const Fragments texts = placeholders(findings);

@@ -22,6 +22,9 @@ struct Findings {
   void add(const Rounds& rounds, const std::vector<double>& shares = {0.5, 0.99});
 };
 
+/// So that what is wrong with all of regimes.yaml is found before anything is measured. Throws std::runtime_error.
+void read_descriptions();
+
 /// The regime with its description filled in. Throws std::runtime_error for one that is not described, or whose description
 /// names what was not found.
 Regime described(Findings findings);

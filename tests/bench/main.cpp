@@ -143,6 +143,7 @@ bool fast_enough(const std::vector<Regime>& regimes) {
 }
 
 int measure(const Arguments& arguments) {
+  read_descriptions();
   testserver::PrivateServer server(server_options());
   const pg::Connector connector = new_database(server, kDatabase, kPartitions);
   Report report(std::cout, arguments.output, connector, arguments.quick);
