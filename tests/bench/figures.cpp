@@ -15,12 +15,12 @@ std::string with_thousands(std::string digits) {
   return digits;
 }
 
-// How many digits behind the point leave three that say something.
+// How many digits behind the point leave three that say something. A whole number is a count, and has none.
 int decimals(double size) {
-  if (size >= 100) return 0;
+  if (size >= 100 || size == std::floor(size)) return 0;
   if (size >= 10) return 1;
   if (size >= 1) return 2;
-  return size == 0 ? 0 : std::min(6, 2 - static_cast<int>(std::floor(std::log10(size))));
+  return std::min(6, 2 - static_cast<int>(std::floor(std::log10(size))));
 }
 
 constexpr double kLeastDrawn = 0.01;  // a logarithmic axis has no zero

@@ -62,7 +62,7 @@ double median(std::vector<double> values);
 /// Both have as many rounds.
 double median_ratio(const Way& one, const Way& other);
 
-/// A figure for people, in three or four digits: "0.0131", "1.25", "48.1", "1,532".
+/// A figure for people, in three or four digits: "0.0131", "1.25", "48.1", "1,532"; a whole number as it is.
 std::string figure(double value);
 
 /// Measured values of one kind, in milliseconds, in any order.
