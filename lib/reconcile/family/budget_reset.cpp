@@ -33,6 +33,7 @@ policy AS MATERIALIZED (
     FROM clock, key
     JOIN {schema}.ff_budget_policy b ON b.partition_key = key.partition_key AND b.budget_id = key.budget_id
    WHERE {in_partitions:b} AND b.next_reset_at_ms + 0 <= clock.due_ms
+     AND {in_sight:ff_budget_usage, ff_budget_usage_by_exec}
      FOR NO KEY UPDATE OF b SKIP LOCKED
 ),
 long AS MATERIALIZED (

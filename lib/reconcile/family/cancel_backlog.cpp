@@ -86,6 +86,7 @@ backlog AS MATERIALIZED (
                    FROM key GROUP BY partition_key, flow_id) flow
     JOIN {schema}.ff_cancel_backlog b ON b.partition_key = flow.partition_key AND b.flow_id = flow.flow_id
    WHERE {in_partitions:b} AND {asked_at:b} + 0 <= clock.due_ms
+     AND {in_sight:ff_flow_core, ff_attempt, ff_suspension_current, ff_completion_event}
      FOR UPDATE OF b SKIP LOCKED
 ),
 member AS MATERIALIZED (
@@ -146,9 +147,7 @@ settled AS MATERIALIZED (
    UNION ALL
   SELECT partition_key, flow_id, stretch, member, execution_id, due_at_ms, 'member_gone'
     FROM once m
-   WHERE {no_filter}
-     AND NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
-                      WHERE {in_partitions:e} AND {same_execution:e, m})
+   WHERE {no_filter} AND {has_no_core:m}
    UNION ALL
   SELECT partition_key, flow_id, stretch, member, execution_id, due_at_ms, 'malformed'
     FROM member
@@ -173,6 +172,7 @@ done AS MATERIALIZED (
     FROM clock, key
     JOIN {schema}.ff_cancel_backlog b ON b.partition_key = key.partition_key AND b.flow_id = key.flow_id
    WHERE {in_partitions:b} AND {asked_at:b} + 0 <= clock.due_ms AND NOT {has_members:b}
+     AND {in_sight:ff_cancel_backlog_member}
      FOR UPDATE OF b SKIP LOCKED
 ),
 backlog_deleted AS (

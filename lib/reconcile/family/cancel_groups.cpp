@@ -12,7 +12,7 @@ pending AS MATERIALIZED (
     JOIN {schema}.ff_pending_cancel_groups p ON p.partition_key = key.partition_key AND p.flow_id = key.flow_id
                                             AND p.downstream_eid = key.downstream_eid
     LEFT JOIN {core_by:p, downstream_eid} c ON true
-   WHERE {in_partitions:p} AND {filter:c}
+   WHERE {in_partitions:p} AND {filter:c} AND {in_sight:ff_edge_group, ff_exec_core}
      FOR UPDATE OF p SKIP LOCKED
 ),
 edge_group AS MATERIALIZED (

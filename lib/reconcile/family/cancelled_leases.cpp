@@ -47,7 +47,7 @@ with_core AS MATERIALIZED (
     {as_seen:c}
     LEFT JOIN {flow_of:c} f ON true
    WHERE {in_partitions:c} AND {is_left_to_its_worker:c, f} AND {cancelled_at:c, f} + 0 <= clock.due_ms AND {is_taken_up:c}
-     AND {filter:c}
+     AND {filter:c} AND {in_sight:ff_flow_core, ff_cancel_backlog_member, ff_completion_event}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 doomed AS MATERIALIZED (

@@ -80,6 +80,7 @@ doomed AS MATERIALIZED (
                                 AND c.terminal_at_ms = key.terminal_at_ms
     {as_seen:c}
    WHERE {in_partitions:c} AND {is_marked_by_nobody:c} AND {filter:c} AND {is_untold:c} AND NOT {is_still_at_work:c}
+     AND {in_sight:ff_attempt, ff_completion_event, ff_edge} AND {backlog_in_sight}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 {hold_doomed},

@@ -35,6 +35,7 @@ leased AS MATERIALIZED (
    WHERE {in_partitions:a} AND a.lease_epoch = key.lease_epoch AND a.lease_expires_at_ms + 0 = key.lease_end
      AND a.worker_instance_id = key.worker_instance_id
      AND a.lease_expires_at_ms + 0 > clock.now_ms AND {dead_since:a} <= clock.due_ms
+     AND {in_sight:ff_attempt, ff_worker_registry, ff_worker_registry_event}
      FOR NO KEY UPDATE OF a SKIP LOCKED
 ),
 judged AS MATERIALIZED (

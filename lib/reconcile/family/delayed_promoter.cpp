@@ -43,6 +43,7 @@ waited AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     {as_seen:c}
    WHERE {in_partitions:c} AND {due_at} + 0 <= clock.due_ms AND {is_ours} AND {is_delayed}
+     AND {in_sight:ff_attempt}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 promoted AS (

@@ -44,6 +44,7 @@ event AS MATERIALIZED (
     JOIN {schema}.ff_completion_event e ON e.partition_key = key.partition_key AND e.event_id = key.event_id
    WHERE {in_partitions:e} AND e.committed_at_ms + 0 <= clock.due_ms
      AND e.dispatched_at_ms + 0 IS NULL AND {is_ours}
+     AND {in_sight:ff_edge, ff_edge_group, ff_exec_core}
      FOR NO KEY UPDATE OF e SKIP LOCKED
 ),
 -- Row by row, by ff_edge_upstream_idx: as a join the planner may look for all edges of the flow and compare them.

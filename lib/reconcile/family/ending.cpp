@@ -65,6 +65,8 @@ endable AS MATERIALIZED (
                  WHERE lease_expires_at_ms IS NOT NULL) AS leased
     FROM doomed d
    WHERE (d.partition_key, d.execution_id) NOT IN (SELECT partition_key, execution_id FROM withheld)
+     -- And where its event has a child to go to.
+     AND {in_sight:ff_attempt, ff_suspension_current, ff_waitpoint_pending, ff_completion_event}
 ))sql";
 
 constexpr std::string_view kClearWaiting = R"sql(ended_suspension AS (

@@ -31,8 +31,8 @@ namespace ff::reconcile::ending {
 /// {doomed:core}, {hold_doomed} and {end_executions}, and two of the parts that it has; every reconciler may use them.
 ///
 /// {hold_doomed} locks everything else that belongs to the doomed (current attempt, leases, suspension, waitpoints),
-/// skipping what others hold. Makes `endable`: the doomed of which nothing is held by others. An execution must stand
-/// in `doomed` once only.
+/// skipping what others hold. Makes `endable`: the doomed of which nothing is held by others, or may be out of sight. An
+/// execution must stand in `doomed` once only.
 ///
 /// {end_executions} ends what is in `ending` (columns of `doomed`; each execution once): core, attempt, suspension,
 /// waitpoints, lease and completion events. Nothing is left to do when it is empty.

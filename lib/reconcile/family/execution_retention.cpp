@@ -52,6 +52,7 @@ doomed AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     JOIN {signs:c} s ON true
    WHERE {in_partitions:c} AND {is_alone:c} AND {filter:c} AND NOT s.is_needed AND {due:c, s} <= clock.due_ms
+     AND {remains_in_sight}
 ),
 {remove_doomed},
 weight AS (SELECT {removed} AS rows),
@@ -118,6 +119,7 @@ flow AS MATERIALIZED (
     JOIN {schema}.ff_flow_core f ON f.partition_key = key.partition_key AND f.flow_id = key.flow_id
     JOIN {members_of:f} m ON true
    WHERE {in_partitions:f} AND {is_over:f, m} AND greatest({due_by_flow:f}, m.due_at_ms) <= clock.due_ms
+     AND {remains_in_sight} AND {flow_in_sight}
 ),
 doomed AS MATERIALIZED ({next_members:{slice}}),
 {remove_doomed},

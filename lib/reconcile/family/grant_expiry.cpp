@@ -36,7 +36,7 @@ with_core AS MATERIALIZED (
     FROM granted g
     JOIN {schema}.ff_exec_core c ON {same_execution:c, g}
     {as_seen:c}
-   WHERE {in_partitions:c} AND {filter:c}
+   WHERE {in_partitions:c} AND {filter:c} AND {in_sight:ff_attempt}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 of_whom AS MATERIALIZED (
@@ -44,9 +44,7 @@ of_whom AS MATERIALIZED (
    UNION ALL
   SELECT g.partition_key, g.execution_id, false
     FROM granted g
-   WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
-                      WHERE {in_partitions:e} AND {same_execution:e, g})
-     AND {no_filter}
+   WHERE {no_filter} AND {has_no_core:g}
 ),
 ended AS MATERIALIZED (
   SELECT g.partition_key, g.grant_id, g.execution_id, g.expires_at_ms AS due_at_ms, g.kind, o.is_abandoned
@@ -92,7 +90,7 @@ abandoned AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON {same_execution:c, key}
     {as_seen:c}
    WHERE {in_partitions:c} AND {copy_ends:c} + 0 <= clock.due_ms
-     AND {waits_for_its_claim:c} AND NOT {has_grant:c, true} AND {filter:c}
+     AND {waits_for_its_claim:c} AND NOT {has_grant:c, true} AND {filter:c} AND {in_sight:ff_claim_grant}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 returned AS (

@@ -83,6 +83,7 @@ misled AS MATERIALIZED (
     FROM edge_group g
    CROSS JOIN LATERAL ({ends_of:g}) u
    WHERE {is_misled:g, u} AND {digest:g, u} = g.digest AND {not_later:u.last_end} <= g.due_ms
+     AND {in_sight:ff_edge, ff_exec_core, ff_flow_core, ff_completion_event, ff_attempt}
 ),
 doomed AS MATERIALIZED (
   SELECT {doomed:c},

@@ -63,9 +63,7 @@ lapsed AS MATERIALIZED (
   SELECT a.partition_key, a.execution_id, a.attempt_index, a.due_at_ms, a.now_ms, NULL, NULL, a.reclaims, NULL, NULL,
          'released'
     FROM attempt a
-   WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
-                      WHERE {in_partitions:e} AND {same_execution:e, a})
-     AND {no_filter}
+   WHERE {no_filter} AND {has_no_core:a}
 ),
 cleared AS (
   UPDATE {schema}.ff_attempt a

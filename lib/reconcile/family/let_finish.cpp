@@ -36,6 +36,7 @@ std::vector<Fragment> phrases() {
               AND o.raw_fields->>'cancellation_policy' = 'cancel_all'
             LIMIT 1) IS NULL))sql"},
           {"member_name(core)", "concat('{', 'fp:', {core}.partition_key, '}:', {core}.execution_id)"},
+          {"backlog_in_sight", "{in_sight:ff_cancel_backlog, ff_cancel_backlog_member, ff_flow_core}"},
           {"may_finish(core)", std::string(kMayFinish)},
           {"is_still_at_work(core)", std::string(kIsStillAtWork)}};
 }

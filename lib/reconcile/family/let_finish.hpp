@@ -15,6 +15,8 @@ namespace ff::reconcile::let_finish {
 ///   {may_finish:core}        "the header of its flow cancelled it, under a policy that lets its worker finish"
 ///   {is_still_at_work:core}  "and that worker has its lease still". It may become true again: FlowFabric renews a lease
 ///                            that has run out as well
+///   {backlog_in_sight}       what both go by is in sight, for whoever concludes something from their being false, or true;
+///                            beside it, the second one goes by ff_attempt
 std::vector<Fragment> phrases();
 
 /// What they need, beside ff_exec_core.

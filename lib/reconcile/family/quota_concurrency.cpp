@@ -72,7 +72,7 @@ tally AS MATERIALIZED (
 ),
 policy AS MATERIALIZED (
   SELECT q.partition_key, q.quota_policy_id, {lately} AS due_at_ms, clock.now_ms, t.admitted, t.has_expired,
-         q.active_concurrency > t.admitted AS is_above
+         q.active_concurrency > t.admitted AND {in_sight:ff_quota_admitted} AS is_above
     FROM clock, tally t
     JOIN {schema}.ff_quota_policy q ON q.partition_key = t.partition_key AND q.quota_policy_id = t.quota_policy_id
    WHERE {in_partitions:q}

@@ -53,6 +53,7 @@ old AS MATERIALIZED (
                                    AND w.admitted_at_ms = key.admitted_at_ms AND w.execution_id = key.execution_id
    WHERE {in_partitions:w}
      AND (key.partition_key, key.quota_policy_id) NOT IN (SELECT partition_key, quota_policy_id FROM in_use)
+     AND {in_sight:ff_quota_policy, ff_quota_admitted}
      FOR UPDATE OF w SKIP LOCKED
 ),
 deleted AS (

@@ -60,6 +60,10 @@ SELECT k.instance, k.name_space, last.event_at_ms, last.event_kind, last.xmin, l
                       ORDER BY e.event_at_ms DESC
                       LIMIT 1) life ON true)sql";
 
+// A worker whose leases, whose row or whose events are out of sight may have given a sign of life there.
+constexpr std::string_view kAllInSight = R"sql(/* ff-reconcilerd dead_worker scan */
+SELECT {in_sight:ff_attempt, ff_worker_registry, ff_worker_registry_event} AS all_in_sight)sql";
+
 const Groups& register_groups() {
   static const Groups groups(partition_range({0}, {255}));
   return groups;
@@ -70,6 +74,7 @@ std::set<PartitionKey> all_of_register() {
   return {all.begin(), all.end()};
 }
 
+constexpr std::int64_t kLookAgainMs = 1'000;
 constexpr std::int64_t kLeastPauseMs = 5'000;
 constexpr std::int64_t kMostPauseMs = 600'000;
 
@@ -99,7 +104,7 @@ Prelude::Answer RegisterWatch::ask(const Inquiry& inquiry) {
   const Instances suspected = suspects(round);
   if (round.wary) round.gone.insert(gone_.begin(), gone_.end());
   const bool of_all = !round.wary || !begun_;
-  if (of_all || !suspected.empty() || !round.gone.empty()) {
+  if ((of_all || !suspected.empty() || !round.gone.empty()) && are_all_in_sight(round)) {
     Instances of = suspected;
     for (const auto& [name, ttl] : round.gone) of.insert(name.instance);
     read_leases(round, of_all ? nullptr : &of);
@@ -144,6 +149,13 @@ void RegisterWatch::read_clock(Round& round) {
   round.snapshot = pg::read_snapshot(read);
   sightings_.note(unix_millis(round.now_ms), round.snapshot.text, round.snapshot.server);
   if (sightings_.size() == 1) begun_ = false;
+}
+
+bool RegisterWatch::are_all_in_sight(Round& round) {
+  static const std::string in_sight = worded(kAllInSight).over({});
+  const bool are = round.transaction.execute(in_sight).one().get<bool>(0);
+  if (!are) round.ask_again(round.now_ms + kLookAgainMs);
+  return are;
 }
 
 // All rows of an instance are in one partition. Of those who are gone, too: they may have registered again.

@@ -62,6 +62,8 @@ class RegisterWatch final : public Prelude {
   /// Its rows in these partitions; those in others stay as they are in the round.
   void read_register(Round& round, const PartitionSet& partitions);
   PartitionSet partitions_of_expected(Round& round) const;
+  /// False: nobody is judged in this round.
+  static bool are_all_in_sight(Round& round);
   void note_gone(const Round& round);
   Instances suspects(Round& round) const;
   void read_leases(Round& round, const Instances* of);

@@ -144,6 +144,21 @@ shortened AS (
 {remove:ff_completion_event},
 {remove:ff_exec_core})sql";
 
+constexpr std::string_view kRemoveOfFlow = R"sql({table}_removed AS (
+  DELETE FROM {schema}.{table} x
+   USING whole w
+   WHERE {in_partitions:x} AND x.partition_key = w.partition_key AND x.flow_id = w.flow_id
+  RETURNING 1
+))sql";
+
+// Whatever of it were out of sight would stay behind, and nobody would ever find it again.
+constexpr std::string_view kRemainsInSight =
+    "{in_sight:ff_attempt, ff_suspension_current, ff_waitpoint_pending, ff_claim_grant, ff_completion_event, "
+    "ff_stream_frame, ff_stream_meta, ff_stream_summary}";
+constexpr std::string_view kFlowInSight =
+    "{in_sight:ff_exec_core, ff_edge, ff_edge_group, ff_pending_cancel_groups, ff_cancel_backlog, "
+    "ff_cancel_backlog_member, ff_flow_summary}";
+
 /// "So many rows are in these relations together."
 std::string count_of(const std::vector<std::string>& relations) {
   std::string sum;
@@ -170,6 +185,8 @@ std::vector<Fragment> fragments() {
           {"hold(owners, owner, table, id)", std::string(kHold)},
           {"hold_remains", std::string(kHoldRemains)},
           {"remove_doomed", std::string(kRemoveDoomed)},
+          {"remains_in_sight", std::string(kRemainsInSight)},
+          {"flow_in_sight", std::string(kFlowInSight)},
           {"slice", "1000"},
           {"most_frames", "10000"},
           {"is_alone(core)", "{core}.flow_id IS NULL AND {has_ended:{core}}"},
@@ -201,13 +218,7 @@ std::vector<Fragment> fragments() {
           {"removed_of_flow",
            count_of({"ff_edge_removed", "ff_edge_group_removed", "ff_pending_cancel_groups_removed",
                      "ff_cancel_backlog_member_removed", "ff_flow_summary_removed", "ff_flow_core_removed"})},
-          {"remove_of_flow(table)",
-           R"sql({table}_removed AS (
-  DELETE FROM {schema}.{table} x
-   USING whole w
-   WHERE {in_partitions:x} AND x.partition_key = w.partition_key AND x.flow_id = w.flow_id
-  RETURNING 1
-))sql"}};
+          {"remove_of_flow(table)", std::string(kRemoveOfFlow)}};
 }
 
 std::vector<Privileges> privileges() {

@@ -131,7 +131,7 @@ std::vector<Fragment> own_fragments() {
        // Both of an active waitpoint. Of one that does not say when it was activated nothing tells which suspension it
        // was made for.
        {"is_stray",
-        R"sql((s.execution_id IS NULL
+        R"sql((s.execution_id IS NULL AND {in_sight:ff_suspension_current}
           OR {has_not_ended:c} AND (c.lifecycle_phase <> 'suspended' OR s.suspended_at_ms <> w.activated_at_ms)))sql"},
        {"has_lost_its_key",
         R"sql((w.waitpoint_key = '' AND c.lifecycle_phase = 'suspended' AND s.suspended_at_ms = w.activated_at_ms

@@ -56,7 +56,7 @@ with_core AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON {same_execution:c, s}
     {as_seen:c}
    WHERE {in_partitions:c}
-     AND {filter:c}
+     AND {filter:c} AND {in_sight:ff_attempt} AND ({has_not_ended:c} OR {backlog_in_sight})
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 doomed AS MATERIALIZED (
@@ -79,9 +79,7 @@ living AS MATERIALIZED (
    UNION ALL
   SELECT s.partition_key, s.execution_id, s.due_at_ms, s.now_ms, NULL, 'orphan_cleared', NULL, NULL
     FROM suspension s
-   WHERE NOT EXISTS (SELECT FROM {schema}.ff_exec_core e
-                      WHERE {in_partitions:e} AND {same_execution:e, s})
-     AND {no_filter}
+   WHERE {no_filter} AND {has_no_core:s}
 ),
 open_waitpoint AS MATERIALIZED (
   SELECT w.partition_key, w.execution_id, w.waitpoint_id
@@ -102,6 +100,7 @@ kept AS MATERIALIZED (
   SELECT l.*
     FROM living l
    WHERE (l.partition_key, l.execution_id) NOT IN (SELECT partition_key, execution_id FROM held_open)
+     AND (l.outcome = 'resumed_before' OR {in_sight:ff_waitpoint_pending})
 ),
 ending AS MATERIALIZED (SELECT * FROM endable),
 {end_executions},
@@ -183,7 +182,7 @@ orphan AS MATERIALIZED (
     JOIN {schema}.ff_exec_core c ON {same_execution:c, w}
     {as_seen:c}
    WHERE {in_partitions:c} AND coalesce(c.terminal_at_ms, w.created_at_ms) <= w.due_ms AND {has_ended:c}
-     AND NOT {is_still_at_work:c} AND {filter:c}
+     AND NOT {is_still_at_work:c} AND {filter:c} AND {in_sight:ff_attempt} AND {backlog_in_sight}
      FOR NO KEY UPDATE OF c SKIP LOCKED
 ),
 suspension AS MATERIALIZED (

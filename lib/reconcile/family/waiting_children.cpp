@@ -40,6 +40,7 @@ waited AS MATERIALIZED (
                                  AND g.downstream_eid = c.execution_id
    WHERE {in_partitions:c} AND {in_partitions:g}
      AND c.lifecycle_phase = 'runnable' AND {nobody_is_left:g} AND {none_is_staged:g} AND {waits_for_children:c} AND {filter:c}
+     AND {in_sight:ff_edge, ff_attempt}
      FOR NO KEY UPDATE OF c, g SKIP LOCKED
 ),
 eligible AS (

@@ -25,6 +25,8 @@ silent AS MATERIALIZED (
                                       AND w.worker_instance_id = key.worker_instance_id
    WHERE {in_partitions:w} AND ({namespace} IS NULL OR w.namespace = {namespace})
      AND {lives_until} <= clock.due_ms
+     -- Where its event has a child to go to.
+     AND {in_sight:ff_worker_registry_event}
      FOR UPDATE OF w SKIP LOCKED
 ),
 swept AS (
