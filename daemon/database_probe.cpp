@@ -46,6 +46,20 @@ bool is_silence(const pg::Error& error) {
          (error.kind() == pg::Error::Kind::timeout || error.connection_lost() || error.not_writable());
 }
 
+// Of the tables in which leases are renewed, and by which is concluded whose they are. Run with the session's own path.
+constexpr std::string_view kChildren = R"sql(
+SELECT pg_catalog.concat_ws('/',
+         (SELECT pg_catalog.count(*)
+            FROM pg_catalog.pg_inherits i
+           WHERE i.inhparent OPERATOR(pg_catalog.=)
+                   pg_catalog.to_regclass({schema_text} OPERATOR(pg_catalog.||) 'ff_attempt')::pg_catalog.oid
+             AND NOT i.inhdetachpending),
+         (SELECT pg_catalog.count(*)
+            FROM pg_catalog.pg_inherits i
+           WHERE i.inhparent OPERATOR(pg_catalog.=)
+                   pg_catalog.to_regclass({schema_text} OPERATOR(pg_catalog.||) 'ff_exec_core')::pg_catalog.oid
+             AND NOT i.inhdetachpending)))sql";
+
 // A lock that somebody has on a table says nothing about the server.
 bool is_of_the_server(const pg::Error& error) {
   return error.connection_lost() || (error.timed_out() && !error.table_locked());
@@ -200,7 +214,26 @@ void DatabaseProbe::look_at_schema(pg::Connection& connection, Observation& seen
   }
 }
 
+// What cannot be counted is no outage, and no doubt.
+std::string DatabaseProbe::count_children(pg::Connection& connection) {
+  try {
+    return connection.execute(kChildren).one().get<std::string>(0);
+  } catch (const pg::Error& error) {
+    if (error.connection_lost()) throw;
+    on_error_(error);
+    return {};
+  }
+}
+
+bool DatabaseProbe::has_other_children(pg::Connection& connection) {
+  const std::string children = count_children(connection);
+  if (children_.empty()) children_ = children;
+  return !children.empty() && children != children_;
+}
+
+// The children are counted first: one that goes meanwhile is missing to what is verified, or to the next count.
 void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen) {
+  std::string children = count_children(connection);
   const migrate::State schema = migrate::inspect(connection);
   schema_version_ = schema.schema_version();
   if (verified_on_ != seen.server_started_at) warned_of_.clear();
@@ -210,6 +243,7 @@ void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen)
   if (schema.usable()) {
     verified_on_ = seen.server_started_at;
     verified_at_ = Clock::system().now();
+    children_ = std::move(children);
     return;
   }
   verified_on_.reset();
@@ -220,15 +254,17 @@ void DatabaseProbe::verify_schema(pg::Connection& connection, Observation& seen)
     seen.reason += (seen.reason.empty() ? "" : "; ") + problem;
 }
 
-// Somebody may have detached a hash child, or dropped a column. What was fit stays so where it cannot be looked at, because a table
-// is locked, a privilege is gone or the server is slow: that is no outage. Leases are taken only while the last check is recent, so
-// all of its statements together get no longer than one answer, and come last: the connection may go with them.
+// Somebody may have detached a hash child, which is seen at the next check where leases are in it, or dropped a column. What was fit
+// stays so where it cannot be looked at, because a table is locked, a privilege is gone or the server is slow: that is no outage.
+// Leases are taken only while the last check is recent, so all of its statements together get no longer than one answer, and come
+// last: the connection may go with them.
 void DatabaseProbe::verify_in_time(pg::Connection& connection, Observation& seen) {
+  const Within answer(connection);
   const bool is_doubted = is_doubted_.exchange(false);
-  if (!is_doubted && Clock::system().now() - verified_at_ < verify_again_) return;
+  const bool is_due = is_doubted || Clock::system().now() - verified_at_ >= verify_again_;
+  if (!is_due && !has_other_children(connection)) return;
   verified_at_ = Clock::system().now();
   if (is_doubted) pool_.discard_all();
-  const Within answer(connection);
   try {
     verify_schema(connection, seen);
   } catch (const pg::Error& error) {

@@ -14,8 +14,9 @@ namespace ff::daemon {
 
 /// The check of the supervisor's monitor: can it be reached, does it take writes, is it the server
 /// of before, is its schema fit, and are the partitions there that are to be looked after. The schema is verified
-/// when the server is a new one or was not fit, when somebody doubts it, and every few minutes; the partitions are counted at each
-/// check: somebody may add some.
+/// when the server is a new one or was not fit, when somebody doubts it, when ff_attempt or ff_exec_core has more or fewer hash
+/// children than it had then, and every few minutes; these and the partitions are counted at each check: somebody may detach
+/// some, or add some.
 /// One thread at a time, but for doubt_schema() and doubt_locks().
 class DatabaseProbe {
  public:
@@ -68,6 +69,8 @@ class DatabaseProbe {
   pg::ServerInfo ask_anew(std::optional<pg::PooledConnection>& connection);
   void look_at_schema(pg::Connection& connection, supervisor::Observation& seen);
   void verify_schema(pg::Connection& connection, supervisor::Observation& seen);
+  std::string count_children(pg::Connection& connection);
+  bool has_other_children(pg::Connection& connection);
   void verify_in_time(pg::Connection& connection, supervisor::Observation& seen);
   void look_at_locks(pg::Connection& connection, supervisor::Observation& seen);
   void count_partitions(pg::Connection& connection, supervisor::Observation& seen);
@@ -89,6 +92,7 @@ class DatabaseProbe {
   SteadyTime told_of_role_{};              // likewise: of one that was dropped
   std::optional<UnixMillis> verified_on_;  // the start of the server whose schema was found fit
   SteadyTime verified_at_{};
+  std::string children_;                  // as they were counted then; empty: not known
   std::atomic<bool> is_doubted_ = false;  // the schema, since the last check
   std::atomic<bool> are_locks_doubted_ = false;
   std::atomic<SteadyTime::rep> doubted_at_ =

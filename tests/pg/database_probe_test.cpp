@@ -155,21 +155,60 @@ TEST_CASE("a hash child that goes while the daemon runs is noticed when the sche
   const auto bound = stage.db
                          .execute(
                              "SELECT pg_get_expr(relpartbound, oid) FROM pg_class"
-                             " WHERE oid = 'public.ff_attempt_p1'::regclass")
+                             " WHERE oid = 'public.ff_edge_p1'::regclass")
                          .one()
                          .get<std::string>(0);
-  stage.db.execute("ALTER TABLE ff_attempt DETACH PARTITION ff_attempt_p1");
+  stage.db.execute("ALTER TABLE ff_edge DETACH PARTITION ff_edge_p1");
   CHECK(stage.probe().found == Found::writable);  // its time has not come
   for (int i = 0; i < 2; ++i) {
     const auto unfit = anew();
     CHECK(unfit.found == Found::schema_outdated);
-    CHECK(unfit.reason == "table ff_attempt lacks some of its hash children");
+    CHECK(unfit.reason == "table ff_edge lacks some of its hash children");
   }
-  stage.db.execute("ALTER TABLE ff_attempt ATTACH PARTITION ff_attempt_p1 " + bound);
+  stage.db.execute("ALTER TABLE ff_edge ATTACH PARTITION ff_edge_p1 " + bound);
   CHECK(anew().found == Found::writable);
   const auto said = log.lines().size();
   CHECK(anew().found == Found::writable);
   CHECK(log.lines().size() == said);  // what was told is not told at each verification
+}
+
+TEST_CASE(
+    "a hash child with leases that goes is noticed at the next check, and workers have their grace behind "
+    "it") {
+  Stage stage(AllPartitions{});
+  const std::string table = GENERATE("ff_attempt", "ff_exec_core");
+  const auto bound = stage.db
+                         .execute(
+                             "SELECT pg_get_expr(relpartbound, oid) FROM pg_class"
+                             " WHERE oid = to_regclass($1)",
+                             pg::Params::of(table + "_p1"))
+                         .one()
+                         .get<std::string>(0);
+  supervisor::Availability availability(Milliseconds{60'000});
+  const auto check = [&] {
+    const auto seen = stage.probe();
+    availability.observe(seen, Clock::system().now());
+    return seen;
+  };
+  CHECK(check().found == Found::writable);
+  CHECK(check().found == Found::writable);
+  stage.db.execute("ALTER TABLE " + table + " DETACH PARTITION " + table + "_p1");
+  const auto unfit = check();
+  CHECK(unfit.found == Found::schema_outdated);
+  CHECK(unfit.reason == "table " + table + " lacks some of its hash children");
+  stage.db.execute("ALTER TABLE " + table + " ATTACH PARTITION " + table + "_p1 " + bound);
+  CHECK(check().found == Found::writable);
+  CHECK_FALSE(availability.may_take_leases(Clock::system().now()));
+  CHECK_THAT(availability.why_recovering(), Catch::EndsWith("had a schema that was not fit"));
+}
+
+TEST_CASE("children that cannot be counted are no outage") {
+  OfRole stage("uncounted");
+  stage.grant();
+  CHECK(stage.probe().found == Found::writable);
+  stage.db.execute("REVOKE SELECT ON pg_catalog.pg_inherits FROM PUBLIC");
+  CHECK(stage.probe().found == Found::writable);
+  CHECK(stage.errors > 0);
 }
 
 TEST_CASE("a schema that cannot be verified anew, for a lock or a privilege, is no outage") {

@@ -22,14 +22,14 @@ struct Stage {
 TEST_CASE("a table that goes is noticed by the check that comes when a statement has failed over it") {
   Stage stage;
   CHECK(stage.probe().found == Found::writable);
-  stage.db.execute("ALTER TABLE ff_attempt RENAME TO gone");
+  stage.db.execute("ALTER TABLE ff_edge RENAME TO gone");
   CHECK(stage.probe().found == Found::writable);  // nobody has met it
   CHECK(stage.probe.doubt_schema());
   const auto unfit = stage.probe();
   CHECK(unfit.found == Found::schema_outdated);
-  CHECK_THAT(unfit.reason, Catch::Contains("ff_attempt"));
+  CHECK_THAT(unfit.reason, Catch::Contains("ff_edge"));
   CHECK_FALSE(stage.probe.doubt_schema());  // not so soon
-  stage.db.execute("ALTER TABLE gone RENAME TO ff_attempt");
+  stage.db.execute("ALTER TABLE gone RENAME TO ff_edge");
   CHECK(stage.probe().found == Found::writable);
 }
 
