@@ -2,13 +2,17 @@
 
 #include <atomic>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
 #include <mutex>
 #include <set>
+#include <string>
+#include <system_error>
+#include <thread>
 
 #include "supervisor/random.hpp"
 
@@ -24,12 +28,41 @@ constexpr Milliseconds kFirstTickWithin = 200ms;
 
 }  // namespace
 
+/// Threads that run what is posted. (asio::thread_pool waits for ever for those it has when it cannot have all.)
+class Threads {
+ public:
+  explicit Threads(int count) : io_(count) {
+    for (int i = 1; i <= count; ++i) {
+      try {
+        threads_.emplace_back([this] { io_.run(); });
+      } catch (const std::system_error& error) {
+        io_.stop();
+        throw std::system_error(error.code(), "thread " + std::to_string(i) + " of " + std::to_string(count) +
+                                                  " for the reconcilers cannot be made");
+      }
+    }
+  }
+  ~Threads() { io_.stop(); }
+
+  asio::io_context& io() { return io_; }
+  void stop() { io_.stop(); }
+  /// Waits until there is nothing left to run.
+  void join() {
+    work_.reset();
+    threads_.clear();
+  }
+
+ private:
+  asio::io_context io_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  std::vector<std::jthread> threads_;
+};
+
 struct Supervisor::Scheduler {
   /// A runner and its timer, both touched on the strand only.
   struct Slot {
-    Slot(asio::thread_pool& pool, Runner& its)
-        : strand(asio::make_strand(pool)), timer(strand), runner(its) {}
-    asio::strand<asio::thread_pool::executor_type> strand;
+    Slot(asio::io_context& io, Runner& its) : strand(asio::make_strand(io)), timer(strand), runner(its) {}
+    asio::strand<asio::io_context::executor_type> strand;
     asio::steady_timer timer;
     Runner& runner;
     SteadyTime planned{};
@@ -38,14 +71,14 @@ struct Supervisor::Scheduler {
 
   Scheduler(const std::vector<Runner*>& runners, int threads, Monitor& its_monitor, Milliseconds longest,
             const Clock& its_clock, const Pauses* its_pauses)
-      : pool(static_cast<std::size_t>(threads)),
-        heartbeat(asio::make_strand(pool)),
+      : pool(threads),
+        heartbeat(asio::make_strand(pool.io())),
         monitor(its_monitor),
         clock(its_clock),
         pauses(its_pauses),
         stall_after(longest + 5 * kHeartbeat),
         progress(clock.now().time_since_epoch().count()) {
-    for (Runner* runner : runners) slots.push_back(std::make_unique<Slot>(pool, *runner));
+    for (Runner* runner : runners) slots.push_back(std::make_unique<Slot>(pool.io(), *runner));
   }
 
   bool may_run(const Runner& runner) const {
@@ -119,7 +152,7 @@ struct Supervisor::Scheduler {
 
   void mark_progress() { progress = clock.now().time_since_epoch().count(); }
 
-  asio::thread_pool pool;
+  Threads pool;
   asio::steady_timer heartbeat;  // with a strand of its own
   Monitor& monitor;
   const Clock& clock;

@@ -11,7 +11,7 @@
 
 namespace ff::supervisor {
 
-/// Runs the runners on a thread pool, each by its own timer and never twice at once, as long as the monitor
+/// Runs the runners on threads of its own, each by its own timer and never twice at once, as long as the monitor
 /// lets them. It does not know what a runner does. All members are safe from any thread, except that start()
 /// and drain() are called once each.
 class Supervisor {

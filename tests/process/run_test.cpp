@@ -335,3 +335,14 @@ TEST_CASE("a log that has reached the limit of a file does not end the daemon") 
   CHECK(daemon.ready());
   CHECK(daemon.stop() == 0);
 }
+
+TEST_CASE("a daemon that cannot have all its threads says so and ends") {
+  const TemporaryDirectory directory;
+  const std::string config = directory.write(
+      "config.yaml", "database: {url: 'host=/nonexistent dbname=flow'}\nhttp: {listen: '127.0.0.1:0'}\n");
+  // A stack takes a gigabyte, of which there are four.
+  Process daemon({"sh", "-c", "ulimit -s 1048576; ulimit -v 4194304; exec \"$1\" run --config \"$2\"", "sh",
+                  FF_BINARY, config});
+  CHECK(daemon.wait(10s) == 70);
+  CHECK(daemon.err_has("of 4 for the reconcilers cannot be made: Resource temporarily unavailable"));
+}
