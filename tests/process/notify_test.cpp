@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include "support/database.hpp"
 #include "support/process.hpp"
@@ -164,4 +165,26 @@ TEST_CASE(
   manager.fill();
   daemon.process().signal(SIGTERM);
   CHECK(daemon.process().wait(20s) == 0);
+}
+
+TEST_CASE("a watchdog's period of less than a millisecond does not keep a processor busy") {
+  Database database;
+  const TemporaryDirectory directory;
+  ServiceManager manager((directory.path() / "notify").string());
+  RunningDaemon daemon({.conninfo = database.conninfo(),
+                        .config = kConfig,
+                        .environment = {{"NOTIFY_SOCKET", manager.name()}, {"WATCHDOG_USEC", "900"}}});
+  REQUIRE(manager.hears("WATCHDOG=1"));
+  manager.forget();
+  const SteadyTime until = Clock::system().now() + 1s;
+  while (Clock::system().now() < until) {
+    manager.heard();
+    std::this_thread::sleep_for(1ms);
+  }
+  std::ptrdiff_t told = 0;
+  const std::string& heard = manager.heard();
+  for (auto at = heard.find("WATCHDOG=1"); at != std::string::npos; at = heard.find("WATCHDOG=1", at + 1))
+    ++told;
+  CHECK(told > 0);
+  CHECK(told <= 110);
 }

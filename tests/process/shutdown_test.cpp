@@ -1,5 +1,6 @@
 // How the daemon ends when a statement is under way: in its own time, by the clock, or at once.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -100,6 +102,38 @@ TEST_CASE("a batch that outlasts the grace is cancelled and rolled back") {
             "AND datname = current_database()")
         .empty();
   }));
+  CHECK(diff(before, snapshot(db)).empty());
+}
+
+namespace {
+
+/// From now on `process` gets no memory for the stack of another thread.
+void leave_no_thread(pid_t process) {
+  std::ifstream statm("/proc/" + std::to_string(process) + "/statm");
+  rlim_t pages = 0;
+  REQUIRE(statm >> pages);
+  constexpr rlim_t kLess = 4U << 20U;  // than a stack takes
+  const rlimit limit{pages * static_cast<rlim_t>(::getpagesize()) + kLess, RLIM_INFINITY};
+  REQUIRE(::prlimit(process, RLIMIT_AS, &limit, nullptr) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a daemon that gets no further thread ends as tidily, and as soon") {
+  Database database;
+  auto db = database.connect();
+  insert_due(db);
+  slow_down(db, "25");
+  const auto before = snapshot(db);
+  // Helpers that have ended would leave their stacks to the next thread.
+  RunningDaemon daemon({.conninfo = database.conninfo(), .config = config("500ms") + "helpers: 0\n"});
+  REQUIRE(daemon_waits(db, kSleeps));
+  leave_no_thread(daemon.process().pid());
+
+  const SteadyTime asked = Clock::system().now();
+  CHECK(daemon.stop() == 0);
+  CHECK(Clock::system().now() - asked < 5500ms);
+  CHECK(daemon.process().err_has("stopping on signal"));
   CHECK(diff(before, snapshot(db)).empty());
 }
 
