@@ -12,6 +12,7 @@
 #include "base/log_scope.hpp"
 #include "base/printable.hpp"
 #include "descriptor_sink.hpp"
+#include "last_words.hpp"
 #include "log_actions.hpp"
 #include "report_json.hpp"
 
@@ -95,6 +96,9 @@ std::unique_ptr<spdlog::formatter> text_formatter() {
 }  // namespace
 
 void set_up_log(const config::Log& log) {
+  set_form_of_last_words(log.format == config::LogFormat::json ? LastForm::json
+                         : is_journal(STDERR_FILENO)           ? LastForm::journal
+                                                               : LastForm::text);
   auto logger = std::make_shared<spdlog::logger>("", std::make_shared<DescriptorSink>(STDERR_FILENO));
   if (log.format == config::LogFormat::json)
     logger->set_formatter(std::make_unique<JsonFormatter>());
