@@ -59,6 +59,20 @@ void refuse_if_left_out(const std::optional<ExecutionId>& id, const std::optiona
                                  format_partitions(*named)));
 }
 
+// Who names a namespace does not expect rows of others to be moved.
+void refuse_what_filters_nothing(const Arguments& arguments,
+                                 const std::vector<const Reconciler*>& reconcilers) {
+  for (const char* flag : {"namespace", "instance-tag"}) {
+    std::string names;
+    for (const Reconciler* r : reconcilers)
+      if (!r->filterable) names.append(names.empty() ? "" : ", ").append(r->name);
+    if (!arguments.has(flag) || names.empty()) continue;
+    if (arguments.words().front() != "all")
+      throw UsageError(fmt::format("--{}: the filter does not apply to {}", flag, names));
+    std::cerr << fmt::format("--{} does not apply to {}: all that is due there is taken\n", flag, names);
+  }
+}
+
 // Those named by the flag, or else by the configuration, once it is known which ones there are.
 Partitions covered(const std::optional<ExecutionId>& id, const std::optional<Partitions>& named,
                    const config::Config& config, pg::Pool& pool) {
@@ -361,6 +375,7 @@ int tick(const Arguments& arguments) {
   const config::Config config = load_config(arguments);
   const auto reconcilers = named(arguments, config);
   const auto id = execution(arguments, reconcilers);
+  refuse_what_filters_nothing(arguments, reconcilers);
   const auto named_keys = arguments.partitions();
   refuse_if_left_out(id, named_keys);
   set_up_log({config::LogLevel::error, config.log.format});

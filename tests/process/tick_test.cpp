@@ -258,6 +258,21 @@ TEST_CASE(
   CHECK(bench.moved(id));
 }
 
+TEST_CASE("tick with a filter that does not apply to what is named is a usage error, and of all it is said") {
+  Bench bench;
+  const Ended named = bench.tick({"lease_expiry", "budget_reset", "quota_window", "--namespace", "x"});
+  CHECK(named.code == 64);
+  CHECK(named.out.empty());
+  CHECK_THAT(named.err,
+             Catch::Contains("--namespace: the filter does not apply to budget_reset, quota_window\n"));
+  const Ended tag = bench.tick({"budget_reset", "--instance-tag", "a=b"});
+  CHECK(tag.code == 64);
+  CHECK_THAT(tag.err, Catch::Contains("--instance-tag: the filter does not apply to budget_reset"));
+  const Ended all = bench.tick({"all", "--partitions", "0", "--namespace", "x"});
+  CHECK(all.code == 0);
+  CHECK_THAT(all.err, Catch::Contains("--namespace does not apply to budget_reset, quota_concurrency: all"));
+}
+
 TEST_CASE("tick --execution ends with 1 where there is no such execution, and no row of one") {
   Bench bench;
   const Uuid without_work = insert_core(bench.db, {.partition = {5}, .policy = max_retries(1)});
