@@ -9,6 +9,7 @@
 
 #include "base/printable.hpp"
 #include "base/small_file.hpp"
+#include "config/secrets.hpp"
 #include "pg/conninfo.hpp"
 #include "pg/error.hpp"
 
@@ -27,6 +28,21 @@ std::map<std::string, std::string> environment() {
 
 std::string shown(const std::string& keyword, const std::string& path) {
   return keyword + '=' + printable(path, config::kLongestQuoted);
+}
+
+[[noreturn]] void refuse_read_only(const std::string& url) {
+  const std::string why =
+      "target_session_attrs would take a server that takes no writes (allowed: read-write, which is the "
+      "default, or primary)";
+  if (const auto variable = pg::variable_behind(pg::parse_conninfo(url).given, "target_session_attrs"))
+    throw pg::VariableRefused(*variable, why);
+  throw std::invalid_argument(why);
+}
+
+[[noreturn]] void blame(const pg::VariableRefused& refused) {
+  throw config::Invalid(
+      {{"environment", 0, refused.name(),
+        refused.value().empty() ? std::string(config::kHidden) : refused.value(), refused.why()}});
 }
 
 // A directory in the place of a file, where nothing goes on without; or what libpq would read for ever.
@@ -79,10 +95,10 @@ config::Config load_config(std::optional<std::string> file, std::vector<config::
     try {
       database.password_file.clear();  // the connector would log what is warned of here
       if (make_connector(database).takes_read_only() && read_only == ReadOnly::refused)
-        return "target_session_attrs would take a server that takes no writes (allowed: read-write, which is "
-               "the "
-               "default, or primary)";
+        refuse_read_only(database.url);
       return never_a_file(pg::parse_conninfo(database.url));
+    } catch (const pg::VariableRefused& refused) {
+      blame(refused);
     } catch (const std::invalid_argument& error) {
       const std::string what = error.what();
       return what.find("(allowed: ") == std::string::npos

@@ -26,7 +26,7 @@ struct Sources {
   std::map<std::string, std::string> environment;
   std::vector<Override> overrides;
   /// What is wrong with how the database is to be reached, in words that hold no secret; empty: nothing. Not asked where a
-  /// part of it has been refused already. Empty: everything is fine.
+  /// part of it has been refused already. Empty: everything is fine. Throws Invalid where it lies elsewhere.
   std::function<std::string(const Database&)> check_database = {};
   /// What may come right by itself, such as a file that is not there yet; asked where nothing is wrong. Likewise.
   std::function<std::vector<std::string>(const Database&)> database_warnings = {};

@@ -275,7 +275,13 @@ void Loader::check_database(const Sources& sources) {
   const Origin origin = said == given_.end() ? Origin{0, {}, 0, "database.url"} : said->second;
   const std::string& url = config_.database.url;
   const std::string shown = hide_secrets(url);
-  const std::string wrong = sources.check_database ? sources.check_database(config_.database) : "";
+  std::string wrong;
+  try {
+    if (sources.check_database) wrong = sources.check_database(config_.database);
+  } catch (const Invalid& invalid) {  // it is somebody else's fault
+    problems_.insert(problems_.end(), invalid.problems().begin(), invalid.problems().end());
+    return;
+  }
   // What is refused may have been meant otherwise: in a query a password with a bare "&" or "?" looks like parameters.
   const std::size_t query = url.find("://") == std::string::npos ? std::string::npos : shown.find('?');
   if (!wrong.empty())

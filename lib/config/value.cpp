@@ -195,17 +195,27 @@ PartitionChoice parse_partition_choice(const Node& node) {
   return keys.take();
 }
 
+/// One that names an entry of a mapping, which itself cannot be named by it as long as it is wrong.
+std::string parse_name(const Node& key, std::size_t number) {
+  Option option;
+  option.least = 1;
+  option.most = kLongestName;
+  const std::string entry = "entry " + std::to_string(number) + ": ";
+  if (key.kind != Kind::scalar) refuse(entry + "a key that is no name");
+  try {
+    return parse_text(option, key.text);
+  } catch (const std::invalid_argument& error) {
+    refuse(entry + "its name: " + error.what());
+  }
+}
+
 /// {tenant-a: 7d, audit: keep}
 Durations parse_durations(const Option& option, const Node& node) {
   if (node.kind != Kind::mapping) refuse("no names with durations");
   Durations all;
-  Option name_option;
-  name_option.least = 1;
-  name_option.most = kLongestName;
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
     const Node& item = node.items[i];
-    if (node.keys[i].kind != Kind::scalar) refuse("a key that is no name");
-    const std::string name = parse_text(name_option, node.keys[i].text);
+    const std::string name = parse_name(node.keys[i], i + 1);
     const std::string shown = printable(name, kLongestQuoted) + ": ";
     if (item.kind != Kind::scalar) refuse(shown + "no duration");
     std::optional<std::int64_t> age;

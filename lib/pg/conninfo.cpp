@@ -1,22 +1,19 @@
 #include "pg/conninfo.hpp"
 
-#include <arpa/inet.h>
 #include <libpq-fe.h>
-#include <netinet/in.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <stdexcept>
 
 #include "base/nearest.hpp"
 #include "base/printable.hpp"
-#include "base/small_file.hpp"
 #include "base/text.hpp"
 #include "base/url_hosts.hpp"
 #include "pg/connection.hpp"
+#include "pg/conninfo_values.hpp"
 
 namespace ff::pg {
 namespace {
@@ -193,17 +190,6 @@ Attempt attempt(Keywords keywords, const std::string& spoilt) {
   return begun;
 }
 
-// An empty part counts, at the end as well: of "h1:5433,h2" the ports are "5433,".
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= list.size();) {
-    const std::size_t comma = std::min(list.find(',', at), list.size());
-    parts.push_back(list.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return parts;
-}
-
 // What libpq takes for an empty part of the ports, whatever PGPORT says.
 std::string default_port() {
   const OptionList options(PQconninfoParse("", nullptr));
@@ -211,96 +197,6 @@ std::string default_port() {
        ++option)
     if (std::string_view(option->keyword) == "port" && option->compiled != nullptr) return option->compiled;
   return {};
-}
-
-// All that libpq wants as whole numbers, but for the port.
-constexpr const char* kNumbers[] = {"connect_timeout",     "keepalives",       "keepalives_idle",
-                                    "keepalives_interval", "keepalives_count", "tcp_user_timeout"};
-
-// As libpq reads it: blanks around it, and a plus, are no fault.
-bool is_number(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\n\r\f\v";
-  text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
-  text.remove_suffix(text.size() - (text.find_last_not_of(kBlank) + 1));
-  if (text.starts_with('+')) text.remove_prefix(1);
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size();
-}
-
-/// A keyword of which libpq takes certain words only; newer versions may take more of other keywords.
-struct Words {
-  std::string_view keyword;
-  std::vector<std::string_view> allowed;
-};
-const std::vector<Words>& all_words() {
-  static const std::vector<Words> words{
-      {"sslmode", {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}},
-      {"channel_binding", {"disable", "prefer", "require"}},
-      {"gssencmode", {"disable", "prefer", "require"}},
-      {"target_session_attrs", {"read-write", "primary", "any", "read-only", "standby", "prefer-standby"}}};
-  return words;
-}
-
-// Before libpq does, who does not say which. The value is not shown: it may be the end of a password.
-void refuse_unknown_words(const Keywords& given) {
-  for (const auto& [keyword, allowed] : all_words()) {
-    const auto its = given.find(std::string(keyword));
-    if (its == given.end() || its->second.empty() || std::ranges::find(allowed, its->second) != allowed.end())
-      continue;
-    std::string list;
-    for (const std::string_view word : allowed) list.append(list.empty() ? "" : ", ").append(word);
-    throw std::invalid_argument(std::string(keyword) + " has a value that it cannot have (allowed: " + list +
-                                ')');
-  }
-}
-
-// libpq would read a pipe or a device for ever.
-void refuse_endless_service_file(const Keywords& given) {
-  if (!given.contains("service") && std::getenv("PGSERVICE") == nullptr) return;
-  const char* const named = std::getenv("PGSERVICEFILE");
-  const char* const home = std::getenv("HOME");
-  const std::string path = named != nullptr  ? named
-                           : home != nullptr ? home + std::string("/.pg_service.conf")
-                                             : "";
-  if (is_special_file(path))
-    throw std::invalid_argument("the service file " + printable(path) +
-                                " is a pipe or a device (allowed: a file)");
-}
-
-// A whole connection string where a name belongs, from PGDATABASE for instance: libpq would take all of it for the name, and a
-// name is shown.
-void refuse_strings_for_names(const Conninfo& conninfo) {
-  for (const char* name : {"dbname", "host", "user"}) {
-    const std::string value = conninfo.value(name);
-    const auto password = value.find("password");
-    const bool has_password = password != std::string::npos && value.find('=', password) != std::string::npos;
-    if (has_password || value.find("://") != std::string::npos)
-      throw std::invalid_argument(std::string(name) +
-                                  " is a connection string of its own, and here only a name can stand");
-  }
-}
-
-// libpq notices these only when it connects, or never where it has another host to try.
-void refuse_impossible(const Conninfo& conninfo) {
-  for (const char* name : kNumbers)
-    if (const std::string value = conninfo.value(name); !value.empty() && !is_number(value))
-      throw std::invalid_argument(std::string(name) + " is a whole number, and here is something else");
-  for (const std::string& port : split(conninfo.value("port"))) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-    const bool possible =
-        error == std::errc{} && end == port.data() + port.size() && number >= 1 && number <= 65'535;
-    // Not shown, because it may be the beginning of a password with a bare "/" and a "?" behind it.
-    if (!port.empty() && !possible)
-      throw std::invalid_argument("port is no number that a port can have (allowed: 1 to 65535)");
-  }
-  for (const std::string& address : split(conninfo.value("hostaddr"))) {
-    unsigned char bytes[sizeof(in6_addr)];
-    if (!address.empty() && inet_pton(AF_INET, address.c_str(), bytes) != 1 &&
-        inet_pton(AF_INET6, address.substr(0, address.find('%')).c_str(), bytes) != 1)
-      throw std::invalid_argument("hostaddr is an address, not a name: write host=" + printable(address));
-  }
 }
 
 bool is_reached_by_network(const Keywords& server) {
@@ -330,8 +226,7 @@ Conninfo parse_conninfo(const std::string& text) {
   // target_session_attrs is the last that libpq looks at.
   const Attempt all = attempt(conninfo.given, "target_session_attrs");
   const std::string message = PQerrorMessage(all.get());
-  if (message.find(kNoWord) == std::string::npos)
-    throw std::invalid_argument("the connection string cannot be used: " + printable(message));
+  if (message.find(kNoWord) == std::string::npos) refuse_as_libpq_does(conninfo.given, message);
   conninfo.effective = keywords_of(OptionList(PQconninfo(all.get())));
   const Attempt other = attempt(conninfo.given, "channel_binding");
   Keywords rest = keywords_of(OptionList(PQconninfo(other.get())));
@@ -345,6 +240,19 @@ Conninfo parse_conninfo(const std::string& text) {
   refuse_strings_for_names(conninfo);
   refuse_impossible(conninfo);
   return conninfo;
+}
+
+std::optional<Variable> variable_behind(const Keywords& given, const std::string& keyword) {
+  // A service goes over the environment.
+  if (given.contains(keyword) || (keyword != "service" && names_service(given))) return std::nullopt;
+  const OptionList options(PQconninfoParse("", nullptr));
+  for (const PQconninfoOption* option = options.get(); option != nullptr && option->keyword != nullptr;
+       ++option) {
+    if (option->keyword != keyword || option->envvar == nullptr) continue;
+    if (const char* const value = std::getenv(option->envvar); value != nullptr && *value != '\0')
+      return Variable{option->envvar, value};
+  }
+  return std::nullopt;
 }
 
 std::vector<TlsFile> tls_files(const Conninfo& conninfo) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -21,11 +23,36 @@ struct Conninfo {
   std::string value(const std::string& keyword) const;
 };
 
+/// One of the environment.
+struct Variable {
+  std::string name;
+  std::string value;
+};
+
+/// What libpq takes for `keyword` from the environment, where neither the string nor a service says it.
+std::optional<Variable> variable_behind(const Keywords& given, const std::string& keyword);
+
+/// It is not the string that cannot be used, but what a variable of libpq's adds to it.
+class VariableRefused : public std::invalid_argument {
+ public:
+  /// `why` holds no secret; neither does what() nor value().
+  VariableRefused(const Variable& variable, const std::string& why);
+  const std::string& name() const { return name_; }
+  /// Empty where it may hold a password.
+  const std::string& value() const { return value_; }
+  const std::string& why() const { return why_; }
+
+ private:
+  std::string name_;
+  std::string value_;
+  std::string why_;
+};
+
 /// Connects to nothing. Throws std::invalid_argument, without any
 /// secret in its message, for what libpq cannot parse or knows that it can never use: an unknown sslmode, a
 /// service that is not there, a number of ports that does not fit the hosts. So is a URL with a bare "@" or "/"
 /// where only an encoded one can be meant. A parameter of a URL that libpq does not know is named where it cannot be part
-/// of a password.
+/// of a password. VariableRefused, where it comes from the environment.
 Conninfo parse_conninfo(const std::string& text);
 
 /// A file that libpq reads anew for each connection.

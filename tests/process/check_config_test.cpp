@@ -171,7 +171,8 @@ TEST_CASE("check-config refuses a pipe where libpq would read it for ever") {
   const Ended service = run_binary({"check-config", directory.write("e.yaml", "{}\n")},
                                    {{"PGSERVICE", "s"}, {"PGSERVICEFILE", pipe}});
   CHECK(service.code == 78);
-  CHECK_THAT(service.err, Catch::Contains("the service file " + pipe + " is a pipe or a device"));
+  CHECK_THAT(service.err,
+             Catch::Contains("PGSERVICEFILE: \"" + pipe + "\": the service file is a pipe or a device"));
 }
 
 TEST_CASE("a connection string in the place of a file's name is shown without its password") {
@@ -224,4 +225,18 @@ TEST_CASE("the sample file is the default configuration, and both are valid") {
   const Ended of_nothing = run_binary({"check-config", directory.write("empty.yaml", "{}\n")});
   CHECK(of_sample.code == 0);
   CHECK(of_sample.out == of_nothing.out);
+}
+
+TEST_CASE("what libpq takes from the environment is refused by the name of the variable") {
+  const TemporaryDirectory directory;
+  const std::string file = directory.write("c.yaml", "database: {url: 'host=h'}\nthreads: many\n");
+  const auto [value, why] = GENERATE(table<std::string, std::string>(
+      {{"foo",
+        "environment: PGTARGETSESSIONATTRS: \"foo\": target_session_attrs has a value that it cannot have"},
+       {"standby",
+        "environment: PGTARGETSESSIONATTRS: \"standby\": target_session_attrs would take a server that"}}));
+  const Ended refused = run_binary({"check-config", file}, {{"PGTARGETSESSIONATTRS", value}});
+  CHECK(refused.code == 78);
+  CHECK_THAT(refused.err, Catch::Contains(why) && Catch::Contains("c.yaml:2: threads: ") &&
+                              !Catch::Contains("database.url"));
 }

@@ -76,3 +76,9 @@ TEST_CASE("durations by name that are none are refused, and which") {
   CHECK(refusal_of("{tenant-a: [1d]}").find("tenant-a: no duration") != std::string::npos);
   CHECK(refusal_of("{a: 1d, a: 2d}").find("a") != std::string::npos);
 }
+
+TEST_CASE("of durations by name the entry at fault is named, by its place where it has no name") {
+  CHECK_THAT(refusal_of(R"({audit: keep, "": 7d})"), Catch::Contains("entry 2: its name: empty"));
+  CHECK_THAT(refusal_of(R"({"a\nb": 7d})"), Catch::Contains("entry 1: its name: has a control character"));
+  CHECK_THAT(refusal_of("{audit: 7}"), Catch::Contains("audit: the unit is missing"));
+}

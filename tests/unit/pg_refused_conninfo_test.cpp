@@ -1,7 +1,9 @@
 // Connection strings that are refused before anybody connects: what is said of them, and that it holds no password.
 #include <catch2/catch.hpp>
+#include <cstdlib>
 
 #include "pg/connect.hpp"
+#include "pg/conninfo.hpp"
 
 using namespace ff;
 
@@ -149,6 +151,60 @@ TEST_CASE("a number may be written in each way that libpq reads") {
     CHECK_THROWS_AS(pg::Connector(to("host=h connect_timeout='" + std::string(none).append("'"))),
                     std::invalid_argument);
   }
+}
+
+TEST_CASE("what only looks like an address is said to be none") {
+  check_refused({{"hostaddr=999.1.1.1", "hostaddr is no valid address: 999.1.1.1 (allowed: "},
+                 {"hostaddr=1::2::3", "hostaddr is no valid address: 1::2::3 (allowed: "},
+                 {"hostaddr=db.example", "hostaddr is an address, not a name: write host=db.example"}});
+}
+
+namespace {
+
+struct Exported {
+  Exported(const std::string& its, const std::string& value) : name(its) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Exported() { ::unsetenv(name.c_str()); }
+  Exported(const Exported&) = delete;
+  Exported& operator=(const Exported&) = delete;
+  const std::string name;
+};
+
+}  // namespace
+
+TEST_CASE("what the environment adds to a connection string is blamed on the variable") {
+  const auto [name, value, why] = GENERATE(table<std::string, std::string, std::string>({
+      {"PGTARGETSESSIONATTRS", "foo",
+       "target_session_attrs has a value that it cannot have (allowed: read-write"},
+      {"PGCONNECT_TIMEOUT", "abc", "connect_timeout is a whole number"},
+      {"PGSSLMODE", "bogus", "(allowed: disable, allow"},
+      {"PGSERVICE", "nope", "(allowed: a service of PGSERVICEFILE"},
+      {"PGSSLMINPROTOCOLVERSION", "9", "what libpq takes for ssl_min_protocol_version"},
+      {"PGPORT", "1,2,3", "what libpq takes for port"},
+      {"PGPORT", "77777", "port is no number that a port can have (allowed: 1 to 65535)"},
+      {"PGHOSTADDR", "h", "hostaddr is an address, not a name"},
+  }));
+  CAPTURE(name);
+  const Exported variable(name, value);
+  try {
+    pg::parse_conninfo("host=h");
+    FAIL("it was accepted");
+  } catch (const pg::VariableRefused& refused) {
+    CHECK(refused.name() == name);
+    CHECK(refused.value() == value);
+    CHECK_THAT(refused.why(), Catch::Contains(why));
+    CHECK_THAT(refused.what(), Catch::StartsWith(name + '=' + value + ": "));
+  }
+}
+
+TEST_CASE("what the string says itself is not blamed on a variable, whose password is not shown") {
+  const Exported mode("PGSSLMODE", "bogus");
+  CHECK_NOTHROW(pg::parse_conninfo("host=h sslmode=disable"));
+  CHECK_THAT(refusal_of("host=h sslmode=nonsense"), Catch::StartsWith("sslmode has a value"));
+  const Exported user("PGUSER", "postgres://u:s3cret@h/d");
+  CHECK_THAT(refusal_of("host=h sslmode=disable"),
+             Catch::StartsWith("PGUSER: user is a connection string") && !Catch::Contains("s3cret"));
 }
 
 TEST_CASE("what stands where a port should is not shown, for it may be a password") {
