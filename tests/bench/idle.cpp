@@ -83,7 +83,7 @@ int rows_of_each(const Bench& bench) {
 }  // namespace
 
 Times usual_times(const Bench& bench) {
-  return bench.quick ? Times{3s, 2s} : Times{75s, 70s};
+  return bench.quick ? Times{12s, 2s} : Times{75s, 70s};
 }
 
 Times settled_times(const Bench& bench) {
