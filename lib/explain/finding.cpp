@@ -141,7 +141,9 @@ void add_due(const Facts& facts, std::vector<Finding>& found) {
       return each.text.find(name) != std::string::npos || each.next.find(name) != std::string::npos;
     });
     const bool promised = inspection.leaves_promised && facts.grant("reclaim") != nullptr;
-    if (inspection.filtered || !inspection.moves() || named || promised) continue;
+    if (inspection.filtered || !inspection.moves() || named || promised ||
+        is_left_to_partner(facts, inspection))
+      continue;
     found.push_back(
         {"due",
          fmt::format("{} has it to move{}", name,

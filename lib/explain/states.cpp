@@ -36,15 +36,14 @@ bool lacks_attempt(const Facts& facts) {
 
 // FlowFabric's claim and claim_execution want what is eligible_now, and issue_grant_and_claim does not know the attempt_state
 // `pending`.
-std::string calls_for_promised(const Facts& facts) {
-  const Core& core = *facts.core;
-  if (core.attempt_state == "pending" || lacks_attempt(facts)) return {};
+std::string calls_for_promised(const Core& core) {
+  if (core.attempt_state == "pending") return {};
   return core.public_state == "resumable" ? "claim_resumed_execution or issue_grant_and_claim"
                                           : "issue_grant_and_claim";
 }
 
 void add_pending_claim(const Facts& facts, std::vector<Finding>& found) {
-  const std::string calls = calls_for_promised(facts);
+  const std::string calls = calls_for_promised(*facts.core);
   const Inspection* returner = facts.inspection("grant_expiry");
   const auto at = returner == nullptr || returner->filtered ? std::nullopt : returner->takeable_at();
   if (const Grant* grant = facts.grant("claim")) {

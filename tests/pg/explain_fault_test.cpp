@@ -174,10 +174,6 @@ TEST_CASE("explain names the claim alone for what is to go on with an attempt an
              Catch::StartsWith("a worker may take it up again by FlowFabric's claim, but not by claim_exec"));
   stage.db.execute_script(next_of(found, "interrupted_without_attempt"));
   CHECK(causes(explain::findings(stage.ask(id))) == "resumable");
-  // Promised, no call takes it at all.
-  stage.set(id, "eligibility_state = 'pending_claim', attempt_state = 'attempt_interrupted'");
-  stage.grant(id, "claim", kHour);
-  CHECK_THAT(next_of(found_of(stage, id), "claim_promised"), Catch::StartsWith("wait: grant_expiry "));
 }
 
 TEST_CASE("explain names nothing beside the cause that would move nothing") {

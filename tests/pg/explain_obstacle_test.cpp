@@ -144,10 +144,9 @@ TEST_CASE("explain says that the filter leaves an execution out, and how to move
 TEST_CASE("explain does not say that what the filter leaves out will be moved all the same") {
   ExplainStage stage;
   stage.filter = for_namespace("tenant-a");
-  const CoreRow other{.raw_fields = origin("tenant-b", "i-2")};
-  const auto of = [&](CoreRow row, State state) {
-    row.state = std::move(state);
-    return row;
+  const auto other = [](State state, std::optional<std::int64_t> deadline_at_ms = {}) {
+    return CoreRow{
+        .state = std::move(state), .deadline_at_ms = deadline_at_ms, .raw_fields = origin("tenant-b", "i-2")};
   };
   const auto said = [&](const Uuid& id) {
     std::string all;
@@ -155,22 +154,18 @@ TEST_CASE("explain does not say that what the filter leaves out will be moved al
       all += std::string(each.cause) + ": " + each.next + "\n";
     return all;
   };
-  const auto lapsed = explain::findings(stage.ask(stage.leased(-kMinute, Json::object(), other)));
-  CHECK(lapsed.size() == 2);  // lease_expiry or attempt_timeout, and cancel_backlog has no row
-  for (const explain::Finding& each : lapsed) CHECK(each.cause == "filtered");
-  CHECK_THAT(said(stage.leased(kHour, Json::object(), other)),
+  const Found lapsed = found_of(stage, stage.leased(-kMinute, Json::object(), other(active())));
+  REQUIRE(lapsed.size() == 1);
+  CHECK(lapsed[0].cause == "filtered");
+  CHECK_THAT(said(stage.leased(kHour, Json::object(), other(active()))),
              Catch::Contains("lease_runs: wait: that worker is at work; its lease is not taken by a daemon"));
-  CoreRow later = of(other, delayed());
-  later.deadline_at_ms = stage.now + kHour;
-  CHECK_THAT(said(stage.core(later)),
+  CHECK_THAT(said(stage.core(other(delayed(), stage.now + kHour))),
              Catch::Contains("makes it claimable then -- but by its filter delayed_promoter leaves it out"));
-  later.deadline_at_ms = stage.now - kHour;
-  later.execution = new_uuid();
-  CHECK_THAT(
-      said(stage.core(later)),
-      Catch::Contains("delay_over: ff-reconcilerd tick delayed_promoter") &&
-          !Catch::Contains("delayed_promoter --execution '{fp:3}:" + to_string(later.execution) + "'\n"));
-  const Uuid promised = stage.core(of({.raw_fields = other.raw_fields}, runnable()));
+  const Uuid over = stage.core(other(delayed(), stage.now - kHour));
+  const std::string by_hand = "ff-reconcilerd tick delayed_promoter --execution '{fp:3}:" + to_string(over) +
+                              "' --namespace tenant-b\n";
+  CHECK(said(over) == "filtered: " + by_hand + "delay_over: " + by_hand);
+  const Uuid promised = stage.core(other(runnable()));
   stage.set(promised, "eligibility_state = 'pending_claim'");
   stage.grant(promised, "claim", -kMinute);
   CHECK_THAT(said(promised), Catch::Contains("claim_abandoned: UPDATE ff_exec_core"));
