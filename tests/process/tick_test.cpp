@@ -199,7 +199,7 @@ TEST_CASE("tick --execution reports a row that is not due") {
 
 TEST_CASE("tick --execution counts no row that never was due beside one that is") {
   Bench bench;
-  const Uuid id = insert_core(bench.db, {.partition = {5}, .policy = max_retries(1), .attempt_index = 1});
+  const Uuid id = insert_core(bench.db, {.partition = {5}, .attempt_index = 1, .policy = max_retries(1)});
   for (const int attempt : {0, 1})
     insert_attempt(bench.db,
                    {.partition = {5},
