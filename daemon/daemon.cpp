@@ -136,8 +136,10 @@ reconcile::TickReport Daemon::Member::tick(Daemon& daemon, reconcile::TickOption
   options.told_time = [&daemon](const reconcile::TimeReading& reading) {
     daemon.monitor_.told_time(reading);
   };
-  options.met_full_disk = [&daemon] { daemon.monitor_.met_full_disk(); };
-  options.found_room = [this, &daemon] { return daemon.monitor_.found_room() || !runner.takes_leases(); };
+  if (runner.takes_leases()) {
+    options.met_full_disk = [&daemon] { daemon.monitor_.met_full_disk(); };
+    options.found_room = [&daemon] { return daemon.monitor_.found_room(); };
+  }
   options.released = [this, &daemon](UnixMillis since) {
     return daemon.releases_.of(runner.name(), since, runner.timing().interval).has_value();
   };

@@ -154,10 +154,11 @@ bool DatabaseProbe::doubt_schema() {
 // statement over a table is refused, for as long as they live. They are about to be replaced; a pooler would lend them again.
 void DatabaseProbe::give_up_sessions(pg::Connection& connection) {
   const SteadyTime now = Clock::system().now();
-  if (now - told_of_role_ >= kBetweenWarnings)
+  if (now - told_of_role_ >= kBetweenWarnings) {
     spdlog::warn("the role of the sessions has been dropped, and new ones take their place: {}",
                  connection.description());
-  told_of_role_ = now;
+    told_of_role_ = now;
+  }
   if (connection.behind_pooler()) pg::end_sessions_of_dropped_role(connection, answer_wanted_by());
 }
 

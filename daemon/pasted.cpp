@@ -17,6 +17,20 @@ std::string absolute(const std::string& path) {
   return unknown ? path : whole.lexically_normal().string();
 }
 
+// As long as the command, with what stands between single quotes blotted out.
+std::string without_quoted(std::string command) {
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (command[i] == '\\' && !is_quoted)
+      ++i;  // a quote of its own
+    else if (command[i] == '\'')
+      is_quoted = !is_quoted;
+    else if (is_quoted)
+      command[i] = '_';
+  }
+  return command;
+}
+
 }  // namespace
 
 Pasted::Pasted(const Arguments& arguments) {
@@ -24,10 +38,11 @@ Pasted::Pasted(const Arguments& arguments) {
 }
 
 std::string Pasted::operator()(std::string command) const {
-  const bool says_where = command.find(" --config ") != std::string::npos;
-  if (config_file_.empty() || !command.starts_with(kProgram) || says_where) return command;
+  if (config_file_.empty() || !command.starts_with(kProgram)) return command;
+  const std::string bare = without_quoted(command);
+  if (bare.find(" --config ") != std::string::npos) return command;
   // What follows is a comment, or another program's.
-  const auto end = std::min({command.find(" #"), command.find(" |"), command.find(", then"), command.size()});
+  const auto end = std::min({bare.find(" #"), bare.find(" |"), bare.find(", then"), bare.size()});
   const bool takes_it_bare = command.compare(0, end, "ff-reconcilerd check-config") == 0;
   return command.insert(end, (takes_it_bare ? " " : " --config ") + shell_word(config_file_));
 }

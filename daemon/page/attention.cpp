@@ -39,7 +39,9 @@ void add_state(const Model& model, List& list) {
          model.recovering_until && *model.recovering_until > model.now
              ? fmt::format("Recovering: no lease is taken until {} UTC", clock_text(*model.recovering_until))
              : "Recovering: leases are taken as soon as the database has been checked again",
-         "By the database's clock leases may have lapsed that their workers could not renew."});
+         board.reason.empty()
+             ? "By the database's clock leases may have lapsed that their workers could not renew."
+             : board.reason});
   } else if (!is_ready(board.state)) {
     list.push_back({Severity::problem,
                     fmt::format("Not ready: {}", name(board.state)),

@@ -82,7 +82,8 @@ constexpr std::string_view kIsRetryOrResume = R"sql(({core}.public_state = 'dela
 //
 // Nothing in it is of a row: it is asked once a statement, and by AND or OR behind what a row says, or in a CASE, only when
 // it is needed. Where the first and the last child have as modulus how many there are, as FlowFabric's have, that is enough, and
-// takes a twentieth of a millisecond for 256. Each look-up goes by an index whatever the planner believes. pg_get_expr with 0, or it locks the child.
+// takes less than a tenth of a millisecond for 256. Each look-up goes by an index whatever the planner believes. pg_get_expr with 0,
+// or it locks the child.
 constexpr std::string_view kInSight = R"sql((
     SELECT pg_catalog.bool_and(coalesce(
              CASE WHEN (SELECT p.partstrat FROM pg_catalog.pg_partitioned_table p WHERE p.partrelid = its.id)

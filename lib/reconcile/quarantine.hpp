@@ -16,8 +16,8 @@
 namespace ff::reconcile {
 
 /// Rows that failed by themselves, each left out for a growing while: 5 s, doubling, to 10 min, and from the second time on four
-/// times as long as its try took, if that is longer: others waited for it. For 5 s each time where the server lacked something. Kept in memory only: another process, or a restart, tries them at once. Safe from any
-/// thread.
+/// times as long as its try took, if that is longer: others waited for it. For 5 s each time where the server lacked
+/// something. Kept in memory only: another process, or a restart, tries them at once. Safe from any thread.
 class Quarantine {
  public:
   /// So many rows are remembered, in some 30 MB. Where another one fails, the one that is to be tried next is forgotten

@@ -220,8 +220,10 @@ bool Worker::act_on(pg::Transaction& transaction, Candidates rows_to_move, Candi
     const int acted_at = static_cast<int>(job_.reconciler.key.size()) + 3;
     job_.learn_time({started, answered, unix_millis(rows.back().get<std::int64_t>(acted_at))});
   }
-  // The server may have stood still while it acted, and its workers with it, or its clock was set; or its disk was full.
-  if (!may_write() || !found_room()) {
+  // The server may have stood still while it acted, and its workers with it, or its clock was set; or its disk was full. In this
+  // order: who is told of room begins a grace, in which nobody else may write.
+  const bool has_room = moved.empty() || found_room();
+  if (!may_write() || !has_room) {
     transaction.rollback();
     report_.more = true;
     return true;

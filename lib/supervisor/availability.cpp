@@ -45,25 +45,36 @@ void Availability::see_server(const Observation& observation, SteadyTime now) {
     hold_until(now + (recovery_grace_ - std::max(observation.server_uptime, Milliseconds{0})),
                observation.server + " was started a moment ago");
   server_ = observation.server_started_at;
-  if (another) is_full_ = false;
+  if (!another) return;
+  is_full_ = false;
+  room_at_.reset();
 }
 
 void Availability::met_lock(SteadyTime now) {
   see_lock({}, all_locked_, now);
 }
 
-void Availability::met_full_disk(SteadyTime now) {
-  if (room_at_ && now - *room_at_ < kMostGraces * recovery_grace_) return;
-  is_full_ = recovery_grace_ > Milliseconds{0};
-  hold_until(now + std::min(recovery_grace_, kTryRoomAgain), last_.server + " has no room on its disk");
+bool Availability::met_full_disk(SteadyTime now) {
+  const Milliseconds most = kMostGraces * recovery_grace_;
+  const bool was_full = is_full(now);
+  if (now - full_at_ > most) room_at_.reset();
+  full_at_ = now;
+  is_full_ = !room_at_ || now - *room_at_ <= most;
+  if (is_full_)
+    hold_until(now + std::min(recovery_grace_, kTryRoomAgain), last_.server + " has no room on its disk");
+  return is_full_ && !was_full;
 }
 
 bool Availability::found_room(SteadyTime now) {
-  if (!is_full_) return true;
+  if (!is_full(now)) return true;
   is_full_ = false;
-  room_at_ = now;
+  if (!room_at_) room_at_ = now;
   hold_until(now + recovery_grace_, last_.server + " had no room on its disk");
   return false;
+}
+
+bool Availability::is_full(SteadyTime now) const {
+  return is_full_ && now - full_at_ <= kMostGraces * recovery_grace_;
 }
 
 void Availability::see_lock(const std::string& table, bool all_locked, SteadyTime now) {
@@ -91,7 +102,7 @@ State Availability::state(SteadyTime now) const {
   if (!seen_) return State::starting;
   switch (last_.found) {
     case Observation::Found::writable:
-      return is_trusted(now) && !is_full_ ? State::ready : State::recovering;
+      return is_trusted(now) && !is_full(now) ? State::ready : State::recovering;
     case Observation::Found::read_only:
       return State::read_only;
     case Observation::Found::unreachable:

@@ -34,16 +34,16 @@ struct Observation {
 /// nothing about their workers. Until `recovery_grace` after the server came back (from an outage that was
 /// seen, as another server than before, or by its own start) leases are not taken. The same holds when a server's clock is
 /// set forward, or its machine was asleep: all leases lapse at once; when a schema that was fit is fit again; after a
-/// table was locked that leases are renewed in; and after its disk
-/// was full.
+/// table was locked that leases are renewed in; and after its
+/// disk was full.
 ///
 /// Of a lock nobody knows whom it kept from renewing. One child may be locked for ever, or again and again, and the others must not
 /// wait for that: from the first lock on, leases are held for kMostGraces times the grace at most, and no more before as
 /// long has passed without one. The time for which all of a table is locked does not count, since nothing could be taken in it.
 ///
-/// Of a disk that is full only who writes knows. From the first write that failed for it leases are tried now and then, and the first
-/// that could be taken is not: the grace begins. Where some rows find room and others do not, that must not go on for ever: for as
-/// long as kMostGraces times the grace after room was found, no such write counts.
+/// Of a disk that is full only who writes knows. From the first lease on that could not be taken for it, some are tried now and
+/// then, and the first that could be is not: the grace begins. Where some rows find room and others do not, that must not go on
+/// for ever: once some have for kMostGraces times the grace, the others do not count, until there has been none for as long.
 ///
 /// A server that stands still tells nobody, and goes on with whatever it was sent. So each check wants an answer
 /// within kLongestAnswer, none is an outage, and leases are taken only as long as the last good check is recent: a
@@ -64,9 +64,9 @@ class Availability {
   void observe(const Observation& observation, SteadyTime now);
   /// Somebody who would have taken leases has met a table that is locked. Whether it still is, observations say.
   void met_lock(SteadyTime now);
-  /// Somebody could not write, because the server's disk is full.
-  void met_full_disk(SteadyTime now);
-  /// Somebody can. False: for the first time since the disk was full, and what he would have committed may be a living worker's.
+  /// Somebody could not take leases, because the server's disk is full. True: that is new.
+  bool met_full_disk(SteadyTime now);
+  /// Somebody can. False: for the first time since then, and what he would have committed may be a living worker's.
   bool found_room(SteadyTime now);
 
   State state(SteadyTime now) const;
@@ -87,6 +87,7 @@ class Availability {
 
  private:
   bool is_trusted(SteadyTime now) const { return may_run() && now >= trusted_from_; }
+  bool is_full(SteadyTime now) const;
   void see_server(const Observation& observation, SteadyTime now);
   void see_lock(const std::string& table, bool all_locked, SteadyTime now);
   void hold_until(SteadyTime moment, std::string why);
@@ -106,7 +107,8 @@ class Availability {
   SteadyTime locked_at_{};                  // as seen last
   bool all_locked_ = false;                 // likewise
   bool is_full_ = false;                    // the disk, as far as it is known
-  std::optional<SteadyTime> room_at_;       // when it was not any more, the last time
+  SteadyTime full_at_{};                    // as met last
+  std::optional<SteadyTime> room_at_;       // since when some have found room while others have not
 };
 
 }  // namespace ff::supervisor

@@ -84,7 +84,7 @@ void Monitor::met_lock() {
 void Monitor::met_full_disk() {
   {
     const std::lock_guard lock(mutex_);
-    availability_.met_full_disk(clock_.now());
+    if (!availability_.met_full_disk(clock_.now())) return;
     soon_wanted_ = true;
   }
   wake_.notify_all();

@@ -40,8 +40,8 @@ class Monitor {
   /// Somebody who would have taken leases has met a table that is locked: the workers may have met it, too, and get
   /// recovery grace. The next check comes soon.
   void met_lock();
-  /// Somebody could not write, because the server's disk is full. So it is until found_room() is called, which says no the
-  /// first time: then the workers' recovery grace begins.
+  /// Somebody could not take leases, because the server's disk is full. So it is until found_room() is called, which says no
+  /// the first time: then the workers' recovery grace begins.
   void met_full_disk();
   bool found_room();
   /// Something is to be read that goes with a check. Meanwhile what runs goes on.

@@ -97,7 +97,7 @@ TEST_CASE("a worker whose name is to forge a line stands in one line of the log 
   const Ended done = bench.run({"tick", "worker_registry_ttl"}, {{"FF_RECONCILER_LOG_FORMAT", format}});
   CHECK(done.code == 1);
   CHECK_THAT(done.err,
-             Catch::Contains("quarantined") && Catch::Contains("forged") && !Catch::Contains("secret"));
+             Catch::Contains("cannot be moved") && Catch::Contains("forged") && !Catch::Contains("secret"));
   CHECK(std::ranges::count(done.err, '\n') == 1);
   check_harmless(done.err);
   check_harmless(done.out);

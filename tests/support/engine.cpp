@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "pg/transaction.hpp"
+#include "reconcile/action.hpp"
 #include "reconcile/prelude.hpp"
 #include "reconcile/walk.hpp"
 
@@ -166,7 +167,8 @@ std::vector<std::string> act_on(pg::Connection& connection, const reconcile::Rec
   const pg::Result moved = run(statements.act, locked);
   transaction.commit();
   std::vector<std::string> words;
-  for (const pg::Row found : moved) words.push_back(found.get<std::string>("outcome"));
+  for (const pg::Row found : reconcile::rows_of_batch({&moved, 1}, reconciler))
+    words.push_back(found.get<std::string>("outcome"));
   return words;
 }
 

@@ -5,6 +5,7 @@
 
 #include "check/plan.hpp"
 #include "pg/transaction.hpp"
+#include "reconcile/action.hpp"
 #include "support/engine.hpp"
 
 namespace ff::test {
@@ -213,9 +214,10 @@ pg::Params page_params(const Reconciler& reconciler, const Partitions& partition
   return params.add(std::int64_t{limit}).add(std::int64_t{ahead.count()}).add(from);
 }
 
-DueBatch::DueBatch(pg::Connection& connection, const Reconciler& reconciler, const Partitions& partitions,
+DueBatch::DueBatch(pg::Connection& connection, const Reconciler& pair, const Partitions& partitions,
                    int per_partition)
-    : rows(due_rows(connection, reconciler, partitions, per_partition)),
+    : reconciler(pair),
+      rows(due_rows(connection, reconciler, partitions, per_partition)),
       params(act_params(connection, reconciler, rows)),
       lock(Statements(reconciler).lock.over(partitions)),
       act(Statements(reconciler).act.over(partitions)),
@@ -224,7 +226,9 @@ DueBatch::DueBatch(pg::Connection& connection, const Reconciler& reconciler, con
 std::map<std::string, int> DueBatch::outcomes(pg::Connection& connection) const {
   pg::Transaction transaction(connection, {.plan = pg::Plan::generic});
   std::map<std::string, int> counted;
-  for (const pg::Row row : transaction.execute(act, params)) ++counted[row.get<std::string>("outcome")];
+  const pg::Result acted = transaction.execute(act, params);
+  for (const pg::Row row : reconcile::rows_of_batch({&acted, 1}, reconciler))
+    ++counted[row.get<std::string>("outcome")];
   return counted;
 }
 

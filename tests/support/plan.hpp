@@ -54,12 +54,13 @@ pg::Params page_params(const reconcile::Reconciler& reconciler, const Partitions
 /// Due rows of some partitions of one group, as the engine's page finds them, and what the engine would send for them. Of
 /// settings that decide which rows are taken, those under which it takes the most.
 struct DueBatch {
-  DueBatch(pg::Connection& connection, const reconcile::Reconciler& reconciler, const Partitions& partitions,
+  DueBatch(pg::Connection& connection, const reconcile::Reconciler& pair, const Partitions& partitions,
            int per_partition);
 
   /// How often the act returns each outcome; rolled back.
   std::map<std::string, int> outcomes(pg::Connection& connection) const;
 
+  const reconcile::Reconciler& reconciler;
   const std::vector<reconcile::Candidate> rows;
   const pg::Params params;  ///< of each statement
   const std::string lock;   ///< empty where there is none

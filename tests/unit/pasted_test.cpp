@@ -27,6 +27,13 @@ TEST_CASE("what asks a daemon by its URL has the configuration file, too, for th
         "ff-reconcilerd quarantine --url http://127.0.0.1:9464 --config '/etc/x.yaml'");
 }
 
+TEST_CASE("what stands in quotes is a word, and no comment, pipe or option") {
+  for (const std::string word : {"'a | b'", "'a # b'", "'a --config b'", "'it'\\''s, then'"}) {
+    const std::string command = "ff-reconcilerd tick lease_expiry --namespace " + word;
+    CHECK(Pasted("/etc/x.yaml")(command) == command + " --config '/etc/x.yaml'");
+  }
+}
+
 TEST_CASE("what is no command of ours, or where there is no file, or one is named, is pasted as it is") {
   for (const char* line :
        {"ANALYZE ff_attempt;", "wait",

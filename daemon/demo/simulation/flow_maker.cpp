@@ -46,8 +46,10 @@ const std::string kCancelHeader = R"sql(
                                   kNowMs + R"sql( AS now_ms),
   member AS (
     UPDATE ff_exec_core
-       SET lifecycle_phase = 'cancelled', eligibility_state = 'cancelled', public_state = 'cancelled'
-     WHERE partition_key = $1 AND flow_id = $2
+       SET lifecycle_phase = 'cancelled', eligibility_state = 'cancelled', public_state = 'cancelled',
+           terminal_at_ms = (SELECT now_ms FROM clock), cancellation_reason = 'operator_requested',
+           cancelled_by = 'cancel_flow_header'
+     WHERE partition_key = $1 AND flow_id = $2 AND lifecycle_phase NOT IN ('terminal', 'cancelled')
     RETURNING execution_id),
   listed AS (
     INSERT INTO ff_cancel_backlog_member (partition_key, flow_id, execution_id)

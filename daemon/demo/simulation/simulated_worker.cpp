@@ -201,8 +201,8 @@ void SimulatedWorker::be_taken_over(Hands& hands) {
   work_and_complete(its_hands, length_of_work());
 }
 
-// Only who is on the register can be missed, and only a lease that holds for longer than that takes needs ending. What a scheduler hands out is
-// claimed as "operator", whom nobody takes for dead: then whoever comes after falls silent.
+// Only who is on the register can be missed, and only a lease that holds for longer than that takes needs ending. What a
+// scheduler hands out is claimed as "operator", whom nobody takes for dead: then whoever comes after falls silent.
 void SimulatedWorker::fall_silent(const Plan& plan, Hands& hands) {
   const Claim& claim = hands.claim();
   const WorkloadOptions& options = workload_.options_;

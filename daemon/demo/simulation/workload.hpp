@@ -67,8 +67,8 @@ struct Happening {
 /// They claim in all of FlowFabric's ways: by handle, with grants, and what was suspended before.
 ///
 /// Some executions follow a plan: they are delayed, suspended with waitpoints and each kind of time-out, answered
-/// by a signal, taken over with a reclaim grant, hang until their deadline, or are left behind under a long lease. Flows make executions wait for others; workers are registered and send
-/// heartbeats while they live; budgets are used up. Whatever can fall due falls due within seconds.
+/// by a signal, taken over with a reclaim grant, hang until their deadline, or are left behind under a long lease. Flows
+/// make executions wait for others; workers are registered and send heartbeats while they live; budgets are used up. Whatever can fall due falls due within seconds.
 ///
 /// All members are safe from any thread.
 class Workload {
