@@ -12,7 +12,6 @@ namespace ff::bench {
 namespace {
 
 using test::FlowFabric;
-using test::Json;
 
 constexpr const char* kDatabase = "flowfabric";
 constexpr Milliseconds kAtMost{600'000};
@@ -60,7 +59,7 @@ class Match {
  private:
   // A scan takes so many rows of a partition, or of all, at a time: so again until it has had all.
   std::int64_t scan(int rows, int partitions) {
-    Json arguments = {{"name", rival_.scanner}, {"stale_ms", kStale.count()}};
+    test::Json arguments = {{"name", rival_.scanner}, {"stale_ms", kStale.count()}};
     for (int key = 0; key < partitions; ++key) arguments["partitions"].push_back(key);
     std::int64_t processed = 0;
     for (;;) {
@@ -101,7 +100,7 @@ std::vector<Findings> measure_flowfabric(const Bench& bench) {
   }
   const pg::Connector connector = new_database(bench.server, kDatabase);
   const std::string url = test::url_of(bench.server, kDatabase);
-  FlowFabric(url).call("migrate", Json::object(), kAtMost);
+  FlowFabric(url).call("migrate", test::Json::object(), kAtMost);
 
   Findings dense{.regime = "flowfabric_dense", .numbers = {{"dense_partitions", kDensePartitions}}};
   Findings sparse{.regime = "flowfabric_sparse"}, nothing{.regime = "flowfabric_nothing"};

@@ -19,7 +19,7 @@ constexpr const char* kHealthy = "healthy";
 constexpr Milliseconds kPatience = 60s;
 
 /// How long each part of a measurement takes.
-struct Times {
+struct Phases {
   Milliseconds ours_before;   ///< from the rows' being known to the first one's falling due
   Milliseconds rival_before;  ///< the same; it cannot know in advance
   Milliseconds falling_due;
@@ -91,7 +91,7 @@ Distribution of_polling(const Bench& bench, const FallingDue& rows) {
 }
 
 Findings measure(const Bench& bench, pg::Connection& connection, int rows_per_second) {
-  const Times times = bench.quick ? Times{4s, 2s, 1s} : Times{6s, 1500ms, 10s};
+  const Phases times = bench.quick ? Phases{4s, 2s, 1s} : Phases{6s, 1500ms, 10s};
   Rounds ours("ours"), rival("interval polling");
   int round = 0;
   const auto rows = [&](const char* whose, Milliseconds before) -> FallingDue {
