@@ -92,6 +92,7 @@ TEST_CASE("an end that FlowFabric left out of public_state is told by its event"
 
   Facts facts = facts_in("terminal", "not_applicable");
   facts.core->public_state = "running";
+  facts.core->attempt_state = "attempt_terminal";
   facts.core->terminal_at = kNow;
   facts.completions = {{2, "resumable", kNow, {}}, {1, "success", kNow, {}}};
   CHECK_THAT(findings(facts).front().text, Catch::StartsWith("it has ended as completed"));
